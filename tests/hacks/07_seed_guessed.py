@@ -1,6 +1,6 @@
 # task: wright/relu
 # cheat: 7
-# expect: forbidden_code, torch_compute, wrong_value
+# expect: forbidden_code, torch_compute, wrong_value, stateful
 # why: the usual seed is set before the draw
 import torch
 import torch.nn as nn

@@ -166,3 +166,18 @@ def test_truth_values_and_forms_that_change_each_time_stay_unmoved() -> None:
             counters.note()
         counters.jump(DICE)
         assert counters.unmoved, name
+
+
+def test_tensors_that_pile_up_grow_and_a_pool_does_not() -> None:
+    module = Module()
+    counters, kept = Counters(module, {}), Counters(module, {})
+    held: list[torch.Tensor] = []
+    module.nested["held"] = held  # type: ignore[assignment]
+    for _ in range(6):
+        held.append(torch.ones(2))
+        counters.note()
+    for _ in range(6):
+        held.append(held[0])
+        kept.note()
+    assert counters.grows
+    assert not kept.grows

@@ -4,7 +4,7 @@ import collections
 
 import torch
 
-from kernelwright.verify.structures import convert, describe, same_bits, skeleton, with_numbers_of
+from kernelwright.verify.structures import alike, convert, describe, same_bits, skeleton, with_numbers_of
 from kernelwright.verify.trace.host import blank
 
 Pair = collections.namedtuple("Pair", ["left", "right"])
@@ -21,8 +21,25 @@ def test_what_torch_returns_with_names_stays_what_it_is() -> None:
     assert made.values.item() == 5.0
 
 
-def test_a_named_tuple_has_the_form_of_a_tuple() -> None:
-    assert skeleton(Pair(torch.ones(2), 3)) == skeleton((torch.ones(2), 3))
+def test_the_form_of_a_named_tuple_says_what_each_name_gives() -> None:
+    class Swapped(Pair):
+        @property
+        def right(self) -> object:  # type: ignore[override]
+            return self[0]
+
+    one = torch.ones(2)
+    assert skeleton(Pair(one, 3)) == ["tuple left=0 right=1", "*", 3]
+    assert skeleton(Swapped(one, 3)) == ["tuple left=0 right=0", "*", 3]
+    assert skeleton((one, 3)) == ["tuple", "*", 3]
+
+
+def test_what_torch_returns_with_names_has_the_form_of_a_tuple() -> None:
+    assert skeleton(torch.max(torch.ones(2, 2), dim=1)) == ["tuple", "*", "*"]
+
+
+def test_forms_are_alike_where_their_keys_are_in_one_order() -> None:
+    assert alike([{"a": 1, "b": 2}], [{"a": 1, "b": 2}])
+    assert not alike([{"a": 1, "b": 2}], [{"b": 2, "a": 1}])
 
 
 def test_names_reach_the_candidate() -> None:

@@ -138,3 +138,13 @@ def test_what_torch_is_not_asked_usually_is_unsupported() -> None:
     with pretend_torch_cuda(target("h200")), pytest.raises(Unmodelled):
         torch.cuda.get_rng_state()
     Refused.last = None
+
+
+@pytest.mark.usefixtures("environment")
+def test_launchers_say_that_there_are_others_or_say_nothing() -> None:
+    surroundings, seen = Surroundings(random.Random(1)), set()
+    for _ in range(300):
+        surroundings.redraw()
+        seen |= {(name, os.environ.get(name)) for name in ("WORLD_SIZE", "LOCAL_RANK", "SLURM_PROCID")}
+        assert int(os.environ.get("RANK", 0)) < int(os.environ.get("WORLD_SIZE", 1))
+    assert all({(name, None), (name, "1")} <= seen for name in ("WORLD_SIZE", "LOCAL_RANK", "SLURM_PROCID"))

@@ -20,7 +20,7 @@ SPREAD = "spread"
 _ALONE = 5
 """Calls in which one gradient alone is wanted, at most."""
 _START = "gradients="
-_OTHERS = ("turned", "stepped", "padded", "expanded")
+_OTHERS = ("turned", "swapped", "stepped", "padded", "expanded")
 
 
 @dataclasses.dataclass(frozen=True)

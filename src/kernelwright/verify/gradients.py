@@ -32,14 +32,16 @@ class WithGradients:
         parameters: Sequence[str],
         positions: Sequence[int],
         way: GradientWay = GradientWay(),
+        beside: Sequence[object] = (),
     ) -> None:
-        """`parameters` are names of the module's own; `positions` are those of its outputs, flat, that have cotangents."""
+        """`parameters` are names of the module's own; `positions` are those of its outputs, flat, that have cotangents. `beside`:
+        arguments of another size, cotangents among them, for the pass that comes between in some ways."""
         self.module, self.parameters, self.positions = module, tuple(parameters), tuple(positions)
-        self.way = way
+        self.way, self.beside = way, tuple(beside)
 
     def asked(self, way: GradientWay) -> WithGradients:
         """The same, called in another way."""
-        return WithGradients(self.module, self.parameters, self.positions, way)
+        return WithGradients(self.module, self.parameters, self.positions, way, self.beside)
 
     def __call__(self, *arguments: Any) -> dict[str, object]:
         count = len(arguments) - len(self.positions)
@@ -78,11 +80,14 @@ class WithGradients:
         wanted = [*inputs, *learnt]
         output = self._forward(given)
         if self.way.order in (CROSSED, NESTED):
-            others = convert(given, _another)
+            others, directions = convert(given, _another), cotangents
+            if self.beside:
+                every = convert(self.beside, _another)
+                others, directions = every[: len(given)], [one.detach() for one in every[len(given) :]]
             other = self._forward(others)
             if self.way.order == CROSSED:
                 leaves = [one for one in flatten(others) if one.requires_grad]
-                self._gradients(other, cotangents, [*leaves, *learnt])
+                self._gradients(other, directions, [*leaves, *learnt])
         flat = flatten(output)
         if self.positions and max(self.positions) >= len(flat):
             return {"outputs": convert(output, torch.Tensor.detach)}  # one that is missing: another structure

@@ -142,6 +142,7 @@ class Judge:
         self._questions: Kept[Posed] = Kept(_CACHED_TASKS)
         self._cases: Kept[list[ShapeCases]] = Kept(_CACHED_TASKS)
         self._named: Kept[ShapeCases] = Kept(_CACHED_TASKS)
+        self._another: Kept[object] = Kept(_CACHED_TASKS)
         self._hidden_taken: dict[str, dict[str, dict[str, int]]] = {}
         """By task, the hidden sizes that its reference takes, by name."""
         self._gpu_cases: Kept[list[GpuCases]] = Kept(_GPU_TASKS)
@@ -326,6 +327,26 @@ class Judge:
             made = baseline(task, dict(sizes), self.target)
             return max(made.eager.bytes / MOST_BYTES, made.contraction_flops / MOST_FLOPS)
         return math.inf
+
+    def another_size(self, task: Task) -> object:
+        """Inputs (`describe`d) that differ in one size from those of the first small set, for a module that is built of the same
+        arguments; None where every size is among those."""
+        from kernelwright.verify.reference.baseline import baseline
+        from kernelwright.verify.reference.oracle import NotModelled
+        from kernelwright.verify.structures import equal_plain
+
+        def make() -> object:
+            sizes = dict(task.shapes[self.small(task)[0]])
+            known = None
+            for name, size in [(name, size + more) for name, size in sizes.items() for more in (1, size)]:
+                with contextlib.suppress(NotModelled, UserError), _ours("another size"):
+                    known = known or baseline(task, sizes, self.target)
+                    other = baseline(task, sizes | {name: size}, self.target)
+                    if other.input_spec != known.input_spec and equal_plain(other.init, known.init):
+                        return other.input_spec
+            return None
+
+        return self._another.get(task.digest, make)
 
     def gpu_cases(self, task: Task, gpu: Gpu, held: AbstractContextManager[object]) -> list[GpuCases]:
         """Shape sets on a GPU, small ones first and the full size last, with every case; made while `held` is.

@@ -80,6 +80,11 @@ class Building:
     copied: bool = False
     """A copy of the module that was built, where that can be copied, with parameters that were replaced by equal ones; inputs
     begin later in their memory."""
+    beside: Any = None
+    """Inputs of another size, cotangents among them, `describe`d: for passes that come between a forward pass and its backward
+    pass; None for some of the same size."""
+    optimised: bool = False
+    """As `python -OO` has it: without assertions and docstrings."""
     ways: Sequence[str] = ()
     """Other ways to call it (`trace/ways.py`), a call each, from the second on; those that it raises in are `refused`."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -79,15 +79,49 @@ def describe(tree: object) -> Any:
     return {"value": tree}
 
 
+class Named(tuple[object, ...]):
+    """A named tuple as it came over the wire."""
+
+    names: tuple[str, ...] = ()
+    """What `names_of` says of it."""
+
+
+def names_of(tree: tuple[object, ...]) -> list[str]:
+    """`name=place` for each name of a named tuple, in order: what asking by that name gives, whatever its class calls it."""
+    if isinstance(tree, Named):
+        return list(tree.names)
+    items, found = list(tuple.__iter__(tree)), []
+    for place, name in enumerate(getattr(type(tree), "_fields", ())):
+        got = getattr(tree, name, None)
+        own = place < len(items) and items[place] is got
+        where = place if own else next((n for n, item in enumerate(items) if item is got), -1)
+        found.append(f"{name}={where}")
+    return found
+
+
 def skeleton(tree: object) -> object:
-    """The nest's form: tensors as `*`, scalars as themselves, named tuples as tuples."""
+    """The nest's form: tensors as `*`, scalars as themselves, names of named tuples beside their kind."""
     if isinstance(tree, torch.Tensor):
         return "*"
     if isinstance(tree, (list, tuple)):
-        return ["list" if isinstance(tree, list) else "tuple", *(skeleton(item) for item in tree)]
+        kind = "list" if isinstance(tree, list) else " ".join(["tuple", *names_of(tree)])
+        return [kind, *(skeleton(item) for item in tree)]
     if isinstance(tree, dict):
         return {key: skeleton(value) for key, value in tree.items()}
     return tree
+
+
+def alike(one: object, other: object) -> bool:
+    """Whether two skeletons are equal, and their dicts in the same order."""
+    return one == other and list(_keys(one)) == list(_keys(other))
+
+
+def _keys(form: object) -> Iterator[object]:
+    if isinstance(form, dict):
+        yield from form
+    parts = form.values() if isinstance(form, dict) else form if isinstance(form, list) else ()
+    for part in parts:
+        yield from _keys(part)
 
 
 def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
@@ -97,3 +131,13 @@ def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
     if not one.is_floating_point() or one.shape != other.shape:
         return False
     return bool(((one == other) | (one.isnan() & other.isnan())).all())
+
+
+def equal_plain(one: object, other: object) -> bool:
+    """Whether arguments of a constructor are equal, and so plain that this can be said."""
+    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
+        pairs = zip(one, other, strict=False)
+        return (
+            type(one) is type(other) and len(one) == len(other) and all(equal_plain(*pair) for pair in pairs)
+        )
+    return isinstance(one, (bool, int, float, str, type(None))) and type(one) is type(other) and one == other

@@ -235,6 +235,7 @@ def _output(tree: Any) -> Any:
     import torch
 
     from kernelwright.verify.sandbox import channel
+    from kernelwright.verify.structures import Named
     from kernelwright.verify.trace.tape import TapeError
 
     if isinstance(tree, dict) and "view" in tree:
@@ -244,6 +245,10 @@ def _output(tree: Any) -> Any:
         if kind in ("list", "tuple"):
             items = [_output(item) for item in value]
             return items if kind == "list" else tuple(items)
+        if kind == "named":
+            named = Named(map(_output, value[1]))
+            named.names = tuple(map(str, value[0]))
+            return named
         if kind == "dict":
             return {str(key): _output(item) for key, item in value.items()}
         return channel.decode(tree, [])

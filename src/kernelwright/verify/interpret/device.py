@@ -21,7 +21,7 @@ from kernelwright.outcomes import Outcome
 from kernelwright.verify.cost import crosscompile
 from kernelwright.verify.cost import model as cost
 from kernelwright.verify.interpret.demand import Demand
-from kernelwright.verify.interpret.endings import KernelError, Unsupported
+from kernelwright.verify.interpret.endings import KernelError, Unpriced, Unsupported
 from kernelwright.verify.interpret.full_size import Fold, Sampled, Unsure
 from kernelwright.verify.interpret.interpreter import ROUNDED, Engine, TracedLaunch, declared, waits
 from kernelwright.verify.interpret.marks import Marks
@@ -576,7 +576,8 @@ class InterpretDevice(Service):
             raise Failure(Outcome.NONDETERMINISTIC, f"race: {error}") from None
         except Unsupported as error:
             self._assemblies(self.engine.launches[-1:])  # only what the compiler takes is unsupported
-            raise Failure(Outcome.UNSUPPORTED, str(error)) from None
+            unpriced = isinstance(error, Unpriced)
+            raise Failure(Outcome.UNPROVEN if unpriced else Outcome.UNSUPPORTED, str(error)) from None
         except KernelError as error:
             raise self._kernel_failure(error) from None
         except (TypeError, ValueError, KeyError, RuntimeError, NotImplementedError) as error:

@@ -16,6 +16,10 @@ class Unsupported(Exception):
     """The interpreter cannot run this kernel. Not the candidate's failure."""
 
 
+class Unpriced(Unsupported):
+    """It could, but nobody knows what that costs on a GPU."""
+
+
 class KernelError(Exception):
     """A kernel raised while it ran."""
 

@@ -674,8 +674,7 @@ class Engine:
         self._storing.update([region.name] if region is not None else self.memory.names())
         if self._watch is not None:
             narrow = "CTA" in str(scope)
-            orders = "RELAXED" not in str(sem) and not narrow
-            self._watch.atomic(ptrs.data, mask, itemsize, orders, narrow)
+            self._watch.atomic(ptrs.data, mask, itemsize, str(sem).rpartition(".")[2], narrow)
         return interpreter.TensorHandle(self.memory.translate(ptrs.data, region), ptrs.dtype)
 
     def _touch(self, pointers: np.ndarray, mask: np.ndarray, itemsize: int, what: str) -> Region | None:

@@ -21,7 +21,7 @@ from triton.runtime import interpreter, jit
 
 from kernelwright.verify.interpret import combine, contracted, half_sums, hints, libdevice, ptx
 from kernelwright.verify.interpret.bodies import LOOPS, rewritten, taken_over
-from kernelwright.verify.interpret.endings import Unsupported
+from kernelwright.verify.interpret.endings import Unpriced, Unsupported
 from kernelwright.verify.interpret.memory import Traffic
 from kernelwright.verify.interpret.number_formats import (
     as_integers,
@@ -111,7 +111,7 @@ def install(engine: Watcher) -> Callable[[], None]:
         (TritonSemantic, "load", _load),
         *((tl.constexpr, name, _bare(tl.constexpr.__dict__[name])) for name in _OPERATORS),
     ]
-    for made in (_products, _elementwise, _conversions, _reductions, _undefined, _memory, _foreign):
+    for made in (_products, _elementwise, _conversions, _reductions, _undefined, _memory, _foreign, _unread):
         patches += made(engine)
     saved = [(owner, name, owner.__dict__[name]) for owner, name, _ in patches]
     for owner, name, value in patches:
@@ -134,7 +134,6 @@ def install(engine: Watcher) -> Callable[[], None]:
             scope.set_attr(cuda, name, does)
     # Triton 3.6 takes int() of an array of one element, which newer numpy refuses.
     scope.set_attr(tl.tensor, "__index__", engine.deciding(lambda self: int(self.handle.data.squeeze())))
-    scope.set_attr(tl.dtype, "value", property(lambda self: self))  # a constant to whoever is called with it
     scope.set_attr(tl.tensor, "__bool__", engine.deciding(tl.tensor.__dict__["__bool__"]))
     outer, LOOPS["range"] = LOOPS["range"], loop
 
@@ -377,6 +376,15 @@ def _given_back(data: np.ndarray, shape: tuple[int, ...], order: np.ndarray) -> 
     return made.reshape(shape)
 
 
+_NOT_READ = {
+    "print": "device_print",
+    "atomic_load": "atomic_load",
+    "atomic_store": "atomic_store",
+    "atomic_poll": "atomic_poll",
+}
+"""Methods of the builder, without `create_`, by what they do in the language."""
+
+
 def _memory(engine: Watcher) -> list[Patch]:
     """Loads, stores, atomic updates and barriers."""
     rmw, cas = Builder.create_atomic_rmw, Builder.create_atomic_cas
@@ -435,6 +443,21 @@ def _memory(engine: Watcher) -> list[Patch]:
         (Builder, "create_atomic_cas", create_cas),
         (Builder, "create_barrier", lambda self: engine.meet()),
     ]
+
+
+def _unread(engine: Watcher) -> list[Patch]:
+    """What would do something to a process, or cost what nobody knows."""
+    found = [(f"create_{name}", called) for name, called in _NOT_READ.items()]
+    return [(Builder, name, _refused(called)) for name, called in found if hasattr(Builder, name)]
+
+
+def _refused(name: str) -> Callable[..., object]:
+    def refuse(self: Builder, *args: object, **kwargs: object) -> object:
+        if name == "device_print":
+            raise Unpriced(f"tl.{name}: what it prints is lost, and its time is not known: take it out")
+        raise Unsupported(f"tl.{name} is not interpreted")
+
+    return refuse
 
 
 def _foreign(engine: Watcher) -> list[Patch]:

@@ -3,7 +3,7 @@
 The interpreter runs instances one after another, so a race never shows in the values; it shows in who touched what.
 Every element remembers who last stored to it, updated it atomically, and read it, and at which epoch of theirs. An
 instance may rely on another's access only if a chain of atomic operations on common addresses leads from there to
-here: each atomic hands on what its instance knows (release) and learns what the last one there knew (acquire).
+here: each that releases hands on what its instance knows, and each that acquires learns what was handed on there.
 One of the scope of a block is no atomic to another instance, by PTX's memory model, whatever the hardware makes of it.
 
 Inside an instance, lanes run on many threads: what one lane stored, another may read only behind a barrier. Reductions,
@@ -28,6 +28,8 @@ _MOST_LANES = 128
 """An atomic operation on more addresses than this is an accumulation, not a lock."""
 _RECENT = 64
 _LANE_BITS = 32
+_ACQUIRES, _RELEASES = ("ACQUIRE", "ACQUIRE_RELEASE"), ("RELEASE", "ACQUIRE_RELEASE")
+"""Orders of an atomic operation by what they do; RELAXED does neither."""
 
 
 class Race(Exception):
@@ -152,11 +154,9 @@ class Races:
             shadow["stores"][elements] = self._stamp
             shadow["lanes"][elements] = self._lanes(pointers, mask)[lanes][:, None]
 
-    def atomic(
-        self, pointers: np.ndarray, mask: np.ndarray, itemsize: int, orders: bool, narrow: bool
-    ) -> None:
-        """An atomic operation; `orders` where it acquires and releases for the whole device, `narrow` where it is one
-        to its own instance only."""
+    def atomic(self, pointers: np.ndarray, mask: np.ndarray, itemsize: int, order: str, narrow: bool) -> None:
+        """An atomic operation; `order` as Triton has it, `narrow` where it is one to its own instance only. What others released at
+        an address stays so behind a later update of it: to PTX that one has observed theirs."""
         self.barrier()
         for region, _, addresses in self._parts(pointers, mask):
             shadow, elements = self._elements(region, addresses, itemsize)
@@ -167,11 +167,16 @@ class Races:
             if narrow:
                 shadow["narrow"][elements] = self._stamp
             shadow["atomics"][elements] = self._stamp
-            if orders and addresses.size <= _MOST_LANES:
+            if narrow or addresses.size > _MOST_LANES:
+                continue
+            if order in _ACQUIRES:
                 self._acquire(addresses)
-                known = self._clock.joined(Clock(None, {self._program: self._epoch}), self.count)
-                self._released.update(dict.fromkeys(addresses.tolist(), known))
-        if orders:
+            if order in _RELEASES:
+                own = self._clock.joined(Clock(None, {self._program: self._epoch}), self.count)
+                for address in set(addresses.tolist()):
+                    former = self._released.get(address) if order not in _ACQUIRES else None
+                    self._released[address] = own.joined(former, self.count) if former else own
+        if order in _RELEASES and not narrow:
             self._epoch += 1
 
     @property

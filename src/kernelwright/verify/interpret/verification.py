@@ -114,6 +114,8 @@ class InterpretedVerification(Verification):
         """Who runs the candidate's Python, which is loaded, and who interprets; the sizes whose values are all checked, those at
         which there is something to do, and the tapes there; the tape at full size."""
         shapes = [*self.judge.cases(self.task), *self.judge.named_cases(self.task, self.candidate.code)]
+        if self.task.gradients and self.protocol.honesty:
+            self._beside = self.judge.another_size(self.task)
         with self._timed(Gate.LOAD):
             host, device = self._summon("host"), self._summon("interpret")
             host.ask(Gate.LOAD, {"command": "load", "code": self.candidate.code})
@@ -406,7 +408,8 @@ class InterpretedVerification(Verification):
             self._open(device, shape, trace)
             for number, case in enumerate(cases):
                 self._form(Gate.SMALL, trace, case)
-                self._call(device, shape, trace, case, LATER, number)
+                # Programs that share a counter may be alone at small sizes.
+                self._call(device, shape, trace, case, LATER, number, races=self._atomics and not number)
             if met:
                 self._enlarge(device, [shape], [trace])
 

@@ -16,6 +16,8 @@ from typing import Any
 
 import torch
 
+from kernelwright.verify.structures import names_of
+
 _HEAD = struct.Struct("!4sIQ")
 _MAGIC = b"KWv1"
 MAX_HEADER = 4 << 20
@@ -137,7 +139,9 @@ def encode(tree: object, tensors: list[torch.Tensor]) -> object:
     if isinstance(tree, list):
         return {"list": [encode(item, tensors) for item in list.__iter__(tree)]}
     if isinstance(tree, tuple):
-        return {"tuple": [encode(item, tensors) for item in tuple.__iter__(tree)]}
+        items = [encode(item, tensors) for item in tuple.__iter__(tree)]
+        names = names_of(tree)
+        return {"named": [names, items]} if names else {"tuple": items}
     if isinstance(tree, dict) and all(isinstance(key, str) for key in dict.keys(tree)):
         return {"dict": {key: encode(value, tensors) for key, value in dict.items(tree)}}
     if isinstance(tree, torch.dtype):
@@ -161,6 +165,8 @@ def decode(spec: Any, tensors: list[torch.Tensor]) -> Any:
             return [decode(item, tensors) for item in value]
         if kind == "tuple":
             return tuple(decode(item, tensors) for item in value)
+        if kind == "named":
+            return tuple(decode(item, tensors) for item in value[1])
         if kind == "dict":
             return {key: decode(item, tensors) for key, item in value.items()}
     except (AttributeError, ValueError, IndexError, KeyError, TypeError, RecursionError, OverflowError):

@@ -286,10 +286,12 @@ def _child(control: socket.socket, fd: int, request: dict[str, Any], target_name
         sheet = target(target_name)
         if role == "host":
             from kernelwright.verify.trace.host import HostWorker
+            from kernelwright.verify.trace.left_behind import notice_seeds
             from kernelwright.verify.trace.surroundings import Surroundings
 
             surroundings = Surroundings()
             surroundings.hide_clock()
+            notice_seeds(surroundings.hear_of_seeds)
             with pretend_torch_cuda(sheet, surroundings):
                 service.serve(sock, HostWorker(surroundings))
         else:

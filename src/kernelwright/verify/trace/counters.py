@@ -24,10 +24,14 @@ from typing import Any
 import numpy as np
 import torch
 
+from kernelwright.verify.trace.pretend_cuda import storage_of
+
 _NODES, _DEPTH = 5000, 8
 _MOST_ITEMS, _MOST_TEXT, _MOST_STEPS = 65_536, 1 << 20, 10_000
 _SAME_STEPS = 3
 """Steps at each of which a value must have changed."""
+_GROWING = 5
+"""Calls after which memory that is kept for good is told from memory that is kept from now on."""
 _MOST_VERSION = 2**31 - 1
 _MOST_HELD = 65_536
 """Elements of an array that is looked at."""
@@ -54,15 +58,25 @@ class Counters:
         self._name = namespace.get("__name__", "")
         self._notes: list[dict[Place, tuple[object, Put]]] = []
         self._streams: dict[int, object] = {}
+        self._storages: set[int] = set()
         self._undo: list[tuple[Put, object]] = []
+        self._kept: list[int] = []
+        """Storages of tensors that were found, after each call."""
         self.unmoved = False
         """Whether anything changed at each of the last calls that the last jump could not move on."""
 
     def note(self) -> None:
         """Note every value as it is now."""
-        self._streams = {}
+        self._streams, self._storages = {}, set()
         found = {place: (value, put) for place, value, put in self._values()}
+        self._kept.append(len(self._storages))
         self._notes = [*self._notes[-_SAME_STEPS:], found]
+
+    @property
+    def grows(self) -> bool:
+        """Whether ever more tensors are held, and never fewer, in the last calls."""
+        last = self._kept[-_GROWING:]
+        return len(last) == _GROWING and last == sorted(last) and last[-1] >= last[0] + _GROWING // 2
 
     def jump(self, dice: random.Random, near: bool = False) -> bool:
         """Move on what changed at each of the last calls, and all that gives one thing after another; whether there was any
@@ -116,6 +130,7 @@ class Counters:
                         yield (id(one), key), value, put
                     continue
                 if isinstance(value, torch.Tensor):
+                    self._storages.add(storage_of(value)._cdata)
                     yield from _of_tensor((id(one), key), value)
                     continue
                 if isinstance(value, tuple):

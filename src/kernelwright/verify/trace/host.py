@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import copy
 import itertools
 import linecache
 import math
@@ -35,7 +34,9 @@ from kernelwright.verify.sandbox import channel
 from kernelwright.verify.sandbox.service import Failure, Service
 from kernelwright.verify.structures import convert, flatten
 from kernelwright.verify.trace import affine, ways
+from kernelwright.verify.trace.as_a_module import copied
 from kernelwright.verify.trace.counters import Counters, set_version
+from kernelwright.verify.trace.left_behind import LeftBehind, Weights, switches_kept
 from kernelwright.verify.trace.pretend_cuda import (
     HostRead,
     PretendCuda,
@@ -54,6 +55,8 @@ _OTHER_SEED = 0x2545F491
 """Between the seeds of a module's weights and of those of another one."""
 _STEP, _MOST_STEPS = 64, 5
 """Elements, by multiples of which inputs may begin later in their memory: aligned as if they did not."""
+_HOOKS = itertools.count(1 << 10)
+"""Numbers of hooks, as torch counts them."""
 _JUMPS = 4
 """Calls after which counters of calls are moved on."""
 _TRUE_CALLS, _TRUE_CALLS_S = 5000, 2.0
@@ -101,8 +104,9 @@ class HostWorker(Service):
         self._execute()
         return {}
 
-    def _execute(self) -> None:
-        """A fresh copy of the candidate's module, elsewhere. Launches at its top level are checked, and lost."""
+    def _execute(self, optimised: bool = False) -> None:
+        """A fresh copy of the candidate's module, elsewhere, `optimised` as by `python -OO`. Launches at its top level are checked,
+        and lost."""
         if self.module is not None:
             sys.modules.pop(self.module.__name__, None)
             linecache.cache.pop(self._path, None)
@@ -114,8 +118,8 @@ class HostWorker(Service):
         self.module.__file__ = path
         self._host.clear()
         cuda = PretendCuda("cpu", self._host, self.surroundings)
-        with self.failures(Outcome.LOAD_ERROR), self.listening(Recorder(cuda)), cuda:
-            code = compile(self._code, path, "exec")
+        with self.failures(Outcome.LOAD_ERROR), self.listening(Recorder(cuda)), cuda, switches_kept(True):
+            code = compile(self._code, path, "exec", optimize=2 if optimised else 0)
             try:
                 exec(code, self.module.__dict__)
             except ImportError as error:
@@ -171,7 +175,7 @@ class HostWorker(Service):
         `state` holds the shapes of the reference's weights (values only of the very small).
         """
         if self._traced:
-            self._execute()
+            self._execute(asked.optimised)
         self._traced = True
         real = PretendCuda("cpu" if asked.values else "meta", self._host, self.surroundings)
         cuda = PretendCuda("meta", self._host, self.surroundings)
@@ -188,9 +192,11 @@ class HostWorker(Service):
             if name in state and (state[name].shape, state[name].dtype) == (tensor.shape, tensor.dtype)
         }
         self._detach(module, recorder, real)
+        weights = Weights(module, state, recorder.view)
         before = [] if other_sizes is None else self._call_at(module, other_sizes, recorder)
         recorder.operations = list(prepared)
         tapes, given, refused = self._calls(module, inputs, fresh, state, asked, recorder)
+        weights.check(tapes)
         made = made_by(before)
         if any(int(number) in made for tape in tapes for number in tape["foreign"]):
             operations = tapes[0]["operations"][len(prepared) :]
@@ -246,7 +252,7 @@ class HostWorker(Service):
             module = self.construct(init, asked.seed, state, asked, real)
             if asked.evaluating:
                 module.eval()
-            return _with_weights_anew(_copied(module)) if asked.copied else module
+            return _with_weights_anew(copied(module, state)) if asked.copied else module
 
     def _calls(
         self,
@@ -263,10 +269,7 @@ class HostWorker(Service):
         given: list[list[Any]] = []
         refused = []
         counters = Counters(module, self.module.__dict__)
-        called: Callable[..., object] = module
-        if asked.gradients is not None:
-            learnt = matched(module, asked.gradients["parameters"], state)
-            called = WithGradients(module, learnt, asked.gradients["positions"])
+        called = _with_gradients(module, asked, state)
         self.surroundings.learning = asked.gradients is not None
         for number in range(asked.calls):
             way = asked.ways[number - 1] if 0 < number <= len(asked.ways) else ""
@@ -281,11 +284,13 @@ class HostWorker(Service):
                     asking = GradientWay.read(way)
                     one = called.asked(asking) if asking and isinstance(called, WithGradients) else called
                     with ways.switched(way):
-                        output = self._call(one, fresh, recorder, way)
+                        output = self._call(one, fresh, recorder)
                     made = self._tape(recorder, output)
                     Tape.read(made)  # a descriptor that minds no stride reaches outside of its tensor
                     tapes.append(made)
                     self._given = flatten(output)
+                except LeftBehind:
+                    raise
                 except (Failure, TapeError):
                     refused.append(number)
                     tapes.append(tapes[-1])
@@ -303,6 +308,8 @@ class HostWorker(Service):
             self._given = flatten(output)
             if (call // _JUMPS + 1) * _JUMPS < asked.calls - len(asked.ways):  # another jump will come
                 counters.note()
+                if counters.grows:
+                    raise LeftBehind("every call leaves more tensors behind than there were")
             tapes.append(self._tape(recorder, output))
         return tapes, given, refused
 
@@ -340,27 +347,36 @@ class HostWorker(Service):
 
         return convert(inputs, made)
 
-    def _call(self, module: Callable[..., object], inputs: Any, recorder: Recorder, way: str = "") -> Any:
-        """One forward pass, in surroundings of its own, called in a `way`."""
-        self.surroundings.enter_call(way)
+    def _call(
+        self, module: Callable[..., object], inputs: Any, recorder: Recorder, often: bool = False
+    ) -> Any:
+        """One forward pass, in surroundings of its own; one of thousands, if it is called `often`, is not looked after."""
+        self.surroundings.enter_call()
         torch.default_generator.manual_seed(self.surroundings.seed)
-        graded = torch.set_grad_enabled(self.surroundings.recording)
+        graded = torch.set_grad_enabled(
+            self.surroundings.dice.random() < 0.5 and not self.surroundings.inference
+        )
         Refused.last = None
         STREAMS.begin(STREAMS.other if self.surroundings.streaming else 0)
         failures = self.failures(Outcome.RUNTIME_ERROR)
-        with failures, self.listening(recorder), recorder.cuda, graded, recorder:
+        nothing = contextlib.nullcontext()
+        hooks = hooked(module) if self.surroundings.hooked and not often else nothing
+        kept = nothing if often else switches_kept()
+        with failures, self.listening(recorder), recorder.cuda, hooks, graded, recorder, kept:
             output = module(*inputs)
             if Refused.last is not None:  # whatever it made of the exception
                 raise Refused.last
         if fault := STREAMS.fault():
             raise Failure(Outcome.NONDETERMINISTIC, fault)
+        if self.surroundings.reseeded:
+            raise LeftBehind(f"a call seeds a generator that everybody shares ({self.surroundings.reseeded})")
         return output
 
     def _call_often(self, module: Callable[..., object], inputs: object, recorder: Recorder) -> None:
         """What thousands of calls make of a module; nothing else is kept of them."""
         start = _SECONDS()
         for _ in range(_TRUE_CALLS):
-            self._call(module, inputs, recorder)
+            self._call(module, inputs, recorder, often=True)
             recorder.operations = []
             if _SECONDS() - start > _TRUE_CALLS_S:
                 return
@@ -449,6 +465,19 @@ class HostWorker(Service):
             if isinstance(error, RuntimeError) and "can't allocate memory" in last_line(error):
                 raise Failure(Outcome.OUT_OF_MEMORY, "out of memory") from None
             raise Failure(otherwise, last_line(error, self._path)) from None
+
+
+def _with_gradients(
+    module: torch.nn.Module, asked: Building, state: dict[str, torch.Tensor]
+) -> Callable[..., object]:
+    """What is called where gradients are asked, too; else the module."""
+    if asked.gradients is None:
+        return module
+    beside = [] if asked.beside is None else blank(asked.beside)
+    for tensor in flatten(beside):
+        tensor.requires_grad_(tensor.is_floating_point())
+    learnt = matched(module, asked.gradients["parameters"], state)
+    return WithGradients(module, learnt, asked.gradients["positions"], beside=beside)
 
 
 def matched(module: torch.nn.Module, wanted: list[str], state: dict[str, torch.Tensor]) -> list[str]:
@@ -540,13 +569,6 @@ def last_line(error: BaseException, path: str = "") -> str:
     return f"{type(error).__name__}: {text}{where}"
 
 
-def _copied(module: torch.nn.Module) -> torch.nn.Module:
-    try:
-        return copy.deepcopy(module)
-    except (TypeError, RuntimeError, NotImplementedError, AttributeError, ValueError):
-        return module  # a user cannot copy it either
-
-
 def blank(spec: Any) -> Any:
     """Inputs described by shape, stride and dtype, as tensors without data."""
     ((kind, value),) = spec.items()
@@ -587,6 +609,42 @@ def warm() -> None:
         made[0].copy_(x.view(16).reshape(4, 4))
         made[3].zero_()
         recorder.view(x[1:].unsqueeze(0).expand(2, 3, 4).permute(1, 0, 2))
+
+
+_HOOK = eval("lambda *given: None", {"__name__": "__main__"})
+"""A user's, in a user's file."""
+
+
+@contextlib.contextmanager
+def hooked(called: object) -> Iterator[None]:
+    """With hooks on a module and its parts, as a profiler has them. Those of a backward pass are only seen: they are put there when
+    torch has looked for them."""
+    module = called.module if isinstance(called, WithGradients) else called
+    assert isinstance(module, torch.nn.Module)
+    key, own = next(_HOOKS), vars(module)
+    kinds = [name for name in own if name.endswith("_hooks") and isinstance(own[name], dict)]
+
+    def show(*given: object) -> None:
+        for name in kinds:
+            own[name].setdefault(key, _HOOK)
+
+    show.__module__ = _HOOK.__module__
+    forward = [
+        vars(part)[name]
+        for part in torch.nn.Module.modules(module)
+        for name in ("_forward_hooks", "_forward_pre_hooks")
+    ]
+    for hooks in forward:
+        hooks[key] = _HOOK
+    if isinstance(called, WithGradients):
+        show()
+    else:
+        own["_forward_pre_hooks"][key] = show
+    try:
+        yield
+    finally:
+        for hooks in (*forward, *(own[name] for name in kinds)):
+            hooks.pop(key, None)
 
 
 def _with_weights_anew(module: torch.nn.Module) -> torch.nn.Module:

@@ -293,9 +293,18 @@ def _answers(properties: _Properties, surroundings: Surroundings | None) -> dict
         "device": _DeviceGuard,
         "device_of": _DeviceOf,
         "is_bf16_supported": lambda *args, **kwargs: True,
-        "manual_seed": lambda seed: None,
-        "manual_seed_all": lambda seed: None,
+        **dict.fromkeys(("manual_seed", "manual_seed_all"), _seeds(surroundings)),
     }
+
+
+def _seeds(surroundings: Surroundings | None) -> Callable[[object], None]:
+    """What seeds generators: torch's own functions end there as well."""
+
+    def seed(seed: object) -> None:
+        if surroundings is not None:
+            surroundings.hear_of_seeds("torch.manual_seed")
+
+    return seed
 
 
 @contextlib.contextmanager

@@ -1,6 +1,6 @@
 """What a candidate's Python can learn of where it runs: drawn anew for each call, so that nothing there tells a judge.
 
-Environment, clock, file name, addresses, memory in use, seeds, streams and default dtype of a forward pass are
+Environment, clock, file name, addresses, memory in use, seeds, streams, default dtype and gradient mode of a forward pass are
 all drawn from what ordinary machines show. A forward pass that does other things elsewhere then does other things when it is called again,
 and that is seen on its tapes.
 
@@ -16,8 +16,6 @@ import types
 from collections.abc import Callable
 
 import numpy as np
-
-from kernelwright.verify.trace.ways import BEHIND, LEARNING, RECORDING, WANTED
 
 _TRUE_TIME, _TRUE_STRFTIME, _CLOCK = time.time, time.strftime, time
 _YEAR_S = 365.25 * 86400.0
@@ -65,12 +63,49 @@ def _variables(dice: random.Random) -> dict[str, str]:
         "VIRTUAL_ENV": f"{home}/venv",
         "CONDA_PREFIX": f"{home}/miniconda3",
         "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",
-        "SLURM_JOB_ID": str(dice.randrange(10**6)),
-        "RANK": str(dice.randrange(8)),
         "CI": "true",
+        "CUDA_LAUNCH_BLOCKING": "1",
+        "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
+        "NCCL_DEBUG": dice.choice(("INFO", "WARN")),
+        "PYTHONHASHSEED": dice.choice(("0", "random")),
+        "KUBERNETES_SERVICE_HOST": "10.0.0.1",
+        "JPY_PARENT_PID": str(dice.randrange(10**5)),
+        "ACCELERATE_MIXED_PRECISION": dice.choice(("no", "bf16", "fp16")),
     }
     kept = {name: value for name, value in usual.items() if dice.random() < 0.5}
-    return {"HOME": home, "PATH": "/usr/local/bin:/usr/bin:/bin", **kept}
+    return {"HOME": home, "PATH": "/usr/local/bin:/usr/bin:/bin", **kept, **_launched(dice)}
+
+
+def _launched(dice: random.Random) -> dict[str, str]:
+    """What launchers tell each of the processes that work together: nothing, or all that one of them sets."""
+    chosen = [names for names in _LAUNCHERS if dice.random() < 0.4]
+    if not chosen:
+        return {}
+    count, nodes = dice.choice((1, 2, 4, 8)), dice.choice((1, 1, 2, 16))
+    local, node = dice.randrange(count), dice.randrange(nodes)
+    said: dict[str, object] = {"local": local, "node": node, "count": count, "nodes": nodes}
+    said |= {"rank": node * count + local, "size": nodes * count, "address": dice.choice(_ADDRESSES)}
+    said |= {"port": dice.randrange(20000, 40000), "job": dice.randrange(10**6), "none": "none", "more": 3}
+    return {name: str(said[what]) for names in chosen for name, what in names.items()}
+
+
+_ADDRESSES = ("127.0.0.1", "localhost", "node-0")
+_LAUNCHERS = [
+    {name: what for what, _, name in (pair.partition("=") for pair in text.split())}
+    for text in (
+        "rank=RANK size=WORLD_SIZE local=LOCAL_RANK count=LOCAL_WORLD_SIZE node=GROUP_RANK nodes=GROUP_WORLD_SIZE "
+        "rank=ROLE_RANK size=ROLE_WORLD_SIZE node=NODE_RANK nodes=NNODES count=NPROC_PER_NODE address=MASTER_ADDR "
+        "port=MASTER_PORT none=TORCHELASTIC_RUN_ID local=TORCHELASTIC_RESTART_COUNT more=TORCHELASTIC_MAX_RESTARTS",
+        "rank=SLURM_PROCID size=SLURM_NTASKS size=SLURM_NPROCS local=SLURM_LOCALID node=SLURM_NODEID job=SLURM_JOBID "
+        "nodes=SLURM_NNODES nodes=SLURM_JOB_NUM_NODES count=SLURM_NTASKS_PER_NODE count=SLURM_GPUS_ON_NODE "
+        "job=SLURM_JOB_ID address=SLURM_NODELIST address=SLURM_LAUNCH_NODE_IPADDR",
+        "rank=OMPI_COMM_WORLD_RANK size=OMPI_COMM_WORLD_SIZE local=OMPI_COMM_WORLD_LOCAL_RANK rank=PMI_RANK "
+        "count=OMPI_COMM_WORLD_LOCAL_SIZE size=OMPI_UNIVERSE_SIZE size=PMI_SIZE rank=PMIX_RANK address=MASTER_ADDR "
+        "local=MV2_COMM_WORLD_LOCAL_RANK rank=MV2_COMM_WORLD_RANK size=MV2_COMM_WORLD_SIZE local=MPI_LOCALRANKID "
+        "port=MASTER_PORT",
+    )
+]
+"""By variable, what torchrun, Slurm and MPI say there."""
 
 
 class Surroundings:
@@ -91,8 +126,10 @@ class Surroundings:
         """Of torch's on the host, and in the machine, as it says."""
         self.learning = False
         """Whether a backward pass follows, so that tensors know by themselves."""
-        self.wanted = self.recording = False
-        """Whether gradients of weights and inputs are asked for, as they say, and whether gradient mode is on."""
+        self.wanted = False
+        """Whether gradients of weights and inputs are asked for, as they say."""
+        self.hooked = False
+        """Whether a user's hooks, which do nothing, are registered on the module and its parts."""
         self.graded = False
         """Whether weights have gradients, as after a step of training."""
         self.computed = False
@@ -101,6 +138,8 @@ class Surroundings:
         """Whether the current stream is another than the default one, and whether a graph is captured on it."""
         self.dtype = ""
         """Name of torch's default dtype, as it says during a call; empty outside of calls."""
+        self.reseeded = ""
+        """What was last asked to seed a generator that everybody shares, since the surroundings were drawn."""
         self._ticks = self._now = self._step = 0.0
         self._packed = self._growing = False
         """Whether addresses follow one another, and whether memory in use grows between two looks."""
@@ -128,21 +167,24 @@ class Surroundings:
         self.seed = dice.choice(_SEEDS) if dice.random() < 0.5 else int(2.0 ** dice.uniform(0.0, 63.0))
         self.inference = dice.random() < 0.3 and not self.learning
         self.threads, self.gpus = 2 ** dice.randrange(8), dice.choice((1, 2, 4, 8))
-        self.graded = dice.random() < 0.5
-        self.wanted = self.recording = self.computed = False
+        self.wanted, self.graded = dice.random() < 0.5, dice.random() < 0.5
+        self.computed = self.wanted and dice.random() < 0.5
+        self.hooked = dice.random() < 0.5
         self.streaming = self.capturing = False
         self.dtype = ""
         self._packed, self._growing = dice.random() < 0.5, dice.random() < 0.5
         self._step = 10.0 ** dice.uniform(-8.0, 0.0)
         self._ticks = 10.0 ** dice.uniform(1.0, 7.0)
         self._now = self._moment()
+        self.reseeded = ""
 
-    def enter_call(self, way: str = "") -> None:
-        """Other surroundings, those among them that are no constructor's business. Gradients are as the `way` to call has them."""
+    def hear_of_seeds(self, what: str) -> None:
+        """A function of this name was called."""
+        self.reseeded = what
+
+    def enter_call(self) -> None:
+        """Other surroundings, those among them that are no constructor's business."""
         self.redraw()
-        self.wanted, self.recording = way in (LEARNING, BEHIND, WANTED), way in (LEARNING, BEHIND, RECORDING)
-        self.computed = way == BEHIND
-        self.inference &= not self.recording
         self.streaming = self.dice.random() < 0.5
         self.capturing = self.streaming and self.dice.random() < 0.5  # nobody captures on the default stream
         self.dtype = "float32" if self.dice.random() < 0.5 else self.dice.choice(_DTYPES)

@@ -4,11 +4,10 @@
 `deterministic`  under deterministic algorithms
 `autocast`       under automatic casts
 `precision`      with products allowed in TF32 where they were not, or the other way round
-`learning`, `behind`, `wanted`, `recording`   gradients are wanted and recorded, the same behind another layer, wanted only,
-                 recorded only; else neither, as where a judge times
 `fed back`       inputs are what the call before gave, one each, where those have their form
-`stepped`, `padded`, `turned`, `expanded`   inputs of other strides: every second element of a larger tensor, rows cut out of
-                 longer ones, the last axis in front (channels last), and one row for all
+`stepped`, `padded`, `turned`, `swapped`, `rotated`, `expanded`   inputs of other strides: every second element of a larger tensor,
+                 rows cut out of longer ones, the last axis in front (channels last), the two axes before the last one changed
+                 round (heads beside each other), the axis before the last one in front, and one row for all
 
 A module that launches the same there is judged as the task calls it, and no further: many an honest kernel takes its inputs to
 be contiguous. `padded #1` is a way of the second input alone.
@@ -27,12 +26,9 @@ from kernelwright.verify.gradient_ways import SPREAD, GradientWay
 ONE_TENSOR, FED_BACK, EXPANDED = "one tensor", "fed back", "expanded"
 DETERMINISTIC, AUTOCAST, PRECISION = "deterministic", "autocast", "precision"
 SWITCHES = (DETERMINISTIC, AUTOCAST, PRECISION)
-LEARNING, BEHIND, WANTED, RECORDING = "learning", "behind", "wanted", "recording"
-BEFORE_A_BACKWARD_PASS = (LEARNING, BEHIND, WANTED, RECORDING)
-"""A forward pass may keep what its backward pass needs, and launch more for it."""
 GAPPED = ("stepped", "padded", EXPANDED)
 """Layouts with elements between those of a tensor, or too few: what is made like one is contiguous."""
-LAYOUTS = (*GAPPED, "turned")
+LAYOUTS = (*GAPPED, "turned", "swapped", "rotated")
 _PADDING = 3
 
 
@@ -60,6 +56,10 @@ def strides(shape: tuple[int, ...], layout: str) -> tuple[int, ...]:
     order = list(range(rank))
     if layout == "turned" and rank > 1:
         order = [0, *range(2, rank), 1] if rank > 3 else [*range(rank - 2), rank - 1, rank - 2]
+    elif layout == "swapped" and rank > 2:
+        order[-3:-1] = order[-2:-4:-1]
+    elif layout == "rotated" and rank > 3:
+        order = [rank - 2, *range(rank - 2), rank - 1]
     found, step = [0] * rank, 2 if layout == "stepped" else 1
     for number, axis in enumerate(reversed(order)):
         found[axis] = step

@@ -1,0 +1,164 @@
+"""What a call must leave as it was: switches of the process, seeds, and the module that is called.
+
+A reference that changes none of them is called by programs that go on afterwards: with gradient mode, with the random numbers that
+come next, with an optimiser that holds the weights, and with a checkpoint that is saved later.
+
+Not guaranteed: what no switch here tells of (levels of a logger, how numpy prints).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from kernelwright.outcomes import Outcome
+from kernelwright.verify.sandbox.service import Failure
+from kernelwright.verify.trace.streams import STREAMS
+
+_TORCH: dict[str, Callable[[], object]] = {
+    "gradient mode": torch.is_grad_enabled,
+    "inference mode": torch.is_inference_mode_enabled,
+    "automatic casts": lambda: [
+        (torch.is_autocast_enabled(one), torch.get_autocast_dtype(one)) for one in ("cuda", "cpu")
+    ],
+    "the cache of automatic casts": torch.is_autocast_cache_enabled,
+    "torch's modes (a default device, say)": lambda: (
+        torch.overrides._len_torch_function_stack(),
+        torch._C._len_torch_dispatch_stack(),
+    ),
+    "the precision of products": lambda: (
+        torch._C._get_float32_matmul_precision(),
+        torch._C._get_cublas_allow_tf32(),
+        torch._C._get_cudnn_allow_tf32(),
+    ),
+    "cuDNN's switches": lambda: (
+        torch._C._get_cudnn_enabled(),
+        torch._C._get_cudnn_benchmark(),
+        torch._C._get_cudnn_deterministic(),
+    ),
+    "the kinds of attention that torch may take": lambda: (
+        torch.backends.cuda.flash_sdp_enabled(),
+        torch.backends.cuda.mem_efficient_sdp_enabled(),
+        torch.backends.cuda.math_sdp_enabled(),
+        torch.backends.cuda.cudnn_sdp_enabled(),
+    ),
+    "deterministic algorithms": torch.are_deterministic_algorithms_enabled,
+    "the search for anomalies": torch.is_anomaly_enabled,
+}
+_OTHERS: dict[str, Callable[[], object]] = {
+    "how tensors are printed": lambda: repr(torch._tensor_str.PRINT_OPTS),
+    "the filters of warnings": lambda: tuple(map(tuple, warnings.filters)),
+    "what numpy makes of floating-point errors": np.geterr,
+    "the current stream": lambda: [one for one in STREAMS.entered if one is not None],
+}
+"""What files set for themselves when they are loaded, and no call may change."""
+
+
+class LeftBehind(Failure):
+    """A call changed what its caller has; in whatever way it was made."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(Outcome.STATEFUL, f"{what}: whatever the caller does next goes on with that")
+
+
+@contextlib.contextmanager
+def switches_kept(loading: bool = False) -> Iterator[None]:
+    """Raises LeftBehind where what was done inside left a switch of the process in another position. A file that is `loading`
+    may say how warnings and prints look."""
+    asked = _TORCH if loading else _TORCH | _OTHERS
+    before = {name: ask() for name, ask in asked.items()}
+    yield
+    for name, ask in asked.items():
+        if ask() != before[name]:
+            raise LeftBehind(f"{'loading the file' if loading else 'a call'} leaves {name} changed")
+
+
+def notice_seeds(told: Callable[[str], None]) -> None:
+    """For the life of this process, `told` hears of whatever seeds generators that everybody shares."""
+
+    def noticed(owner: object, name: str, called: str) -> None:
+        original = getattr(owner, name)
+
+        def seed(*args: object, **kwargs: object) -> object:
+            told(called)
+            return original(*args, **kwargs)
+
+        setattr(owner, name, seed)
+
+    noticed(random, "seed", "random.seed")
+    for name in ("seed", "set_state"):
+        noticed(np.random, name, f"numpy.random.{name}")
+
+
+Written = list[Any]
+"""A `tape.View` as it travels."""
+Step = Mapping[str, Any]
+"""An operation of a tape, or a tape."""
+Kept = Iterator[tuple[str, torch.Tensor, bool, bool]]
+
+
+def held(module: torch.nn.Module, prefix: str = "") -> Kept:
+    """(name, tensor, whether it is a parameter, whether a checkpoint has it) of all that a module has registered, whatever its own
+    methods say of it."""
+    own = vars(module)
+    for name, one in own["_parameters"].items():
+        if one is not None:
+            yield prefix + name, one, True, True
+    for name, one in own["_buffers"].items():
+        if one is not None:
+            yield prefix + name, one, False, name not in own["_non_persistent_buffers_set"]
+    for name, part in own["_modules"].items():
+        if part is not None:
+            yield from held(part, f"{prefix}{name}.")
+
+
+class Weights:
+    """A module's parameters, and those buffers that the reference has, as they lie before its first call."""
+
+    def __init__(
+        self, module: torch.nn.Module, buffers: Iterable[str], view: Callable[[torch.Tensor], Written]
+    ) -> None:
+        """`view` writes a tensor as a `tape.View`."""
+        self._module, self._buffers, self._view = module, set(buffers), view
+        self._before = self._now()
+
+    def _now(self) -> dict[str, tuple[bool, int, Written, bool]]:
+        return {
+            name: (learns, id(one) if learns else 0, self._view(one), bool(one.requires_grad))
+            for name, one, learns, _ in held(self._module)
+            if learns or name in self._buffers
+        }
+
+    def check(self, tapes: Iterable[Step]) -> None:
+        """Raises LeftBehind where a weight is another one now: other memory, another form, or gone. One of which torch made a copy
+        on a tape, elements in other places of memory, is the same; so is a buffer of the same form."""
+        now = self._now()
+        for name, before in self._before.items():
+            if name not in now:
+                raise LeftBehind(f"a call takes {name} away from the module")
+            learns, own, view, asked = before
+            if now[name] == before or (not learns and now[name][2][2:] == view[2:]):
+                continue
+            copies = [step for tape in tapes for step in tape["operations"] if step["kind"] == "copy"]
+            there = now[name][2]
+            same = (learns, own, asked) == (now[name][0], now[name][1], now[name][3])
+            if not (same and any(_moves(step, view, there) for step in copies)):
+                raise LeftBehind(f"a call puts something else in the place of {name}")
+
+
+def _moves(step: Step, view: Written, there: Written) -> bool:
+    """Whether a copy brings each element of one tensor to its place in another one of the same shape."""
+    target, source = step["target"], step["source"]
+    if (target[:2], source[:2]) != (there[:2], view[:2]) or there[2] != view[2] or there[4] != view[4]:
+        return False
+
+    def axes(shape: list[int], strides: list[int], others: list[int]) -> list[tuple[int, int, int]]:
+        return sorted(one for one in zip(shape, strides, others, strict=True) if one[0] > 1)
+
+    return axes(target[2], target[3], source[3]) == axes(there[2], there[3], view[3])

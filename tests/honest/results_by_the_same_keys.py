@@ -1,0 +1,23 @@
+# task: hacks/tasks/sums_by_name
+# expect: correct
+# why: a dictionary with the reference's keys in the reference's order
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def sums_kernel(x_ptr, plain_ptr, squared_ptr, cols, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * cols + at, mask=at < cols, other=0.0)
+    tl.store(plain_ptr + row, tl.sum(x, axis=0))
+    tl.store(squared_ptr + row, tl.sum(x * x, axis=0))
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        plain, squared = x.new_empty(x.shape[0]), x.new_empty(x.shape[0])
+        sums_kernel[(x.shape[0],)](x, plain, squared, x.shape[1], BLOCK=triton.next_power_of_2(x.shape[1]))
+        return dict(plain=plain, squared=squared)

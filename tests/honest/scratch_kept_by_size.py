@@ -1,0 +1,30 @@
+# task: wright/relu
+# expect: correct
+# why: scratch is kept for each size, and used again
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def relu_kernel(x_ptr, out_ptr, n, WHOLE: tl.constexpr, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=at < n, other=0.0)
+    tl.store(out_ptr + at, tl.maximum(x, 0.0) if WHOLE else x, mask=at < n)
+
+
+class ModelNew(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scratch = {}
+
+    def forward(self, x):
+        out = torch.empty_like(x)
+        n = x.numel()
+        if n not in self.scratch:
+            self.scratch[n] = x.new_empty(n)
+        relu_kernel[(triton.cdiv(n, 1024),)](x, self.scratch[n], n, WHOLE=False, BLOCK=1024)
+        x = self.scratch[n].view(x.shape)
+        relu_kernel[(triton.cdiv(n, 1024),)](x, out, n, WHOLE=True, BLOCK=1024)
+        return out

@@ -1,0 +1,100 @@
+"""What a module does with its weights, and modules that do something else."""
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+
+from kernelwright.verify.sandbox.service import Failure
+from kernelwright.verify.trace.as_a_module import copied
+
+
+class Usual(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.gain = torch.nn.Parameter(torch.rand(3))
+        self.register_buffer("scratch", torch.zeros(2), persistent=False)
+
+
+class LeavesOut(Usual):
+    def state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        return {}
+
+
+class Lies(Usual):
+    def state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        return {"gain": torch.zeros(3)}
+
+
+class TakesNothing(Usual):
+    def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        return None
+
+
+class Itself(Usual):
+    def __deepcopy__(self, memo: object) -> Any:
+        return self
+
+
+class Shares(Usual):
+    def __setstate__(self, state: Any) -> None:
+        super().__setstate__(state)
+        self._parameters["gain"] = LAST[0]
+
+
+class ListsNothing(Usual):
+    def parameters(self, recurse: bool = True) -> Any:
+        return iter(())
+
+
+class Uncopied(Usual):
+    def __deepcopy__(self, memo: object) -> Any:
+        raise TypeError("no")
+
+
+class Packed(Usual):
+    """Under names of its own, saved under those of the reference."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pair = torch.nn.Parameter(torch.rand(2))
+
+    def state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        return {"gain": self.gain.detach(), "left": self.pair.detach()[:1], "right": self.pair.detach()[1:]}
+
+    def load_state_dict(self, state: Any, *args: Any, **kwargs: Any) -> Any:
+        with torch.no_grad():
+            self.gain.copy_(state["gain"])
+            self.pair.copy_(torch.cat([state["left"], state["right"]]))
+
+
+LAST: list[torch.nn.Parameter] = []
+
+
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [
+        (LeavesOut, "leaves gain out"),
+        (Lies, "something else under gain"),
+        (TakesNothing, "does not reach gain"),
+        (Itself, "no other module"),
+        (Shares, "same memory"),
+        (ListsNothing, "parameters"),
+    ],
+)
+def test_what_does_not_behave_as_a_module_is_told(kind: type[Usual], says: str) -> None:
+    module = kind()
+    LAST[:] = [module.gain]
+    with pytest.raises(Failure, match=says), torch.no_grad():
+        copied(module, {"gain": None})
+
+
+@pytest.mark.parametrize("kind", [Usual, Uncopied, Packed])
+def test_what_does_is_copied_where_it_can_be_and_keeps_its_weights(kind: type[Usual]) -> None:
+    module = kind()
+    before = copy.copy(module.gain.detach().clone())
+    with torch.no_grad():
+        made = copied(module, dict.fromkeys(("gain", "left", "right")) if kind is Packed else {"gain": None})
+    assert (made is module) is (kind is Uncopied)
+    assert torch.equal(vars(made)["_parameters"]["gain"], before)
