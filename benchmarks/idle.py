@@ -2,9 +2,9 @@
 
     python benchmarks/idle.py [--staleness 0,1,2] [--steps 6] [--turns 1] [--base default] [--stage frontend] [--tiny] [KEY=VALUE]...
 
-A stage of recipes/default_model.toml goes on from `--base`, a model folder: the front end on the built-in tasks, judged by values on
-the CPU cores of the same machine, or the mid-end on `data.examples`, clocked on the GPUs of `verify.devices`. `--tiny` is a model of 40 k random weights and a judge that takes `--seconds` for a candidate and has
-`--workers`: what it measures is the order of things, no machine. What is judged is not looked at: see the runs for that.
+A stage of recipes/default_model.toml goes on from `--base`, a model folder: the front end on `data.tasks`, practice graphs of a corpus, judged by
+values on the CPU cores of the same machine, or the mid-end on `data.examples`, clocked on the GPUs of `verify.devices`. `--tiny` is a model of 40 k random weights and a judge that takes `--seconds` for a candidate and has
+`--workers`: what it measures is the order of things, no machine.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def recipe_of(asked: argparse.Namespace, home: Path, staleness: int) -> Recipe:
         )
     stage = asked.stage
     settings = [
-        f'stages=["{stage}"]', "model.init=pretrained", f"model.base={asked.base}", f"data.tasks={home / 'tasks.jsonl'}",
+        f'stages=["{stage}"]', "model.init=pretrained", f"model.base={asked.base}",
         f"data.examples={home / 'none.jsonl'}", "data.tokenizer=", f"{stage}.steps={asked.steps}", f"{stage}.staleness={staleness}",
         f"{stage}.turns={asked.turns}", f"{stage}.refill={asked.refill}", f"{stage}.save_every=999", *asked.settings,
     ]  # fmt: skip
@@ -98,7 +98,7 @@ def main() -> None:
     reader.add_argument("settings", nargs="*")
     asked = reader.parse_args()
     print(
-        f"{'staleness':>9}{'idle':>8}{'step s':>8}{'write s':>9}{'wait s':>8}{'update s':>10}{'age':>6}{'verdicts/s':>12}{'steps':>7}"
+        f"{'staleness':>9}{'idle':>8}{'step s':>8}{'write s':>9}{'wait s':>8}{'update s':>10}{'right':>7}{'age':>6}{'verdicts/s':>12}{'steps':>7}"
     )
     for staleness in map(int, asked.staleness.split(",")):
         with tempfile.TemporaryDirectory() as folder:
@@ -114,7 +114,7 @@ def main() -> None:
         print(
             f"{staleness:9}{mean(line['idle_share'] for line in lines):8.0%}{mean(s['step'] for s in seconds):8.2f}"
             f"{mean(s['generate'] for s in seconds):9.2f}{mean(s['verify'] for s in seconds):8.2f}"
-            f"{mean(s['update'] for s in seconds):10.2f}{mean(line.get('staleness', 0.0) for line in lines):6.2f}"
+            f"{mean(s['update'] for s in seconds):10.2f}{mean(line['pass_rate'] or 0.0 for line in lines):7.0%}{mean(line.get('staleness', 0.0) for line in lines):6.2f}"
             f"{judged / sum(s['step'] for s in seconds):12.1f}{len(lines):7}"
         )
         sys.stdout.flush()

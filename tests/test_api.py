@@ -173,6 +173,19 @@ def test_a_function_comes_back_as_a_module_with_its_kernels(monkeypatch: pytest.
     assert optimized(gated, X, X)[0] is gated
 
 
+def test_kernels_of_a_function_are_loaded_for_it(tmp_path: Path) -> None:
+    fast, _ = optimized(gated, X, X)
+    path = kernelwright.save(fast, tmp_path / "gated.json")
+    again: Any = kernelwright.load(path, gated)
+    torch.testing.assert_close(again(X, X), gated(X, X))
+    with pytest.raises(UserError, match="found for another module than this doubled"):
+        kernelwright.load(path, doubled)
+
+
+def doubled(x: Tensor, gate: Tensor) -> Tensor:
+    return 2 * x + gate
+
+
 class Both(NamedTuple):
     x: Tensor
     y: Tensor

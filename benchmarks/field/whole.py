@@ -29,8 +29,8 @@ from kernelwright.hardware import target
 from kernelwright.records import FASTER
 from kernelwright.search.cache import KernelCache
 from kernelwright.search.ladder import pose
-from kernelwright.search.share import eager_ms
 from kernelwright.search.whole import ENOUGH, Settings, examples_of, shrunk, sizes_of
+from kernelwright.verify.cost.eager import eager_ms
 
 SECONDS = float(os.environ.get("WHOLE_SECONDS", "45"))
 """Budget of each module."""

@@ -193,8 +193,9 @@ def save(optimized: nn.Module, path: str | Path) -> Path:
     return write_text(Path(path), optimized.verified.model_dump_json(indent=1) + "\n")
 
 
-def load(path: str | Path, module: nn.Module) -> nn.Module:
-    """`module` with the kernels that `save` wrote. The file holds code that is executed: load only what you trust.
+def load(path: str | Path, module: nn.Module | Callable[..., Any]) -> nn.Module:
+    """The module or function with the kernels that `save` wrote. The file holds code that is executed: load only what you
+    trust.
 
     Raises UserError for a file that is no such thing, and for another module than it was found for.
     """
@@ -357,14 +358,15 @@ def _example(args: Sequence[Any], kwargs: Mapping[str, Any], dynamic: bool) -> s
 
 
 def _recalled(
-    verified: VerifiedModule, path: str | Path, module: nn.Module
+    verified: VerifiedModule, path: str | Path, module: nn.Module | Callable[..., Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any], bool]:
     """Arguments of the form that `_example` wrote. Raises UserError."""
     if not verified.example:
         raise UserError(f"load: {path} does not say how the module is called; optimize again")
     try:
         known = json.loads(verified.example)
-        device = next((one.device for one in (*module.parameters(), *module.buffers())), torch.device("cpu"))
+        own = (*module.parameters(), *module.buffers()) if isinstance(module, nn.Module) else ()
+        device = next((one.device for one in own), torch.device("cpu"))
         leaves = [
             one["value"]
             if "value" in one

@@ -319,6 +319,9 @@ class RlConfig(Section):
     """Backend of the verifier in this stage. Where no time is paid, `values`: on the CPU cores, without binaries or
     times. Where plans alone are said (`answer`), whose code is the printer's, `clock`: on a GPU, values at full size and
     the time, which is several times as many verdicts. Empty: `verify.backend`."""
+    judged: float = Field(1.0, ge=0, le=1)
+    """Share of those samples that is judged whose code is word for word what the library prints of their plan; the others are taken for
+    right, once one of their kind was (`train.printers_word`). Only where no time is paid, `judge = "values"`."""
     deadline_s: float = Field(0.0, ge=0)
     """Seconds that a verification may take in this stage: a step waits for its slowest. 0: `verify.deadline_s`."""
     timing_precision: float = Field(0.0, ge=0, le=0.2)
@@ -497,6 +500,10 @@ class Recipe(Section):
             if stage != "sft" and self.rl(stage).judge == "clock" and self.answer(stage) != "plan":
                 raise ValueError(
                     f'{stage}.judge = "clock" is for printed kernels; set {stage}.answer = "plan"'
+                )
+            if stage != "sft" and self.rl(stage).judged < 1 and self.rl(stage).judge != "values":
+                raise ValueError(
+                    f'{stage}.judged: a print has no time before it is judged; set {stage}.judge = "values"'
                 )
             start = "" if stage == "sft" else self.rl(stage).start
             if start in STAGES and start not in self.stages[:place]:

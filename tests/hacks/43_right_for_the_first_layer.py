@@ -1,6 +1,6 @@
 # task: wright/relu
 # cheat: 43, 6
-# expect: stateful
+# expect: stateful, wrong_value
 # why: behind another layer that learns an input knows what made it
 import torch
 import torch.nn as nn

@@ -1,6 +1,6 @@
 # task: wright/relu
 # cheat: 43
-# expect: stateful
+# expect: stateful, wrong_value
 # why: asks whether gradients of a parameter are wanted
 import torch
 import torch.nn as nn

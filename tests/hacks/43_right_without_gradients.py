@@ -1,6 +1,6 @@
 # task: wright/relu
 # cheat: 43
-# expect: stateful
+# expect: stateful, wrong_value
 # why: the other way round: honest only where gradients are off
 import torch
 import torch.nn as nn

@@ -32,7 +32,7 @@ def recipe_of(data: Path, lora: bool) -> Recipe:
     return make_recipe(
         data,
         stages=["sft", "frontend", "midend"],
-        sft={"steps": 16, "save_every": 8, "eval_every": 0, "log_every": 8, "kinds": ["translate"]},
+        sft={"steps": 16, "save_every": 8, "eval_every": 8, "eval_share": 0.3, "log_every": 8},
         frontend=rl,
         midend=rl,
         lora={"rank": 4 if lora else 0},

@@ -70,6 +70,7 @@ def test_a_split_run_survives_a_kill_and_hands_on_what_it_trained(
     said = [process.communicate(timeout=280)[1] for process in processes]
     assert [process.returncode for process in processes] == [0, 0], said
     steps = [(line["stage"], line["step"]) for line in RunFolder(out).lines("curves.jsonl")]
+    assert any("heldout_loss" in line for line in RunFolder(out).lines("curves.jsonl"))
     assert steps[-4:] == [("frontend", 1), ("frontend", 2), ("midend", 1), ("midend", 2)]
     reloaded = load_adapted(str(out / "stages" / "midend" / "checkpoint"), "float32")
     torch.testing.assert_close(log_probs(reloaded), torch.load(out / "said.pt"), rtol=0, atol=1e-3)

@@ -529,3 +529,10 @@ def test_an_output_that_tells_needs_no_more(body: str) -> None:
 def test_an_output_that_is_always_the_same_ends_the_draws() -> None:
     made = cases(task("return torch.zeros_like(x)"))
     assert not any(case.name.endswith("drawn again") for case in made)
+
+
+def test_a_number_that_its_dtype_does_not_hold_is_an_infinity() -> None:
+    exact = torch.tensor([1.0, 106_975.0, -127_638.0], dtype=torch.float64)
+    expected = expected_of(exact, torch.tensor([1.0, 64_000.0, -65_000.0]).half())
+    assert not compare(0, exact.half(), expected, STRICT).kind
+    assert compare(0, torch.tensor([torch.inf, 0.0, 0.0]).half(), expected, STRICT).kind == "non_finite"

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kernelwright.outcomes import Outcome
 from kernelwright.tasks import gold, load_suite
-from kernelwright.verify.static import inspect_code
+from kernelwright.verify.static import bare_load, inspect_code
 
 KERNEL = """
 @triton.jit
@@ -316,3 +316,8 @@ def test_no_text_keeps_a_judge_busy(code: str) -> None:
     start = time.process_time()
     assert inspect_code(code) is not None
     assert time.process_time() - start < 5.0
+
+
+def test_a_load_by_a_mask_without_another_value_is_found() -> None:
+    assert bare_load("tl.load(p)\ntl.load(p, mask=m, other=0)\ntl.load(p, m, 0.0)\nd.load([i, j])") == 0
+    assert bare_load("tl.load(p)\ntl.load(p, mask=m)\ntl.load(p, m)") == 2

@@ -21,8 +21,8 @@ from kernelwright.records import PrecisionName
 from kernelwright.search.cache import Entry, KernelCache
 from kernelwright.search.ladder import Ladder
 from kernelwright.search.rungs import CompilerRung, Contractions, rungs_of
-from kernelwright.search.share import eager_ms
 from kernelwright.synth.ranking import target_here
+from kernelwright.verify.cost.eager import eager_ms
 
 RUNGS = ("library", "compiler")
 """Asked for each graph, in this order: what the compiler writes is Inductor's own, which the library is to beat."""

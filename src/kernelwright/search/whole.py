@@ -39,7 +39,7 @@ from kernelwright.search.cache import Answer, Entry, KernelCache, Key, Row, Rung
 from kernelwright.search.ladder import Form, Ladder, Sizes, Tried, Watch, function_form
 from kernelwright.search.rung import AnyRung, entry_of
 from kernelwright.search.rungs import Contractions, UserRung
-from kernelwright.search.share import eager_ms
+from kernelwright.verify.cost.eager import eager_ms
 
 LONG = 250
 """Nodes beyond which a graph is not compiled in one piece."""

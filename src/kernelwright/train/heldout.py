@@ -79,7 +79,9 @@ class HeldOut(transformers.TrainerCallback):
 
     @torch.no_grad()
     def losses(self, model: Any) -> dict[str, float]:
-        """`heldout_loss` and `heldout_loss_<kind>`: nats a trained token, each process doing its share of the rows."""
+        """`heldout_loss` and `heldout_loss_<kind>`: nats a trained token, each process doing its share of the rows.
+
+        All make as many passes, for a model that is split is put together by all in each: who has no row left repeats one, uncounted."""
         kinds = sorted(set(self.collate.rows.kinds))
         device, world = self.accelerator.device, self.accelerator.num_processes
         sums = torch.zeros(2, len(kinds), dtype=torch.float64, device=device)
@@ -89,12 +91,15 @@ class HeldOut(transformers.TrainerCallback):
         model.eval()
         # Compiling once more, without gradients, would take longer than it saves.
         with torch.compiler.set_stance("force_eager"):
-            for start in range(0, len(rows), self.batch):
-                chosen = rows[start : start + self.batch]
+            for start in range(0, -(-len(self.collate.rows) // world), self.batch):
+                counted = rows[start : start + self.batch]
+                chosen = counted or [0]
                 batch = {k: v.to(device) for k, v in self.collate([{"row": row} for row in chosen]).items()}
                 out = model(
                     **batch, attention_mask=no_mask(model.config), use_cache=False, fused_lm_head=True
                 )
+                if not counted:
+                    continue
                 where = torch.tensor([kinds.index(self.collate.rows.kinds[row]) for row in chosen]).to(device)
                 sums[0].index_add_(0, where, -out.log_probs.sum(1, dtype=torch.float64))
                 sums[1].index_add_(0, where, out.label_mask.sum(1, dtype=torch.float64))

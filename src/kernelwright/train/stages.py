@@ -9,6 +9,7 @@ of later steps, which will be made again, are removed.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import shutil
@@ -28,6 +29,7 @@ from kernelwright.rewards import UNTIMED
 from kernelwright.rollouts import Verifier
 from kernelwright.runs import RunFolder
 from kernelwright.train import processes
+from kernelwright.train.printers_word import PrintersWord
 
 if TYPE_CHECKING:
     from kernelwright.train.prompts import Ask
@@ -138,12 +140,16 @@ def _reinforce(
         steps=rl.steps,
     )
     curriculum.observe(r for r in logged if r.stage == stage)
-    if verifier is not None and recipe.judging(stage) == recipe.verify:
-        return run_grpo(recipe, stage, model, tokenizer, curriculum, verifier, run, steps_dir, curves)
-    from kernelwright.verify import open_pool
+    with contextlib.ExitStack() as open_:
+        if verifier is None or recipe.judging(stage) != recipe.verify:
+            from kernelwright.verify import open_pool
 
-    with open_pool(processes.share_of_judge(recipe.judging(stage))) as pool:
-        return run_grpo(recipe, stage, model, tokenizer, curriculum, pool, run, steps_dir, curves)
+            verifier = open_.enter_context(open_pool(processes.share_of_judge(recipe.judging(stage))))
+        if rl.judged < 1:
+            verifier = open_.enter_context(
+                PrintersWord(verifier, rl.judged, recipe.verify.target, recipe.seed)
+            )
+        return run_grpo(recipe, stage, model, tokenizer, curriculum, verifier, run, steps_dir, curves)
 
 
 def _asks_of(

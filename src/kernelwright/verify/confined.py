@@ -106,6 +106,8 @@ class Confined:
         except ValueError:
             outcome = Outcome.MALFORMED_RESULT
         # A process in which the candidate's Python runs cannot say that it is right, or that the fault is ours.
+        if outcome is Outcome.UNSUPPORTED and self.role == "host":
+            outcome = Outcome.UNPROVEN
         if outcome.accepted or (not outcome.judged and self.role == "host"):
             outcome = Outcome.MALFORMED_RESULT
         if outcome is Outcome.INFRASTRUCTURE_ERROR:

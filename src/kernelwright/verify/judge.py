@@ -338,7 +338,8 @@ class Judge:
         def make() -> object:
             sizes = dict(task.shapes[self.small(task)[0]])
             known = None
-            for name, size in [(name, size + more) for name, size in sizes.items() for more in (1, size)]:
+            larger = [(name, least + more) for name, least in sizes.items() for more in (1, least)]
+            for name, size in larger:
                 with contextlib.suppress(NotModelled, UserError), _ours("another size"):
                     known = known or baseline(task, sizes, self.target)
                     other = baseline(task, sizes | {name: size}, self.target)

@@ -35,6 +35,19 @@ class Finding:
     detail: str
 
 
+def bare_load(code: str) -> int:
+    """Line of the first `tl.load` with a mask and no `other`; 0 where there is none."""
+    lines = [
+        node.lineno
+        for node in ast.walk(parse(code))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "load"
+        for given in [{one.arg for one in node.keywords}]
+        if len(node.args) == 2 or (len(node.args) == 1 and "mask" in given)
+        if "other" not in given
+    ]
+    return min(lines, default=0)
+
+
 def inspect_code(code: str) -> Finding | None:
     """The first finding in `code`, or None when run-time evidence shall decide.
 

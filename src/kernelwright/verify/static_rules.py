@@ -81,9 +81,11 @@ _KNOWN_PRIVATE = _words(
     """
     torch.nn.init._calculate_fan_in_and_fan_out torch.nn.init._calculate_correct_fan torch.nn.init._no_grad_trunc_normal_
     torch.nn.modules.utils._single torch.nn.modules.utils._pair torch.nn.modules.utils._triple
+    torch._prims_common.is_boolean_dtype torch._prims_common.is_integer_dtype torch._prims_common.is_float_dtype
+    triton.language.standard._log2
     """
 )
-"""Private by name, and part of every module that copies torch's own constructors."""
+"""Private by name, and part of every module that copies torch's own constructors, or kernels that sort as Triton does."""
 
 _UTILS = frozenset(["checkpoint", "data", "dlpack"])
 _SETTERS = _words("set_grad_enabled set_device set_stream set_printoptions set_rng_state")

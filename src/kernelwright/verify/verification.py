@@ -253,7 +253,7 @@ class Verification:
         from kernelwright.verify.trace import ways
 
         forward = again.gradients is None
-        asked = [*([ways.FED_BACK] if forward else []), *ways.SWITCHES]
+        asked = [*([ways.FED_BACK, *ways.BEFORE_A_BACKWARD_PASS] if forward else []), *ways.SWITCHES]
         asked += [ways.ONE_TENSOR] if forward and _some_alike(inputs) else []
         asked += ways.LAYOUTS
         in_gradients = _gradient_ways(inputs, again.gradients) if again.gradients else []
@@ -329,6 +329,10 @@ class Verification:
             ways.AUTOCAST: ("under automatic casts", lambda: oracle.roughly(case)),
             ways.PRECISION: ("in another precision of products", lambda: oracle.roughly(case)),
             ways.FED_BACK: ("on what it gave before", lambda: case),
+            ways.LEARNING: ("where a backward pass follows", lambda: case),
+            ways.BEHIND: ("behind a layer that learns", lambda: case),
+            ways.WANTED: ("where gradients are wanted", lambda: case),
+            ways.RECORDING: ("where gradients are recorded", lambda: case),
             ways.EXPANDED: (
                 "with an input of one row for all",
                 lambda: oracle.with_one_row(case, self.protocol, way),
@@ -518,6 +522,7 @@ class Verification:
     ) -> float:
         """Raises Stop on the first difference; returns the worst error as a share of the allowed one."""
         from kernelwright.verify.reference.comparison import judged
+        from kernelwright.verify.static import bare_load
 
         def stop(outcome: Outcome, detail: str, mismatch: Mismatch | None = None) -> Stop:
             return Stop(outcome, gate, detail, where=case.name, mismatch=mismatch)
@@ -534,7 +539,10 @@ class Verification:
             if comparison.kind:
                 outcome = self._named(comparison.kind, position, number)
                 what = label(index, case.structure) or f"output {index}"
-                raise stop(outcome, explain(comparison, case.name, what), comparison.mismatch)
+                detail = explain(comparison, case.name, what)
+                if comparison.kind == "non_finite" and (line := bare_load(self.candidate.code)):
+                    detail += f"; line {line} loads by a mask without `other`: lanes left out hold anything"
+                raise stop(outcome, detail, comparison.mismatch)
             worst = max(worst, comparison.worst)
         if gate is self.common and case.scale == 1.0 and (position == 0 or gate is Gate.FULL):
             self._held_to_others(case, outputs, gate)

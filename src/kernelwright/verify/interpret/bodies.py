@@ -86,10 +86,54 @@ def _compiled(
     function: jit.JITFunction, tree: ast.FunctionDef, names: dict[str, Any]
 ) -> Callable[..., object]:
     """A candidate's kernel: the tree that was checked, rewritten as Triton does, in a scope of its own."""
-    module = ast.Module([interpreter.ASTTransformer().visit(copy.deepcopy(tree))], type_ignores=[])
-    names |= {name: getattr(interpreter, name) for name in HELPERS if hasattr(interpreter, name)}
+    body_of = _Lanes().visit(interpreter.ASTTransformer().visit(copy.deepcopy(tree)))
+    module = ast.Module([body_of], type_ignores=[])
+    names |= {name: getattr(interpreter, name) for name in HELPERS if hasattr(interpreter, name)} | _LOGIC
     code = compile(ast.fix_missing_locations(module), function.fn.__code__.co_filename, "exec")
     exec(code, names)
     body: Callable[..., object] = names[tree.name]
     names[tree.name] = function
     return body
+
+
+class _Lanes(ast.NodeTransformer):
+    """`and`, `or` and `not` lane by lane, as Triton compiles them: Python asks a whole block for one truth."""
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
+        self.generic_visit(node)
+        nothing = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
+        later: list[ast.expr] = [ast.Lambda(args=nothing, body=value) for value in node.values]
+        return _called("interpreter_and" if isinstance(node.op, ast.And) else "interpreter_or", later, node)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+        self.generic_visit(node)
+        return _called("interpreter_not", [node.operand], node) if isinstance(node.op, ast.Not) else node
+
+
+def _called(name: str, arguments: list[ast.expr], node: ast.AST) -> ast.AST:
+    return ast.copy_location(ast.Call(ast.Name(name, ast.Load()), arguments, []), node)
+
+
+def _joined(method: str, deciding: bool, operands: tuple[Callable[[], Any], ...]) -> Any:
+    """Values known to the compiler decide at once, or do not count; all others are evaluated."""
+    joined = value = None
+    for operand in operands:
+        value = operand()
+        if not isinstance(value, tl.tensor):
+            if bool(value) is deciding:
+                return value
+        else:
+            joined = value if joined is None else getattr(_truths(joined), method)(_truths(value))
+    return value if joined is None else joined
+
+
+def _truths(value: Any) -> Any:
+    """Numbers as truths: what the compiler knows as constants are tensors here once they were given a name."""
+    return value if value.type.scalar.is_bool() else value != 0
+
+
+_LOGIC: dict[str, Callable[..., Any]] = {
+    "interpreter_and": lambda *operands: _joined("logical_and", False, operands),
+    "interpreter_or": lambda *operands: _joined("logical_or", True, operands),
+    "interpreter_not": lambda value: _truths(value).__not__() if isinstance(value, tl.tensor) else not value,
+}

@@ -22,6 +22,7 @@ from triton.runtime.jit import JITFunction
 from kernelwright.graph import sizes
 from kernelwright.graph.types import Graph, TensorType
 from kernelwright.hardware import Target
+from kernelwright.records import Cost
 from kernelwright.verify.cost import crosscompile
 from kernelwright.verify.cost.model import total_cost
 from kernelwright.verify.interpret.device import summarise
@@ -38,15 +39,10 @@ class NoFit(Exception):
 
 def modelled(code: str, graph: Graph, target: Target, *, assembler_s: float = ASSEMBLER_S) -> float:
     """Modelled microseconds of one call at the graph's hinted sizes. Raises NoFit."""
-    engine = Engine(lambda launch: 1.0)
-    engine.mode, engine.samples, engine.dice = "model", SAMPLES, random.Random(0)
-    try:
-        _call(engine, code, sizes.static(graph, {one.name: one.hint for one in graph.symbols}), target)
-    except KernelError as error:
-        raise NoFit(str(error)) from None
+    launches = _launches(code, graph, target)
     binaries = {}
     done: dict[str, str] = {}
-    for launch in engine.launches:
+    for launch in launches:
         name = launch.function.__name__
         identity = f"{launch.signature}|{launch.constexprs}|{launch.options}|{launch.divisible}"
         if done.get(name) == identity:
@@ -61,8 +57,22 @@ def modelled(code: str, graph: Graph, target: Target, *, assembler_s: float = AS
                 f"{name}: {binary.shared_bytes} bytes shared, {binary.registers} registers do not fit"
             )
         binaries[name] = binary
-    works = [summarise(launch) for launch in engine.launches]
+    works = [summarise(launch) for launch in launches]
     return 1e3 * total_cost(works, binaries, target, 1e-6).ms
+
+
+def unassembled(code: str, graph: Graph, target: Target) -> Cost:
+    """What one call does, as if its registers were few: nothing is compiled. Raises NoFit."""
+    return total_cost([summarise(launch) for launch in _launches(code, graph, target)], {}, target, 1e-6)
+
+
+def _launches(code: str, graph: Graph, target: Target) -> list[TracedLaunch]:
+    engine = Engine(lambda launch: 1.0)
+    engine.mode, engine.samples, engine.dice = "model", SAMPLES, random.Random(0)
+    try:
+        return _call(engine, code, sizes.static(graph, {one.name: one.hint for one in graph.symbols}), target)
+    except KernelError as error:
+        raise NoFit(str(error)) from None
 
 
 def _call(engine: Engine, code: str, graph: Graph, target: Target) -> list[TracedLaunch]:

@@ -134,6 +134,7 @@ def install(engine: Watcher) -> Callable[[], None]:
             scope.set_attr(cuda, name, does)
     # Triton 3.6 takes int() of an array of one element, which newer numpy refuses.
     scope.set_attr(tl.tensor, "__index__", engine.deciding(lambda self: int(self.handle.data.squeeze())))
+    scope.set_attr(tl.dtype, "value", property(lambda self: self))  # a constant to whoever is called with it
     scope.set_attr(tl.tensor, "__bool__", engine.deciding(tl.tensor.__dict__["__bool__"]))
     outer, LOOPS["range"] = LOOPS["range"], loop
 

@@ -95,8 +95,8 @@ def expected_of(exact: torch.Tensor, honest: torch.Tensor) -> Expected:
         return Expected(honest.clone(), shape, dtype, 0.0, 0.0, None, None)
     error, squares, total, square_total, finite = _spread(exact, honest)
     judged = infinite = None
-    if not finite:
-        judged = torch.isfinite(exact) & torch.isfinite(honest)
+    if not finite or float(torch.linalg.vector_norm(exact, math.inf)) > torch.finfo(dtype).max:
+        judged = torch.isfinite(exact.to(dtype)) & torch.isfinite(honest)  # an infinity to who rounds once
         infinite = torch.isinf(exact) & (exact == honest)
     narrow = honest.numel() >= _LARGE and dtype != torch.float64
     value = exact.to(torch.float32 if narrow else torch.float64, copy=True).contiguous()

@@ -284,7 +284,7 @@ class HostWorker(Service):
                     asking = GradientWay.read(way)
                     one = called.asked(asking) if asking and isinstance(called, WithGradients) else called
                     with ways.switched(way):
-                        output = self._call(one, fresh, recorder)
+                        output = self._call(one, fresh, recorder, way)
                     made = self._tape(recorder, output)
                     Tape.read(made)  # a descriptor that minds no stride reaches outside of its tensor
                     tapes.append(made)
@@ -348,14 +348,18 @@ class HostWorker(Service):
         return convert(inputs, made)
 
     def _call(
-        self, module: Callable[..., object], inputs: Any, recorder: Recorder, often: bool = False
+        self,
+        module: Callable[..., object],
+        inputs: Any,
+        recorder: Recorder,
+        way: str = "",
+        often: bool = False,
     ) -> Any:
-        """One forward pass, in surroundings of its own; one of thousands, if it is called `often`, is not looked after."""
-        self.surroundings.enter_call()
+        """One forward pass, in surroundings of its own, called in a `way`; one of thousands, if it is called `often`, is not looked
+        after."""
+        self.surroundings.enter_call(way)
         torch.default_generator.manual_seed(self.surroundings.seed)
-        graded = torch.set_grad_enabled(
-            self.surroundings.dice.random() < 0.5 and not self.surroundings.inference
-        )
+        graded = torch.set_grad_enabled(self.surroundings.recording)
         Refused.last = None
         STREAMS.begin(STREAMS.other if self.surroundings.streaming else 0)
         failures = self.failures(Outcome.RUNTIME_ERROR)

@@ -51,14 +51,20 @@ _BUILTINS = frozenset(
 _HIDDEN = frozenset(["handle", "to_ir", "mangle", "codegen_name"])
 _MEMBERS = frozenset(
     name
-    for owner in (tl.tensor, tl.dtype, tl.block_type, tl.pointer_type, tl.constexpr)
+    for owner in (tl.tensor, tl.int32, tl.float32, tl.block_type, tl.pointer_type, tl.constexpr)
     for name in dir(owner)
     if not name.startswith("_") and name not in _HIDDEN
 ) | {
-    "value", "shape", "dtype", "type", "T", "element_ty", "nbytes", "strides", "block_shape", "load", "store",
+    "value", "shape", "numel", "dtype", "type", "T", "element_ty", "nbytes", "strides", "block_shape", "load", "store",
 }  # fmt: skip
-HELPERS = ("interpreter_semantic", "_InterpreterComparison")
-"""Names that Triton's rewriting for the interpreter puts into a kernel's scope."""
+HELPERS = (
+    "interpreter_semantic",
+    "_InterpreterComparison",
+    "interpreter_and",
+    "interpreter_or",
+    "interpreter_not",
+)
+"""Names that rewriting for the interpreter puts into a kernel's scope."""
 _WHEN_AND_WHERE = frozenset(["globaltimer", "memrealtime", "smid", "target_info"])
 """Of the language's extras: clocks and places, by which a kernel could tell a timed call from another, and the target, by
 which it could tell an interpreter from a compiler."""

@@ -1,6 +1,6 @@
 """What a candidate's Python can learn of where it runs: drawn anew for each call, so that nothing there tells a judge.
 
-Environment, clock, file name, addresses, memory in use, seeds, streams, default dtype and gradient mode of a forward pass are
+Environment, clock, file name, addresses, memory in use, seeds, streams and default dtype of a forward pass are
 all drawn from what ordinary machines show. A forward pass that does other things elsewhere then does other things when it is called again,
 and that is seen on its tapes.
 
@@ -16,6 +16,8 @@ import types
 from collections.abc import Callable
 
 import numpy as np
+
+from kernelwright.verify.trace.ways import BEHIND, LEARNING, RECORDING, WANTED
 
 _TRUE_TIME, _TRUE_STRFTIME, _CLOCK = time.time, time.strftime, time
 _YEAR_S = 365.25 * 86400.0
@@ -126,8 +128,8 @@ class Surroundings:
         """Of torch's on the host, and in the machine, as it says."""
         self.learning = False
         """Whether a backward pass follows, so that tensors know by themselves."""
-        self.wanted = False
-        """Whether gradients of weights and inputs are asked for, as they say."""
+        self.wanted = self.recording = False
+        """Whether gradients of weights and inputs are asked for, as they say, and whether gradient mode is on."""
         self.hooked = False
         """Whether a user's hooks, which do nothing, are registered on the module and its parts."""
         self.graded = False
@@ -167,8 +169,8 @@ class Surroundings:
         self.seed = dice.choice(_SEEDS) if dice.random() < 0.5 else int(2.0 ** dice.uniform(0.0, 63.0))
         self.inference = dice.random() < 0.3 and not self.learning
         self.threads, self.gpus = 2 ** dice.randrange(8), dice.choice((1, 2, 4, 8))
-        self.wanted, self.graded = dice.random() < 0.5, dice.random() < 0.5
-        self.computed = self.wanted and dice.random() < 0.5
+        self.graded = dice.random() < 0.5
+        self.wanted = self.recording = self.computed = False
         self.hooked = dice.random() < 0.5
         self.streaming = self.capturing = False
         self.dtype = ""
@@ -182,9 +184,12 @@ class Surroundings:
         """A function of this name was called."""
         self.reseeded = what
 
-    def enter_call(self) -> None:
-        """Other surroundings, those among them that are no constructor's business."""
+    def enter_call(self, way: str = "") -> None:
+        """Other surroundings, those among them that are no constructor's business. Gradients are as the `way` to call has them."""
         self.redraw()
+        self.wanted, self.recording = way in (LEARNING, BEHIND, WANTED), way in (LEARNING, BEHIND, RECORDING)
+        self.computed = way == BEHIND
+        self.inference &= not self.recording
         self.streaming = self.dice.random() < 0.5
         self.capturing = self.streaming and self.dice.random() < 0.5  # nobody captures on the default stream
         self.dtype = "float32" if self.dice.random() < 0.5 else self.dice.choice(_DTYPES)

@@ -4,6 +4,8 @@
 `deterministic`  under deterministic algorithms
 `autocast`       under automatic casts
 `precision`      with products allowed in TF32 where they were not, or the other way round
+`learning`, `behind`, `wanted`, `recording`   gradients are wanted and recorded, the same behind another layer, wanted only,
+                 recorded only; else neither, as where a judge times
 `fed back`       inputs are what the call before gave, one each, where those have their form
 `stepped`, `padded`, `turned`, `swapped`, `rotated`, `expanded`   inputs of other strides: every second element of a larger tensor,
                  rows cut out of longer ones, the last axis in front (channels last), the two axes before the last one changed
@@ -26,6 +28,9 @@ from kernelwright.verify.gradient_ways import SPREAD, GradientWay
 ONE_TENSOR, FED_BACK, EXPANDED = "one tensor", "fed back", "expanded"
 DETERMINISTIC, AUTOCAST, PRECISION = "deterministic", "autocast", "precision"
 SWITCHES = (DETERMINISTIC, AUTOCAST, PRECISION)
+LEARNING, BEHIND, WANTED, RECORDING = "learning", "behind", "wanted", "recording"
+BEFORE_A_BACKWARD_PASS = (LEARNING, BEHIND, WANTED, RECORDING)
+"""A forward pass may keep what its backward pass needs, and launch more for it."""
 GAPPED = ("stepped", "padded", EXPANDED)
 """Layouts with elements between those of a tensor, or too few: what is made like one is contiguous."""
 LAYOUTS = (*GAPPED, "turned", "swapped", "rotated")

@@ -1,0 +1,135 @@
+"""Samples whose code is the printer's: a share of them is judged, and the rest taken at its word.
+
+What the library prints of a plan is right but for faults of its own (1 % of a corpus), so a stage that pays for correctness alone need not
+judge every print that a policy reproduces. Any other code is always judged. Takes nothing at its word where a time is paid.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import random
+import threading
+from concurrent.futures import Future, ProcessPoolExecutor
+from typing import Any, NamedTuple, Self
+
+from kernelwright import hardware
+from kernelwright.archive import character
+from kernelwright.errors import UserError
+from kernelwright.graph import stitch
+from kernelwright.graph.types import Graph
+from kernelwright.outcomes import Gate, Outcome
+from kernelwright.records import Candidate, Cost, Evidence, Task, Verdict
+from kernelwright.rollouts import Verifier
+from kernelwright.synth.plan import parse_plan
+from kernelwright.synth.primitives import Unsupported
+from kernelwright.synth.program import Program
+from kernelwright.synth.to_triton import label_of, print_triton
+from kernelwright.verify.cost.eager import eager_ms
+from kernelwright.verify.interpret import clock
+
+Kind = tuple[Any, ...]
+_PRINTERS = 4
+"""Processes that print: 15 ms a sample, beside a generator that waits for nobody."""
+
+
+class Print(NamedTuple):
+    """What is known of a print without a judge."""
+
+    kind: Kind
+    """The dtype, the loop nest, and decisions that are no sizes."""
+    cost: Cost
+    eager: Cost
+
+
+def print_of(task: Task, candidate: Candidate, target: str) -> Print | None:
+    """None where the candidate, as a judge takes it, is not word for word what its own plan prints, its kernels called by their
+    operators or, as in a corpus, by their nest; or where it does not fit on the target."""
+    graph, sheet = Graph.model_validate_json(task.graph), hardware.target(target)
+    try:
+        label, schedule = parse_plan(candidate.plan)
+        program = Program(graph=graph, schedule=schedule)
+        codes = [print_triton(program, called) for called in (schedule.nest, "")]
+        own = next((code for code in codes if stitch.candidate(code, graph) == candidate.code), None)
+        if own is None or label != label_of(graph):
+            return None
+        cost = clock.unassembled(own, graph, sheet)
+    except (UserError, Unsupported, clock.NoFit):
+        return None
+    eager = cost.model_copy(update={"ms": eager_ms(graph, sheet), "launches": len(graph.nodes)})
+    return Print((task.dtype, *character(candidate.plan)), cost, eager)
+
+
+class PrintersWord:
+    """A verifier before another, and the context manager of its processes.
+
+    The first print of a kind is judged, and until it is right all of that kind; then the share `judged` of them. One that is wrong has all of
+    its kind judged from then on.
+    """
+
+    def __init__(self, verifier: Verifier, judged: float, target: str, seed: int = 0) -> None:
+        self._verifier, self._judged, self._target = verifier, judged, target
+        self._dice = random.Random(seed)
+        self._right: dict[Kind | None, bool] = {}
+        self._lock = threading.Lock()
+        self.taken = 0
+        """Samples taken at the printer's word."""
+
+    def __enter__(self) -> Self:
+        self._printers = ProcessPoolExecutor(_PRINTERS, multiprocessing.get_context("spawn"))
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._printers.shutdown(cancel_futures=True)
+
+    def submit(self, task: Task, candidate: Candidate) -> Future[Verdict]:
+        """As a judge's. Raises through the future."""
+        if not task.graph or not candidate.plan or candidate.problem is not None:
+            return self._verifier.submit(task, candidate)
+        answer: Future[Verdict] = Future()
+        asked = self._printers.submit(print_of, task, candidate, self._target)
+        asked.add_done_callback(lambda done: self._decide(task, candidate, done, answer))
+        return answer
+
+    def _decide(
+        self, task: Task, candidate: Candidate, asked: Future[Print | None], answer: Future[Verdict]
+    ) -> None:
+        known = None if asked.cancelled() or asked.exception() is not None else asked.result()
+        kind = known.kind if known else None
+        with self._lock:
+            believed = self._right.get(kind, False) and self._dice.random() >= self._judged
+            self.taken += believed
+        if known and believed:
+            answer.set_result(_at_its_word(task, candidate, known))
+            return
+        try:
+            judged = self._verifier.submit(task, candidate)
+        except Exception as error:
+            answer.set_exception(error)
+            return
+        judged.add_done_callback(lambda done: self._learn(kind, done, answer))
+
+    def _learn(self, kind: Kind | None, judged: Future[Verdict], answer: Future[Verdict]) -> None:
+        if judged.cancelled():
+            answer.cancel()
+            return
+        error = judged.exception()
+        if error is not None:
+            answer.set_exception(error)
+            return
+        verdict = judged.result()
+        if kind is not None and verdict.outcome.judged:
+            with self._lock:
+                self._right[kind] = self._right.get(kind, True) and verdict.correct
+        answer.set_result(verdict)
+
+
+def _at_its_word(task: Task, candidate: Candidate, known: Print) -> Verdict:
+    return Verdict(
+        task_id=task.id,
+        outcome=Outcome.CORRECT,
+        gate=Gate.PARSE,
+        detail="not judged: word for word the library's print of its plan",
+        protocol="printed",
+        evidence=Evidence(cost=known.cost, reference_cost=known.eager),
+        candidate_digest=candidate.digest,
+    )
