@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from kernelwright.records import Task
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.protocol import PROTOCOLS
-from kernelwright.verify.reference import special_values
+from kernelwright.verify.reference import distributions, special_values
 from kernelwright.verify.reference.comparison import judged
 
 SOURCE = """
@@ -202,3 +202,25 @@ def test_the_bound_of_a_histogram_is_among_the_numbers() -> None:
 def test_half_of_what_is_multiplied_is_zero() -> None:
     (given,) = cases("x @ x.t()")["sparse"].inputs
     assert 0.3 < float((given == 0.0).float().mean()) < 0.7
+
+
+def test_names_of_operators_are_told_by_their_parts() -> None:
+    assert not special_values.multiplies(["cummax", "lgamma", "digamma", "mvlgamma"])
+    assert all(map(special_values.multiplies, (["mm"], ["_int_mm"], ["addbmm"], ["linalg_eigh"])))
+    assert special_values.inexact(["gelu", "leaky_relu", "lerp"]) == 3
+    assert special_values.inexact(["ge", "logical_and", "clamp_min", "relu_"]) == 0
+
+
+def test_what_is_sorted_stays_sorted() -> None:
+    edges = torch.randn(20).sort().values
+    for kind in ("rows", "ties", "far", "bounds", "ladder", "apart", "distant"):
+        (made,) = special_values.changed([edges], kind, 3, (0.5, 3.0))
+        assert bool((made.diff() >= 0).all()), kind
+    (made,) = distributions.scaled([edges.flip(0)], -3.0)
+    assert torch.equal(made, (edges * -3.0))
+
+
+def test_zeros_of_both_signs_are_drawn_where_places_are_asked_for() -> None:
+    (x,) = cases("x.argmax(-1)")["signs"].inputs
+    assert bool((x == 0).any(-1).all())
+    assert {float(one) for one in torch.copysign(torch.ones_like(x), x)[x == 0].unique()} == {-1.0, 1.0}

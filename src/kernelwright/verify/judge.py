@@ -50,6 +50,8 @@ _CACHED_TASKS = 512
 _PATCHES = 256
 """Periods of full-size cases, of a few MB each, that are kept."""
 _GPU_TASKS = 64
+_WIDER, _WIDER_COST = 48, 2.0
+"""Sizes beside shortened long ones, where that does not cost more: errors of few elements tell little."""
 _NAMED_POSITION = 7
 """As the position of a shape set: none of the first, which get more cases."""
 _WHOLE = 64.0
@@ -110,6 +112,13 @@ def _ours(what: str) -> Iterator[None]:
         raise InfrastructureError(f"{what}: {type(error).__name__}: {error}") from error
 
 
+def _shortened(length: int, share: float) -> int:
+    """That share of a length, and a power of two where it is one."""
+    if length & (length - 1) == 0:
+        return length >> math.ceil(-math.log2(share))
+    return int(length * share)
+
+
 def _cut_short(made: ShapeCases, own: Sequence[ShapeCases]) -> bool:
     """Whether a slice that takes a part of something at the task's own sizes takes all of it at these: the first eight of
     three columns are not what was meant."""
@@ -150,6 +159,9 @@ class Judge:
         self._patches: Kept[Patch | None] = Kept(_PATCHES)
         self._long: Kept[list[ShapeCases]] = Kept(_CACHED_TASKS)
         self._needed: Kept[bool] = Kept(_CACHED_TASKS)
+        self._all_of: Kept[frozenset[int]] = Kept(_CACHED_TASKS)
+        self._long_sizes: dict[tuple[str, str], dict[str, int]] = {}
+        """By task and name of a long set."""
         self._compiled: Kept[float | None] | None = Kept(_CACHED_TASKS) if compiled else None
         self._timings = Store("timings")
 
@@ -285,6 +297,7 @@ class Judge:
                     )
                     if not _cut_short(made, self.cases(task)[:1]):
                         found.append(made)
+                        self._long_sizes[task.digest, made.name] = sizes
             return found
 
         if not (self.protocol.honesty and self.protocol.more_shapes and len(self.small(task)) > 1):
@@ -292,6 +305,43 @@ class Judge:
         if special and not oracle.has_special(self.cases(task)[0]):
             return []
         return list(self._long.get((task.digest, room), make))
+
+    def shorter(self, task: Task, name: str, share: float) -> ShapeCases | None:
+        """One case at sizes of which the long ones are that share of those of the long set `name`, and the others not so small
+        that outputs are of few elements, if that is not too much; None where nothing is long then."""
+        from kernelwright.verify.reference import oracle
+
+        own = self._long_sizes[task.digest, name]
+        longest = {size: max(task.shapes[one].get(size, 0) for one in self.small(task)) for size in own}
+        sizes = {
+            size: length if length <= longest[size] else _shortened(length, share)
+            for size, length in own.items()
+        }
+        wider = {
+            size: min(max(length, _WIDER), full_sizes(task).get(size, length))
+            for size, length in sizes.items()
+        }
+        sizes = wider if self._cost(task, wider) <= _WIDER_COST else sizes
+        if not any(length > longest[size] for size, length in sizes.items()):
+            return None
+
+        def make() -> list[ShapeCases]:
+            with contextlib.suppress(UserError), _ours("long sizes"):
+                return [
+                    oracle.shape_cases(
+                        task,
+                        f"{name}_shorter",
+                        sizes,
+                        self.protocol,
+                        self._secret,
+                        _NAMED_POSITION,
+                        long=True,
+                        special=False,
+                    )
+                ]
+            return []
+
+        return next(iter(self._long.get((task.digest, str(sizes)), make)), None)
 
     def whole_case(self, task: Task) -> ShapeCases | None:
         """One case at full size, made once; None where that is too much to interpret all of it."""
@@ -438,20 +488,25 @@ class Judge:
         return self._patches.get(task.digest, make)
 
     def needs_all(self, task: Task, index: int) -> bool:
-        """Whether a task's outputs depend on every element of an input (`periodic.needs_all`), at every small size."""
+        """Whether a task's outputs depend on every element of an input, at every small size."""
+        return -1 in self.all_of(task, index)
 
-        def make() -> bool:
+    def all_of(self, task: Task, index: int) -> frozenset[int]:
+        """Outputs that depend on every element of an input, at every small size (`periodic.needs_all`); -1 where they do together."""
+
+        def make() -> frozenset[int]:
             from kernelwright.verify.reference import periodic
 
             dice = random.Random(f"{self._secret}:{task.digest}:{index}")
             with _ours("what an output depends on"):
-                return all(
+                found = [
                     periodic.needs_all(shape.first_as_drawn(), index, dice)
                     for shape in self.cases(task)
                     if shape.name.startswith("small")
-                )
+                ]
+                return frozenset.intersection(*found) if found else frozenset((-1,))
 
-        return bool(self._needed.get((task.digest, index), make))
+        return self._all_of.get((task.digest, index), make)
 
     def question(self, task: Task, shape: ShapeCases) -> Posed:
         """What exact arithmetic says of the reference at a small size (`exact/verification.py`)."""

@@ -20,6 +20,7 @@ from kernelwright.hardware import Target
 from kernelwright.outcomes import Outcome
 from kernelwright.verify.cost import crosscompile
 from kernelwright.verify.cost import model as cost
+from kernelwright.verify.interpret import flow
 from kernelwright.verify.interpret.demand import Demand
 from kernelwright.verify.interpret.endings import KernelError, Unpriced, Unsupported
 from kernelwright.verify.interpret.full_size import Fold, Sampled, Unsure
@@ -35,6 +36,9 @@ from kernelwright.verify.sandbox.service import Failure, Service
 from kernelwright.verify.trace.kernels import Kernels, NotAKernel
 from kernelwright.verify.trace.replay import Candidate, Session
 from kernelwright.verify.trace.tape import Launch, Operation, TapeError, View
+
+_MOST_OUTPUTS = 8
+"""Of a call, which are followed back to its inputs one by one."""
 
 
 def summarise(launch: TracedLaunch) -> cost.Work:
@@ -483,10 +487,35 @@ class InterpretDevice(Service):
             "new": [_as_text(item) for item in new[:32]],
             "stored": [self._share(session, candidate, view, True) for view in candidate.steady.outputs()],
             "loaded": [self._share(session, candidate, view, False) for view in candidate.inputs[-1]],
+            **self._flow(session, candidate),
             "mutated": [
                 key for key, view in given.items() if self._stored(session.storages[view.storage]._cdata)
             ],
         }
+
+    def _flow(self, session: InterpretedSession, candidate: Candidate) -> dict[str, object]:
+        """Which share of each input `reaches` each output, by output; and of what programs store, the share that nobody makes
+        use of, by kernel (`idle`): where that is known exactly."""
+        planned, steady = self.engine.planned, candidate.steady
+        if any(operation.kind in ("aten", "copy") for operation in steady.operations):
+            return {}
+        outputs = [(session.storages[view.storage]._cdata, view) for view in steady.outputs()]
+        reaches: list[list[float | None]] = []
+        for storage, view in outputs if len(outputs) <= _MOST_OUTPUTS else ():
+            found = flow.needs(planned, {storage: (view.offset * view.itemsize, view.end)})
+            if found is None:
+                return {}
+            reaches.append([self._reached(session, view, found) for view in candidate.inputs[-1]])
+        found = flow.needs(planned, {storage: (0, flow.WHOLE) for storage, view in outputs})
+        return {"reaches": reaches, "idle": flow.unused(planned, found) if found else []}
+
+    @staticmethod
+    def _reached(session: InterpretedSession, view: View, found: flow.Needs) -> float | None:
+        low, high = view.offset * view.itemsize, view.end
+        storage = session.storages[view.storage]._cdata
+        if storage in found.rough or high - low != view.numel * view.itemsize or high == low:
+            return None
+        return union([found.places[storage]] if storage in found.places else [], low, high) / (high - low)
 
     def _stored(self, storage: int) -> bool:
         """Whether some planned program writes to a storage, however few do."""
@@ -604,7 +633,7 @@ def _as_text(item: tuple[object, ...]) -> str:
     """Constants of a kernel, or a decision in it, as text."""
     name, *rest = item
     if len(rest) == 2:
-        return f"`{name}` line {rest[0]}: {rest[1]}"
+        return f"`{name}`{f' line {rest[0]}' if rest[0] else ''}: {rest[1]}"
     return f"`{name}` with {rest[0] or 'no constants'}"
 
 

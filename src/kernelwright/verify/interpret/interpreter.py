@@ -34,6 +34,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 from kernelwright.errors import InfrastructureError
 from kernelwright.verify.interpret import hints, patches
 from kernelwright.verify.interpret.bodies import rewritten
+from kernelwright.verify.interpret.counts import overflow
 from kernelwright.verify.interpret.coverage import Coverage, Touched, farther, reads_the_same
 from kernelwright.verify.interpret.endings import Enough, KernelError, Unsupported, kernel_errors
 from kernelwright.verify.interpret.full_size import Sampled, Unsure
@@ -66,6 +67,7 @@ Path = tuple[int, ...]
 
 SAMPLED_PROGRAMS = 4
 ROUNDED = "whole numbers lose digits as floats"
+OVERFLOW = "a count may leave its type"
 """As what is decided in a line."""
 _STAGES = 3
 """Of a launch that names none."""
@@ -459,6 +461,8 @@ class Engine:
             self.instances.making = None
         if not made.understood:
             raise NotFollowed("a tensor that no step made")
+        if overflow(made):
+            self._noted.add((self._at[0], 0, OVERFLOW))
         try:
             return made, ProgramMap(made, program, extents, _width)
         except NotFollowed:

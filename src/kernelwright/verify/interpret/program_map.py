@@ -115,6 +115,8 @@ class ProgramMap:
         self.explained = np.ones(self.count, dtype=bool)
         """Programs that take the recorded way, as far as no loaded value decides."""
         self.accesses: list[Access] = []
+        self.fed_by: list[int] = []
+        """By access, the accesses whose loaded values it hangs on: a bit each."""
         self.sinks: set[int] = set()
         """Keys of all that is stored, decided or addressed."""
         self.ranked = False
@@ -163,16 +165,26 @@ class ProgramMap:
             return found
 
         decisions = iter(recording.decisions)
+        fed: dict[int, int] = {}
+        """By place, as `fed_by`."""
         for (_, places, _, out), label in zip(recording.steps, recording.labels, strict=True):
             given = [of(place) for place in places]
             raw = [recording.values[place] for place in places]
             if label == "decide":
                 self._decides(given[0], *next(decisions))
                 continue
+            source = 0
+            for place in places:
+                source |= fed.get(place, 0)
             if label == "pack":
-                values[out] = self._mixed(given)
+                values[out], fed[out] = self._mixed(given), source
                 continue
             made = self._step(label, given, raw, recording, places, out)
+            if label in _CALLS:
+                self.fed_by.append(source)
+                source |= 1 << len(self.fed_by) - 1
+            if source:
+                fed |= dict.fromkeys((out,) if type(out) is int else out or (), source)
             if type(out) is int:
                 base = _base(given[0]) if label in _MOVES or label == "create_addptr" else None
                 values[out] = dataclasses.replace(made, at=_array(recording.made.get(out)), base=base)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeGuard
@@ -244,6 +245,7 @@ class Recording:
                 found[:] = [made]
                 return [one.handle for one in made] if isinstance(made, list | tuple) else made.handle
 
+            again.terms = functools.partial(_terms, operator)  # type: ignore[attr-defined]
             self._called("reduce", again, *(one.handle for one in given))
             return found[0]
 
@@ -427,6 +429,14 @@ _HOOKS: tuple[tuple[object, str], ...] = (
     (interpreter.ReduceOps, "apply_impl"),
     (interpreter.ScanOps, "apply_impl"),
 )
+
+
+def _terms(operator: Any, shape: tuple[int, ...]) -> int | None:
+    """Of how many elements of a block one result is the sum; 1 of those that it is one of, None of another function."""
+    name = getattr(operator.combine_fn, "__name__", "")
+    if "sum" in name:
+        return math.prod(shape) if operator.axis is None else shape[operator.axis]
+    return 1 if "max" in name or "min" in name else None
 
 
 def _handles(value: object) -> list[interpreter.TensorHandle]:

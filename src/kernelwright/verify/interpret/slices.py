@@ -32,7 +32,7 @@ _PLANNED = 200
 """Memory instructions of planned programs after which no further one is planned."""
 _PIECES = 4_000_000
 """Runs of bytes whose union is taken exactly."""
-_REACH = np.uint64((1 << REGION_BITS) - 1)
+REACH = np.uint64((1 << REGION_BITS) - 1)
 
 Intervals = tuple[np.ndarray, np.ndarray]
 """Starts and ends in bytes."""
@@ -143,8 +143,8 @@ class Planned:
                 if self.storage(access) != storage or not access.pointers.size:
                     continue
                 known &= not access.data
-                low = int((access.pointers & _REACH).min()) + access.shift
-                high = int((access.pointers & _REACH).max()) + max(access.itemsize, 1) + access.shift
+                low = int((access.pointers & REACH).min()) + access.shift
+                high = int((access.pointers & REACH).max()) + max(access.itemsize, 1) + access.shift
                 near = (np.searchsorted(needed, low) < np.searchsorted(needed, high)) & way.members & ~found
                 starts, ends = runs(access)
                 for program in np.flatnonzero(near).tolist():  # between its runs it may write nothing
@@ -187,7 +187,7 @@ class Planned:
         if not stores or len(numbers) < 16:
             return []
         stored = stores[0]
-        base = int((stored.pointers & _REACH).min())
+        base = int((stored.pointers & REACH).min())
         where = self._coordinates(base + stored.shift[numbers], outputs.get(self.storage(stored) or -1))
         found: list[int] = []
         for access in (*way.accesses(("read",)), *stores[1:]):
@@ -231,7 +231,7 @@ def _strays(where: np.ndarray, shift: np.ndarray, dice: random.Random) -> np.nda
 
 def runs(access: Access) -> Intervals:
     """The bytes of the recorded program as runs without gaps."""
-    offsets = np.unique(access.pointers & _REACH).astype(np.int64)
+    offsets = np.unique(access.pointers & REACH).astype(np.int64)
     cuts = np.flatnonzero(np.diff(offsets) > access.itemsize)
     starts = offsets[np.concatenate(([0], cuts + 1))]
     ends = offsets[np.concatenate((cuts, [len(offsets) - 1]))] + access.itemsize

@@ -34,13 +34,17 @@ _SAMPLES, _MORE_SAMPLES, _MANY_SAMPLES = 4, 24, 96
 """Program instances looked at per launch, and when something looks wrong."""
 _MANY_PROGRAMS, _FEW_OUTPUTS = 5000, 16
 """Of a call at long sizes: programs that are all run where everything is reduced to so few elements, since none of them tells
-anything by itself."""
+anything by itself; or where digits are few, since errors add up slowly."""
+_SEVERAL_PROGRAMS = 2000
+"""As `_MANY_PROGRAMS`, of other calls of whose ordinary values nobody looked at full size."""
 _WHOLE_PROGRAMS = 40_000
 """Of a call at full size that is run as a whole, in place of being unproven."""
 _ROOMS = (1, 8, 32)
 """Factors on what the reference may do at long sizes, while something of full size was not met."""
 _WHEN_ENLARGED = ("rows", "ties", "far", "offset", "tiny", "masked", "degenerate")
 """Kinds of special values that are asked under the constants of the full size."""
+_IDLE = 0.25
+"""Share of what programs store for others beyond which it must be made use of: in a scan nobody needs what the last one stores."""
 _COVERED_BYTES = 1 << 20
 _WRITTEN_SHARE = 0.6
 _READ_SHARE = 0.5
@@ -66,6 +70,8 @@ class InterpretedVerification(Verification):
         """Whether values were checked at full size."""
         self._extent: dict[str, list[float | None]] = {}
         """Exact shares at full size: of each output that is `stored`, of each input that is `loaded`."""
+        self._reaches: list[list[float | None]] = []
+        """Exact shares at full size of each input that reach an output, by output."""
         self._unproven: list[str] = []
         """Constants and decisions of kernels that were met at full size only."""
         self._more: dict[int, dict[str, float]] = {}
@@ -365,7 +371,8 @@ class InterpretedVerification(Verification):
             self._looked, self._again = True, 0
         self._whole(base)
         with self._timed(Gate.SMALL):
-            self._at_length(host, device, self.judge.long_cases(self.task, special=self._looked))
+            special = self._looked and not self._coarse()
+            self._at_length(host, device, self.judge.long_cases(self.task, special))
         self._ragged(host, device)
 
     def _run_whole(self, host: Confined, device: Confined) -> bool:
@@ -392,19 +399,29 @@ class InterpretedVerification(Verification):
     ) -> None:
         """Sizes of which some are as long as at full size, all values checked. Raises Stop.
 
-        Where programs were run on ordinary values at full size, only special ones are new; they are not asked where it is
-        about what is `met` there. Of many programs all are run only for a sum over everything."""
+        Where programs were run on ordinary values at full size, only special ones are new (and, in few digits, whether errors
+        add up); they are not asked where it is about what is `met` there. Of many programs all are run only on ordinary values
+        of which nobody looked at any, at a length at which they are no more than may be."""
         for shape in shapes:
-            cases = shape.cases[:1] if met else shape.cases[1 if self._looked else 0 :]
+            cases = shape.cases[:1] if met else shape.cases[1 if self._looked and not self._coarse() else 0 :]
             if not cases or (met and not self._unproven):
                 continue
             _, trace = self._small(host, shape, LATER)
             self._policy(trace)
             if (programs := trace.programs()) > LONG_PROGRAMS:
+                if self._looked:
+                    continue
                 reduced = sum(view.numel for view in trace.tape.outputs()) <= _FEW_OUTPUTS
-                cases = cases[:1] if reduced and not self._looked and programs <= _MANY_PROGRAMS else []
-            if not cases:
-                continue
+                most = _MANY_PROGRAMS if reduced or self._coarse() else _SEVERAL_PROGRAMS
+                if programs > most or self._coarse():
+                    shorter = self.judge.shorter(self.task, shape.name, min(1.0, most / programs))
+                    if shorter is None:
+                        continue
+                    shape = shorter
+                    _, trace = self._small(host, shape, LATER)
+                    if trace.programs() > most:
+                        continue
+                cases = shape.cases[:1]
             self._open(device, shape, trace)
             for number, case in enumerate(cases):
                 self._form(Gate.SMALL, trace, case)
@@ -412,6 +429,10 @@ class InterpretedVerification(Verification):
                 self._call(device, shape, trace, case, LATER, number, races=self._atomics and not number)
             if met:
                 self._enlarge(device, [shape], [trace])
+
+    def _coarse(self) -> bool:
+        """Whether an output has so few digits that samples with factors, as at full size, do not show errors that add up."""
+        return any(item.half for item in self.judge.cases(self.task)[0].cases[0].expected)
 
     def _repeat(self, device: Confined, shape: ShapeCases, trace: Trace) -> None:
         """The first case once more, after all others and with the programs in reverse order: races show."""
@@ -473,11 +494,16 @@ class InterpretedVerification(Verification):
             body |= {"names": list(patch.state), "repeats": patch.described()}
         views = full.tape.outputs()
         answer, stored = device.ask(Gate.FULL, body, given)
-        self._extent = {name: answer[name] for name in ("stored", "loaded") if name in answer}
+        self._note_extent(answer)
         self._not_written(self.judge.cases(self.task)[0].cases[0], set(answer.get("mutated", ())), Gate.FULL)
         new = list(map(str, answer.get("new", ())))
         self._unproven = [item for item in new if not item.endswith(ROUNDS)]
         self._rounds = len(new) > len(self._unproven)
+        self._unproven += [
+            f"`{name}`: nobody makes use of {share:.0%} of what its programs store for others"
+            for name, share in answer.get("idle", ())
+            if share > _IDLE
+        ]
         self._again = int(answer.get("again", 0))
         self._held_to_price(answer.get("compared", {}))
         for number, (positions, values) in zip(
@@ -486,6 +512,10 @@ class InterpretedVerification(Verification):
             assert patch is not None
             self._agrees(number, values, patch, positions, views[number].shape)
         return len(answer.get("written", ())) == len(views)
+
+    def _note_extent(self, answer: Mapping[str, Any]) -> None:
+        self._extent = {name: answer[name] for name in ("stored", "loaded") if name in answer}
+        self._reaches = answer.get("reaches", [])
 
     def _held_to_price(self, compared: dict[str, dict[str, Any]]) -> None:
         """What programs do on real values, by launch, is what is priced. Where integers that nobody knew decide, the price is
@@ -576,7 +606,7 @@ class InterpretedVerification(Verification):
                     assert trace is not None
                     body = {"command": "sample", "trace": trace.answer, "names": [], "repeats": []}
                     answer, _ = device.ask(Gate.FULL, body)
-                    self._extent = {name: answer[name] for name in ("stored", "loaded") if name in answer}
+                    self._note_extent(answer)
                     self._all_touched(base)
                     if all(map(_as_much, kept[1].values(), map(self._extent.get, kept[1]))):
                         return
@@ -637,6 +667,13 @@ class InterpretedVerification(Verification):
             if self.judge.needs_all(self.task, index):
                 detail = f"input {index}: at full size {share:.2%} of it is read, and the output depends on all of it"
                 raise Stop(Outcome.WRONG_ON_SHAPE, Gate.FULL, detail, where="full")
+        for output, shares in enumerate(self._reaches):
+            for index, share in enumerate(shares):
+                if base is None or share is None or share >= 1.0 or base.read_share[index] < 1.0:
+                    continue
+                if output in self.judge.all_of(self.task, index):
+                    detail = f"output {output}: at full size {share:.2%} of input {index} reaches it, and it depends on all of that"
+                    raise Stop(Outcome.WRONG_ON_SHAPE, Gate.FULL, detail, where="full")
 
     def _whole(self, base: Baseline | None) -> None:
         """What is known exactly of a call at full size: all of each output is stored, and all of an input loaded on which the

@@ -24,7 +24,7 @@ def held(
     """What is asked at special values of a kind: nothing is rounded before a threshold decides (`direct`), and nothing overflows on
     the way. `usual` is what is expected of the drawn inputs; empty where roundings are not looked at."""
     if kind == "extreme":
-        expected = [_of_infinities(one, inputs) for one in expected]
+        expected = [_of_infinities(one, inputs, special_values.chooses(found)) for one in expected]
         if special_values.inexact(found) > 1:
             expected = [_within_reach(one, inputs) for one in expected]
     alone = special_values.pointwise(found) and special_values.inexact(found) <= 1 and kind != "ladder"
@@ -56,16 +56,18 @@ def _each_its_own(expected: Expected, usual: Expected) -> Expected:
     return dataclasses.replace(expected, honest_error=error, typical=min(expected.typical, usual.typical))
 
 
-def _of_infinities(expected: Expected, inputs: object) -> Expected:
+def _of_infinities(expected: Expected, inputs: object, chooses: bool) -> Expected:
     """Where an infinity goes in, one must come out if the reference has one; what is finite there may be anything, for a
-    product with 0 is as good a way to drop a value as a comparison, and gives NaN."""
+    product with 0 is as good a way to drop a value as a comparison, and gives NaN. Not where the reference `chooses` by a
+    condition: what that leaves out may be infinite, and users rely on it."""
     from_infinity = special_values.infinite(inputs, expected.shape)
     if not expected.dtype.is_floating_point or from_infinity is None:
         return expected
     value = expected.value
     finite = torch.isfinite(value) if expected.judged is None else expected.judged
     infinite = torch.zeros_like(finite) if expected.infinite is None else expected.infinite
-    return dataclasses.replace(expected, judged=finite & ~from_infinity.to(value.device), infinite=infinite)
+    judged = finite if chooses else finite & ~from_infinity.to(value.device)
+    return dataclasses.replace(expected, judged=judged, infinite=infinite)
 
 
 def _any_number(expected: Expected) -> Expected:

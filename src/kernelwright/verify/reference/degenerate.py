@@ -10,7 +10,7 @@
 `near`       the second of two inputs of one form lies near the first, as a prediction does beside its target: without products, a
              difference keeps its digits then, and what is made of three sums (a^2 - 2ab + b^2) keeps none
 
-Inputs that have zeros, infinities or one sign, and symmetric matrices, stay as they are drawn: they may be masks or shares.
+Inputs that have zeros, infinities, one sign or an order, and symmetric matrices, stay as they are drawn: they may be masks or shares.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Any
 
 import torch
 
+from kernelwright.verify.reference.distributions import orders
 from kernelwright.verify.structures import convert, flatten
 
 KINDS = ("degenerate", "level", "apart", "near")
@@ -38,7 +39,7 @@ _BANISHED = -1e9
 
 def changed(inputs: Any, kind: str, generator: torch.Generator) -> Any:
     """The inputs with values of one kind."""
-    usual = [tensor for tensor in flatten(inputs) if _usual(tensor)]
+    usual = [tensor for tensor in flatten(inputs) if is_usual(tensor)]
     change: Callable[[torch.Tensor, list[torch.Tensor], torch.Generator], torch.Tensor] = {
         "degenerate": _degenerate,
         "level": _level,
@@ -56,16 +57,16 @@ def changed(inputs: Any, kind: str, generator: torch.Generator) -> Any:
 
 def pairs(inputs: Any) -> bool:
     """Whether two of the inputs have one form and could lie near one another."""
-    forms = [(tensor.shape, tensor.dtype) for tensor in flatten(inputs) if _usual(tensor)]
+    forms = [(tensor.shape, tensor.dtype) for tensor in flatten(inputs) if is_usual(tensor)]
     return len(set(forms)) < len(forms)
 
 
-def _usual(tensor: torch.Tensor) -> bool:
+def is_usual(tensor: torch.Tensor) -> bool:
     """Whether a tensor holds numbers of either sign, with nothing about them to rely on."""
     if not tensor.is_floating_point() or tensor.numel() < 2 or tensor.ndim < 1:
         return False
     square = tensor.ndim > 1 and tensor.shape[-1] == tensor.shape[-2] > 1
-    if square and torch.equal(tensor, tensor.mT):
+    if (square and torch.equal(tensor, tensor.mT)) or orders(tensor):
         return False
     return bool(torch.isfinite(tensor).all() and (tensor < 0).any() and (tensor > 0).any()) and not bool(
         (tensor == 0).any()

@@ -34,10 +34,36 @@ def case_name(shape: str, scale: float) -> str:
 
 
 def scaled(inputs: object, scale: float) -> object:
-    """The inputs with every floating-point tensor multiplied by `scale`, or put below zero."""
+    """The inputs with every floating-point tensor multiplied by `scale`, or put below zero; what is sorted stays so."""
     if scale == BELOW_ZERO:
         return _below(inputs)
-    return inputs if scale == 1.0 else convert(inputs, lambda t: t * scale if t.is_floating_point() else t)
+    if scale == 1.0:
+        return inputs
+    return convert(inputs, lambda t: in_order(t, t * scale) if t.is_floating_point() else t)
+
+
+def orders(tensor: torch.Tensor) -> list[tuple[int, bool]]:
+    """Axes along which all numbers rise, or all fall (edges, times), and whether they fall. A reference may rely on that."""
+    found = []
+    for axis, extent in enumerate(tensor.shape if tensor.numel() else ()):
+        line = tensor[tuple(slice(None) if at == axis else 0 for at in range(tensor.ndim))]
+        falls = bool(line[0] > line[-1])
+        if extent < 2 or bool(line[0] == line[-1]):
+            continue
+        for some in (line.unsqueeze(0), tensor.movedim(axis, -1)):  # most are told by one line
+            first, second = some[..., :-1], some[..., 1:]
+            if not bool((first >= second if falls else first <= second).all()):
+                break
+        else:
+            found.append((axis, falls))
+    return found
+
+
+def in_order(before: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
+    """`after`, sorted along the axes along which `before` is."""
+    for axis, falls in orders(before):
+        after = after.sort(axis, descending=falls).values
+    return after
 
 
 def _below(inputs: object) -> object:
@@ -58,7 +84,7 @@ def _below(inputs: object) -> object:
         made.mul_(width * (0.2 + 0.8 * inner)).add_(offset * (0.9 + 0.1 * inner))
         if tensor is floating[0]:
             made.neg_()
-        return made.masked_fill_(tensor == 0, 0.0)
+        return in_order(tensor, made.masked_fill_(tensor == 0, 0.0))
 
     return convert(inputs, change)
 
@@ -93,7 +119,7 @@ def uneven(inputs: object, seed: int, sign: float = 1.0) -> object:
             steps = steps + round(math.log2(min(extent / len(places), most)))
             factors = torch.exp2(steps).to(made.dtype).view(-1, *(1,) * (made.dim() - axis - 1))
             made.index_copy_(axis, places, made.index_select(axis, places).mul_(factors))
-        return made
+        return in_order(tensor, made)
 
     return convert(inputs, change)
 

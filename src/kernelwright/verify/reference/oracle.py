@@ -33,10 +33,11 @@ from kernelwright.verify.reference import allowances, checkpoint, roundings, spe
 from kernelwright.verify.reference.choices import Choices, chosen
 from kernelwright.verify.reference.comparison import MANY
 from kernelwright.verify.reference.disorder import WRITES, Disorder
-from kernelwright.verify.reference.distributions import case_name, draws, scaled
+from kernelwright.verify.reference.distributions import case_name, draws, in_order, scaled
 from kernelwright.verify.reference.expected import COARSE, Expected, expected_of, nbytes, strayed
 from kernelwright.verify.reference.hidden_sizes import RELATED
 from kernelwright.verify.reference.operators import Operators, operators, sides
+from kernelwright.verify.reference.outweighed import outweighed
 from kernelwright.verify.reference.rounded import (
     EPSILON,
     Rounded,
@@ -210,6 +211,8 @@ _MEAN_COTANGENT = 2.0**-10
 """Factor on those behind a mean."""
 _ALIKE = "alike"
 """The kind of whole numbers that are all one."""
+_OUTWEIGHED = "outweighed"
+"""The kind of values that are as large as their weights are small."""
 _MASK_DRAWS = 8
 """That tell which places of a mask are never others."""
 _MORE_DRAWS, _MORE_SEED = 8, 32_452_843
@@ -353,7 +356,7 @@ class Reference:
                 return tensor
             made, rows = _copy_in_rows(tensor)
             rows[0::3] = 0.0
-            return made
+            return in_order(tensor, made)
 
         return [*convert(list(inputs[:count]), changed), *inputs[count:]]
 
@@ -564,6 +567,12 @@ def special_cases(
     if reference.task.gradients and position == 0 and any_kind:
         yield from _of_gradients(name, reference, module, drawn, protocol)
     smooth = not reference.task.gradients
+    weighed = (position == 0 and any_kind) or asked == ["long"]
+    if weighed and smooth and special_values.weighs(found):
+        inputs = _outweighed(module, drawn, seed)
+        case = inputs and make_case(f"{name}, {_OUTWEIGHED}", module, inputs, protocol, _SCALED_UP, True)
+        if case and not any(one.step for one in case.expected):
+            yield case
     if (position < 2 and any_kind) or asked == ["long"]:
         yield from _of_whole_numbers(name, reference, module, found, drawn, protocol, seed, position)
     if position == 0 and smooth and (inputs := _reaching(module, found, drawn, tried)) is not None:
@@ -617,6 +626,20 @@ def _of_whole_numbers(
             case = inputs and make_case(f"{name}, {kind}", module, inputs, protocol, _SPECIAL, True)
             if case:
                 yield case
+
+
+def _outweighed(module: torch.nn.Module, drawn: object, seed: int) -> Any:
+    """See `outweighed.py`; None where the reference has nothing of the kind."""
+    wide = copy.deepcopy(module).double()
+
+    def call(inputs: object) -> list[torch.Tensor]:
+        given = convert(inputs, lambda t: t.double() if t.is_floating_point() else t.clone())
+        with torch.no_grad(), _drawing(inputs), Wide():
+            return flatten(wide(*given))
+
+    with _where_possible():
+        return outweighed(drawn, call, seed)
+    return None
 
 
 def _random_masks(drawn: object, again: object) -> bool:
@@ -729,7 +752,7 @@ def special_kinds(
 
 def has_special(shape: ShapeCases) -> bool:
     """Whether there are special values for the reference at long sizes; `shape` is its first small one."""
-    if any(case.name.endswith(f", {_ALIKE}") for case in shape.cases):
+    if any(case.name.endswith((f", {_ALIKE}", f", {_OUTWEIGHED}")) for case in shape.cases):
         return True
     if shape.gradients is not None:
         return False
@@ -768,7 +791,7 @@ def twin(
                 return old
             changed = torch.rand(old.shape, device=old.device) < _TWIN_SHARE
             changed.view(-1)[-1:] = True
-            return torch.where(changed, next(fresh), old)
+            return in_order(old, torch.where(changed, next(fresh), old))
 
         with private_rng(secret + _TWIN_SEED):
             inputs = convert(case.inputs, mix)

@@ -23,6 +23,7 @@ from torch.overrides import TorchFunctionMode
 from kernelwright.records import Task
 from kernelwright.verify.protocol import Protocol
 from kernelwright.verify.reference import oracle
+from kernelwright.verify.reference.distributions import in_order, orders
 from kernelwright.verify.reference.expected import Expected
 from kernelwright.verify.repeats import Repeats
 from kernelwright.verify.structures import convert, flatten
@@ -63,6 +64,8 @@ _TOUCHED, _FAR = 24, 1e4
 """Elements of an input that are changed one by one, and to how many times its largest value."""
 _TRIED, _FAR_FEWER = 16, 0.6
 """Elements whose reach is tried out, and the share of it at a quarter of them that the reach at three quarters must exceed."""
+_NEAR_END = 0.01
+"""Share of a range by which it may begin above 0."""
 _SPARSE = 0.01
 """Share of zeros from which they may be a structure that a kernel relies on."""
 
@@ -375,20 +378,31 @@ def _scales(
     values: Mapping[int | str, torch.Tensor],
     dice: random.Random,
 ) -> Scales | None:
-    """Factors along one axis of one input: its indices, which do not touch each other, are of several distributions."""
+    """Factors along one axis of one input: its indices, which do not touch each other, are of several distributions. An input
+    of a range that ends at 0 stays in it, one that begins elsewhere or is sorted as it is."""
     places = [
         (name, axis, period)
         for item, period in zip(axes, periods, strict=True)
         for name, axis in item.given
-        if isinstance(name, int) and period > 1 and values[name].is_floating_point()
+        if isinstance(name, int)
+        and period > 1
+        and values[name].is_floating_point()
+        and _may_be_scaled(values[name])
     ]
     if not places:
         return None
-    first = min(name for name, _, _ in places)
-    name, axis, period = max(place for place in places if place[0] == first)
+    first = min((bool(values[name].min() >= 0), name) for name, _, _ in places)
+    name, axis, period = max(place for place in places if place[0] == first[1])
     factors = [1.0, _LARGE] + [dice.choice((1.0, 3.0, _LARGE, -_LARGE)) for _ in range(period - 2)]
+    if first[0]:
+        factors = [abs(factor) / _LARGE for factor in factors]
     dice.shuffle(factors)
     return name, axis, factors
+
+
+def _may_be_scaled(tensor: torch.Tensor) -> bool:
+    low, high = float(tensor.min()), float(tensor.max())
+    return (low < 0.0 or low < _NEAR_END * high) and not orders(tensor)
 
 
 def _made(
@@ -421,28 +435,37 @@ def _made(
     return case, state
 
 
-def needs_all(case: oracle.Case, index: int, dice: random.Random) -> bool:
-    """Whether the reference's outputs depend on every element of an input, as far as a few tell, among them some at both ends
-    of each axis, each put far above and far below all others. False where it is no floating-point tensor."""
+def needs_all(case: oracle.Case, index: int, dice: random.Random) -> frozenset[int]:
+    """The reference's outputs that depend on every element of an input, and -1 where some output does on each, as far as a few
+    elements tell, among them some at both ends of each axis, each put far above and far below all others. None where it is no
+    floating-point tensor."""
     small = _Small(case)
     tensor = small.given[index]
     if not tensor.is_floating_point() or not tensor.numel():
-        return False
+        return frozenset()
     far = _FAR * (1.0 + float(tensor.abs().max()))
     try:
         right = small({})
+        found = {-1, *range(len(right))}
         for place in _places(tensor.shape, dice):
+            moved: set[int] = set()
             for value in (far, -far):
                 changed = tensor.clone()
                 changed[place] = value
                 made = small({index: changed})
-                if not all(map(torch.equal, right, made)):
+                moved |= {
+                    number
+                    for number, pair in enumerate(zip(right, made, strict=True))
+                    if not torch.equal(*pair)
+                }
+                if found - {-1} <= moved:
                     break
-            else:
-                return False
+            found &= moved | ({-1} if moved else set())
+            if not found:
+                break
     except oracle.NotModelled:
-        return False
-    return True
+        return frozenset()
+    return frozenset(found)
 
 
 def in_part(case: oracle.Case, dice: random.Random) -> bool:
@@ -495,4 +518,4 @@ def _drawn(tensor: torch.Tensor, shape: list[int]) -> torch.Tensor:
             if tensor.shape[axis] > extent:
                 tensor = tensor.index_select(axis, torch.randperm(tensor.shape[axis])[:extent])
         return tensor.clone()
-    return tensor.detach().reshape(-1)[torch.randint(tensor.numel(), shape)]
+    return in_order(tensor, tensor.detach().reshape(-1)[torch.randint(tensor.numel(), shape)])

@@ -17,6 +17,7 @@
 `masked`    minus infinity here and there, where the reference has a softmax or a logarithm of summed exponentials
 `nan`       NaN and infinities, where the reference asks for them by name
 `bounds`    nothing but numbers that the reference names, where it compares or counts in bins
+`signs`     zeros of both signs, equal to each other, beside numbers of one sign: where an output is of integers
 `sparse`    beside a product, half of each input's elements 0, as behind a ReLU
 `faint`     beside a product, the first input as small as 1e-8 throughout
 `degenerate`, `level`, `apart` (also of maxima), `near`: see `degenerate.py`
@@ -25,7 +26,7 @@
 Several patterns share a case, a row each, so that a case more is a run more and no ten. What the reference makes of them is
 expected: an infinity where it has one. Where it has NaN nothing is asked, for compilers' maxima drop them; nor is the sign
 of a zero, or a denormal. Inputs that are drawn from a range stay in it (probabilities), zeros stay (masks, triangles), and
-symmetric matrices stay as they are drawn: a reference may rely on that, and so may a kernel. A range that ends near 0 or 1
+symmetric matrices and what is sorted stay so: a reference may rely on that, and so may a kernel. A range that ends near 0 or 1
 has the end, if the reference is finite there.
 """
 
@@ -39,29 +40,38 @@ from typing import Any
 import torch
 
 from kernelwright.verify.reference import degenerate
+from kernelwright.verify.reference.distributions import in_order
 from kernelwright.verify.structures import convert, flatten
 from kernelwright.verify.trace.pretend_cuda import ALLOCATION, COPIES, METADATA, VIEWS
 
 _VARIANCES = ("layer_norm", "group_norm", "batch_norm", "var", "std", "instance_norm")
+_FACTORS = (
+    "linalg_solve", "linalg_inv", "linalg_cholesky", "linalg_svd", "linalg_svdvals", "linalg_eig", "linalg_eigh",
+    "linalg_eigvals", "linalg_eigvalsh", "linalg_qr",
+)  # fmt: skip
 _PRODUCTS = (
-    "mm", "bmm", "addmm", "baddbmm", "convolution", "scaled_dot_product", "mv", "dot", "addmv", "einsum",
-    "linalg_solve", "linalg_inv", "linalg_chol", "linalg_svd", "linalg_eig", "linalg_qr",
+    "mm", "bmm", "addmm", "addbmm", "baddbmm", "convolution", "scaled_dot_product", "mv", "dot", "vdot", "vecdot", "addmv",
+    "einsum", *_FACTORS,
 )  # fmt: skip
 _SENSITIVE = (
-    "softmax", "attention", "exp", "log", "norm", "var", "std", "linalg", "div", "sqrt", "pow", "max", "min",
+    "softmax", "attention", "exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "logit", "logaddexp", "logsumexp",
+    "logcumsumexp", "xlogy", "norm", "renorm", "var", "std", "linalg", "div", "divide", "addcdiv", "sqrt", "rsqrt", "pow", "max",
+    "amax", "argmax", "cummax", "aminmax", "maximum", "fmax", "min", "amin", "argmin", "cummin", "minimum", "fmin",
 )  # fmt: skip
 """Operators beside products that make much of a last digit."""
-_DECOMPOSITIONS = (
-    "linalg_solve", "linalg_inv", "linalg_chol", "linalg_svd", "linalg_eig", "linalg_qr", "linalg_lu", "linalg_det",
-    "linalg_ldl", "triangular_solve", "cholesky",
+_DECOMPOSITIONS = (*_FACTORS, "linalg_lu", "linalg_det", "linalg_ldl", "triangular_solve", "cholesky")
+_PICKS = (
+    "topk", "max", "amax", "argmax", "aminmax", "cummax", "softmax", "kthvalue", "sort", "argsort", "msort", "logsumexp",
+    "logcumsumexp",
 )  # fmt: skip
-_PICKS = ("topk", "max", "kthvalue", "sort", "logsumexp")
 _WEIGHED = ("softmax", "attention")
 _MASKABLE = ("softmax", "logsumexp", "logcumsumexp")
-_ORDERS = ("topk", "sort", "argsort", "mode", "median", "kthvalue", "unique", "multinomial")
+_ORDERS = (
+    "topk", "sort", "argsort", "msort", "mode", "median", "nanmedian", "kthvalue", "unique", "unique2", "multinomial",
+)  # fmt: skip
 """Operators that may choose among ties."""
 _STEPS = ("round", "floor", "ceil", "trunc", "remainder", "fmod", "floor_divide", "frac", "bucketize")
-_RANDOM = ("dropout", "bernoulli", "rand", "normal", "uniform")
+_RANDOM = ("dropout", "bernoulli", "rand", "randn", "randint", "randperm", "normal", "uniform")
 _FEW = (0.0, 0.5, -0.5, 1.0, -1.0, 2.0, -2.0, 3.0, -3.0, 6.0, 20.0)
 _OFFSET, _FAR, _LOW, _EXTREME = 300.0, 3000.0, -20_000.0, 1e20
 _DISTANT, _LADDER = (3.5, 6.0), (-3.0, 3.5)
@@ -91,8 +101,8 @@ _INDEXED = (
 """Operators that may read an integer as a place or a count."""
 _MOST_LANDMARKS, _MOST = 32, 1e6
 _EXACT = (
-    "eq", "ne", "lt", "le", "gt", "ge", "where", "neg", "abs", "sign", "sgn", "maximum", "minimum", "clamp", "relu",
-    "logical", "bitwise", "isnan", "isinf", "hardtanh", "hardshrink", "threshold", "masked_fill", "heaviside", "round",
+    "eq", "ne", "lt", "le", "gt", "ge", "where", "neg", "abs", "sign", "sgn", "maximum", "minimum", "clamp", "relu", "relu6",
+    "logical", "bitwise", "isnan", "isinf", "signbit", "hardtanh", "hardshrink", "threshold", "masked_fill", "heaviside", "round",
     "floor", "ceil", "trunc",
 )  # fmt: skip
 """Operators (by how their names begin) that give one of what they are given, or a truth value."""
@@ -128,11 +138,13 @@ def kinds(
     stepped = whole_outputs and _among(names, _STEPS) and len(names) > 1
     if floating and not _among(names, _ORDERS) and not stepped:
         found += ["rows", "ties"]
+    if floating and whole_outputs and not _among(names, _ORDERS):
+        found.append("signs")
     if floating:
         found.append("far")
     if floating and _among(names, _VARIANCES):
         found.append("offset")
-    picks = _among(names - {"maximum", "clamp_max", "fmax"}, _PICKS)
+    picks = _among(names - {"clamp_max"}, _PICKS)
     if floating and picks and not _among(names, _VARIANCES):
         found.append("apart")
     if smooth and degenerate.pairs(inputs):
@@ -199,6 +211,12 @@ def multiplies(operators: Iterable[str]) -> bool:
     return _among(set(operators), _PRODUCTS)
 
 
+def weighs(operators: Iterable[str]) -> bool:
+    """Whether a reference makes weights of products."""
+    names = set(operators)
+    return _among(names, _PRODUCTS) and _among(names, _WEIGHED)
+
+
 def relative(operators: Sequence[str]) -> bool:
     """Whether a reference is a function that keeps its digits near 0 (log1p), and next to nothing else."""
     direct = pointwise(operators) and inexact(operators) <= _DIRECT
@@ -237,6 +255,7 @@ def changed(
         "long": functools.partial(_long, root=root),
         "masks": _rows,
         "bounds": _bounds,
+        "signs": _signs,
         "sparse": _sparse,
         "faint": _faint,
     }
@@ -265,7 +284,7 @@ def changed(
             ends = _ends(float(low), float(high)) if closed or kind == "tiny" else (float(low), float(high))
             made = made.clamp(*ends)
         kept = tensor == 0 if bool((tensor == 0).any()) else None
-        return made if kept is None else torch.where(kept, tensor, made)
+        return in_order(tensor, made if kept is None else torch.where(kept, tensor, made))
 
     return convert(inputs, special)
 
@@ -306,6 +325,11 @@ def infinite(inputs: object, shape: Sequence[int]) -> torch.Tensor | None:
     return found
 
 
+def chooses(operators: Iterable[str]) -> bool:
+    """Whether a condition leaves elements out, whatever they are."""
+    return _among(set(operators), ("where", "masked_fill"))
+
+
 def product_of_magnitudes(inputs: object, shape: Sequence[int]) -> torch.Tensor | None:
     """By element of an output of that shape, the product of the inputs' magnitudes, those below 1 as 1 and infinities left
     out; None where shapes do not tell."""
@@ -322,7 +346,7 @@ def product_of_magnitudes(inputs: object, shape: Sequence[int]) -> torch.Tensor 
 
 def inexact(operators: Sequence[str]) -> int:
     """How many of pointwise operators may round."""
-    return sum(_tagged(name) for name in operators if not name.rstrip("_").startswith(_EXACT))
+    return sum(_tagged(name) for name in operators if not _begins(name, _EXACT))
 
 
 def _tagged(name: str) -> bool:
@@ -333,7 +357,13 @@ def _tagged(name: str) -> bool:
 
 
 def _among(names: set[str], words: Sequence[str]) -> bool:
-    return any(word in name for name in names for word in words)
+    """Whether some name has one of these as a part between underscores: `cummax` is no `mm`."""
+    bounded = [f"_{name.strip('_')}_" for name in names]
+    return any(f"_{word}_" in name for name in bounded for word in words)
+
+
+def _begins(name: str, words: Sequence[str]) -> bool:
+    return f"{name.strip('_')}_".startswith(tuple(f"{word}_" for word in words))
 
 
 def _counts(tensor: torch.Tensor) -> bool:
@@ -415,6 +445,16 @@ def _bounds(
     named = torch.tensor([one for one in landmarks if abs(one) <= _MOST][:_MOST_LANDMARKS] or [0.0])
     order = torch.randperm(len(named), generator=generator).repeat(-(-x.numel() // len(named)))
     return named.double()[order[: x.numel()]].reshape(x.shape)
+
+
+def _signs(
+    x: torch.Tensor, generator: torch.Generator, landmarks: Sequence[float], dtype: torch.dtype
+) -> torch.Tensor:
+    def beside(row: torch.Tensor, sign: float) -> torch.Tensor:
+        zeros = _pick(row, (-0.0, 0.0), generator)
+        return torch.where(torch.rand(row.shape, generator=generator) < 0.25, zeros, sign * row.abs())
+
+    return _by_row(x, [functools.partial(beside, sign=one) for one in (-1.0, 1.0, 0.0)], 0)
 
 
 def _sparse(
@@ -564,7 +604,7 @@ def scaled_rows(inputs: object, factors: Sequence[float]) -> object:
         signs = [abs(one) for one in factors] if bool(tensor.min() >= 0) else factors
         wide = tensor.detach().double().cpu()
         made = _by_row(wide, [functools.partial(torch.mul, other=one) for one in signs], 0)
-        return made.to(tensor.dtype).to(tensor.device)
+        return in_order(tensor, made.to(tensor.dtype).to(tensor.device))
 
     return convert(inputs, special)
 

@@ -1,0 +1,145 @@
+"""What reaches the outputs of a planned call: backwards from them, by who stores what is needed, and from which loads.
+
+A value that is stored comes of loads of the same program (`program_map.py`), and is of use where it lies in an output or
+where somebody loads it whose own store is of use. Loads that feed nothing of use count as not made: parts of a sum that
+nobody adds up.
+
+Sound for what it says is of no use. What hangs on loaded numbers is taken to be of use, and in doubt all of a tensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from kernelwright.verify.interpret.program_map import Access
+from kernelwright.verify.interpret.slices import REACH, Intervals, Planned, Way, runs
+
+_PIECES = 2_000_000
+"""Runs of bytes that are followed."""
+_PAIRS = 20_000
+"""Loads times stores of a program that are followed."""
+WHOLE = 1 << 47
+
+
+class Needs(NamedTuple):
+    """What outputs are made of."""
+
+    places: dict[int, Intervals]
+    """Bytes that are needed, by storage: disjoint runs in order."""
+    rough: set[int]
+    """Storages of which it is not known which bytes are."""
+
+
+def needs(planned: Sequence[Planned], roots: Mapping[int, tuple[int, int]]) -> Needs | None:
+    """`roots` are the bytes of outputs, by storage. None where there is too much to follow."""
+    if any(not launch.whole or any(way.map.data_decides for way in launch.ways) for launch in planned):
+        return None
+    found = Needs({key: (np.array([low]), np.array([high])) for key, (low, high) in roots.items()}, set())
+    writers = [
+        {launch.storage(access) for way in launch.ways for access in way.accesses(("write", "atomic"))}
+        for launch in planned
+    ]
+    again = True
+    while again:
+        again, pieces = False, 0
+        for number in reversed(range(len(planned))):
+            grown: dict[int, list[Intervals]] = {}
+            for way in planned[number].ways:
+                if not _loads(planned[number], way, found, grown):
+                    return None
+            for storage, parts in grown.items():
+                pieces += sum(len(starts) for starts, _ in parts)
+                if pieces > _PIECES:
+                    return None
+                before = found.places.get(storage)
+                merged = _merged([*([before] if before else []), *parts])
+                if before is None or not all(map(np.array_equal, before, merged)):
+                    found.places[storage] = merged
+                    again |= any(storage in stored for stored in writers[number:])
+    return found
+
+
+def unused(planned: Sequence[Planned], found: Needs) -> list[tuple[str, float]]:
+    """(kernel, share of its programs' stores to one tensor of the call that nobody makes use of), where some program loads from
+    that tensor: what is kept for a backward pass is loaded by none."""
+    loaded = {
+        launch.storage(access)
+        for launch in planned
+        for way in launch.ways
+        for access in way.accesses(("read",))
+    }
+    shares = []
+    for launch in planned:
+        counted: dict[int, list[int]] = {}
+        for way in launch.ways:
+            for access, fed in zip(way.map.accesses, way.map.fed_by, strict=True):
+                storage = launch.storage(access)
+                if access.kind != "read" and fed and storage is not None and storage in loaded:
+                    used, made = counted.setdefault(storage, [0, 0])
+                    live = _live(storage, way, access, found)
+                    counted[storage] = [used + int(live.sum()), made + int(way.members.sum())]
+        shares += [(launch.name, 1.0 - used / made) for used, made in counted.values()]
+    return shares
+
+
+def _loads(launch: Planned, way: Way, found: Needs, grown: dict[int, list[Intervals]]) -> bool:
+    """Enter what the stores of use are made of. False where there is too much to follow."""
+    accesses, fed_by = way.map.accesses, way.map.fed_by
+    stores = [
+        (fed, _live(launch.storage(access), way, access, found))
+        for access, fed in zip(accesses, fed_by, strict=True)
+        if access.kind != "read"
+    ]
+    stores = [(fed, live) for fed, live in stores if fed and live.any()]
+    together: dict[int, np.ndarray] = {}
+    for fed, live in stores:
+        together[fed] = together[fed] | live if fed in together else live
+    if len(together) * len(accesses) > _PAIRS:
+        return False
+    for number, access in enumerate(accesses):
+        storage = launch.storage(access)
+        if access.kind == "write" or not access.pointers.size or storage is None:
+            continue
+        lives = [live for fed, live in together.items() if fed >> number & 1]
+        if not lives:
+            continue
+        classes, members = way.map.classes(access.keys), way.members
+        if access.data or not bool((classes[members] == classes[way.recorded]).all()):
+            found.rough.add(storage)
+            grown.setdefault(storage, []).append((np.array([0]), np.array([WHOLE])))
+            continue
+        starts, ends = runs(access)
+        shifts = np.unique(access.shift[np.logical_or.reduce(lives)])
+        if len(starts) * len(shifts) > _PIECES:
+            return False
+        grown.setdefault(storage, []).append(
+            ((starts[None] + shifts[:, None]).ravel(), (ends[None] + shifts[:, None]).ravel())
+        )
+    return True
+
+
+def _live(storage: int | None, way: Way, access: Access, found: Needs) -> np.ndarray:
+    """By program, whether what it stores there may be of use."""
+    if storage is not None and storage not in found.places:
+        return np.zeros_like(way.members)
+    if storage is None or access.data:
+        return way.members
+    if not access.pointers.size:
+        return np.zeros_like(way.members)
+    offsets = access.pointers & REACH
+    low = int(offsets.min()) + access.shift
+    high = int(offsets.max()) + access.itemsize + access.shift
+    starts, ends = found.places[storage]
+    return way.members & (np.searchsorted(ends, low, "right") < np.searchsorted(starts, high, "left"))
+
+
+def _merged(pieces: Sequence[Intervals]) -> Intervals:
+    starts = np.concatenate([one[0] for one in pieces])
+    ends = np.concatenate([one[1] for one in pieces])
+    order = np.argsort(starts, kind="stable")
+    starts, reach = starts[order], np.maximum.accumulate(ends[order])
+    cuts = np.flatnonzero(starts[1:] > reach[:-1]) + 1
+    return starts[np.concatenate(([0], cuts))], reach[np.concatenate((cuts - 1, [len(reach) - 1]))]

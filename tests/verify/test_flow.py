@@ -1,0 +1,69 @@
+"""What reaches an output of a planned call: parts that nobody adds up count for nothing."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+from kernelwright.verify.interpret import flow
+from kernelwright.verify.interpret.interpreter import Engine
+from kernelwright.verify.interpret.slices import Planned, union
+
+ROWS, COLS = 4096, 128
+
+
+@triton.jit
+def in_parts(x_ptr, y_ptr, part_ptr, cols, HEIGHT: tl.constexpr, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for step in range(HEIGHT):
+        x = tl.load(x_ptr + (tl.program_id(0) * HEIGHT + step) * cols + at)
+        tl.store(y_ptr + (tl.program_id(0) * HEIGHT + step) * cols + at, 2.0)
+        total += x
+    tl.store(part_ptr + tl.program_id(0) * cols + at, total)
+
+
+@triton.jit
+def added_up(part_ptr, out_ptr, parts, cols, LAST: tl.constexpr, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for part in range(parts):
+        total += tl.load(part_ptr + part * cols + at, mask=(at < cols) & (part < LAST), other=0.0)
+    tl.store(out_ptr + at, total)
+
+
+def key(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage()._cdata
+
+
+def call(last: int) -> tuple[Sequence[Planned], torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Launches of a sum over rows in 64 parts, of which so many are added up; its input and both of its outputs."""
+    x, y, part = (torch.empty(rows, COLS, device="meta") for rows in (ROWS, ROWS, 64))
+    out = torch.empty(COLS, device="meta")
+    engine = Engine(lambda launch: 1.0)
+    engine.mode, engine.dice = "plan", random.Random(3)
+    with engine.installed():
+        engine.launch(in_parts, (64,), (x, y, part, COLS), {"HEIGHT": 64, "BLOCK": COLS})
+        engine.launch(added_up, (1,), (part, out, 64, COLS), {"LAST": last, "BLOCK": COLS})
+    return engine.planned, x, y, out
+
+
+@pytest.mark.parametrize("last", [64, 40, 1])
+def test_what_is_read_for_parts_that_nobody_adds_up_reaches_nothing(last: int) -> None:
+    launches, x, _, out = call(last)
+    found = flow.needs(launches, {key(out): (0, out.nbytes)})
+    assert found is not None
+    assert union([found.places[key(x)]], 0, x.nbytes) == x.nbytes * last // 64
+    assert max(share for _, share in flow.unused(launches, found)) == 1.0 - last / 64
+
+
+def test_an_output_that_is_made_of_nothing_read_needs_no_input() -> None:
+    launches, x, y, _ = call(64)
+    found = flow.needs(launches, {key(y): (0, y.nbytes)})
+    assert found is not None
+    assert key(x) not in found.places
