@@ -15,6 +15,8 @@ import random
 from collections.abc import Sequence
 
 TWICE, CROSSED, NESTED = "twice", "crossed", "nested"
+ELSEWHERE = "-elsewhere"
+"""Behind CROSSED or NESTED: the other pass is one of another size, where the module takes one."""
 SPREAD = "spread"
 """Layout of one number for all elements."""
 _ALONE = 5
@@ -37,7 +39,7 @@ class GradientWay:
     """Of the cotangents."""
     order: str = ""
     """TWICE: the second backward pass over the same graph; NESTED: after another forward pass, CROSSED: and the backward pass of
-    that one."""
+    that one; with ELSEWHERE behind, of another size."""
     given: int = 0
     """Tensors among a call's arguments that are no cotangents."""
 
@@ -63,6 +65,8 @@ class GradientWay:
             TWICE: "in a second backward pass over the same graph",
             CROSSED: "after another forward and backward pass",
             NESTED: "after another forward pass",
+            CROSSED + ELSEWHERE: "after a forward and backward pass of another size",
+            NESTED + ELSEWHERE: "after a forward pass of another size",
         }
         said = [f"with number {one} of inputs and weights frozen" for one in self.frozen]
         said += [f"with output gradient {one} not used" for one in self.unused]
@@ -85,6 +89,7 @@ def drawn(given: int, wanted: int, outputs: int, dice: random.Random) -> list[st
         ways.append(GradientWay(frozen=frozen, layout=layout, given=given))
     for left, order in zip((unused, _rest(unused, outputs)), orders, strict=True):
         ways.append(GradientWay(unused=left, order=order, given=given))
+    ways.append(GradientWay(order=dice.choice((CROSSED, NESTED)) + ELSEWHERE, given=given))
     for lone in dice.sample(nothing, min(wanted, _ALONE)) if wanted > 2 else ():
         ways.append(GradientWay(frozen=tuple(one for one in nothing if one != lone), given=given))
     return list(map(str, ways))

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from kernelwright.errors import UserError
-from kernelwright.verify.gradient_ways import CROSSED, NESTED, TWICE, GradientWay
+from kernelwright.verify.gradient_ways import CROSSED, ELSEWHERE, NESTED, TWICE, GradientWay
 from kernelwright.verify.structures import convert, flatten
 
 
@@ -35,7 +35,7 @@ class WithGradients:
         beside: Sequence[object] = (),
     ) -> None:
         """`parameters` are names of the module's own; `positions` are those of its outputs, flat, that have cotangents. `beside`:
-        arguments of another size, cotangents among them, for the pass that comes between in some ways."""
+        arguments of another size, cotangents among them, for the passes that come between (`ELSEWHERE`)."""
         self.module, self.parameters, self.positions = module, tuple(parameters), tuple(positions)
         self.way, self.beside = way, tuple(beside)
 
@@ -79,13 +79,13 @@ class WithGradients:
         inputs = [one for one in flatten(given) if one.requires_grad]
         wanted = [*inputs, *learnt]
         output = self._forward(given)
-        if self.way.order in (CROSSED, NESTED):
+        if self.way.order.startswith((CROSSED, NESTED)):
             others, directions = convert(given, _another), cotangents
-            if self.beside:
+            if self.beside and self.way.order.endswith(ELSEWHERE):
                 every = convert(self.beside, _another)
                 others, directions = every[: len(given)], [one.detach() for one in every[len(given) :]]
             other = self._forward(others)
-            if self.way.order == CROSSED:
+            if self.way.order.startswith(CROSSED):
                 leaves = [one for one in flatten(others) if one.requires_grad]
                 self._gradients(other, directions, [*leaves, *learnt])
         flat = flatten(output)

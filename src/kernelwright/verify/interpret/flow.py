@@ -101,15 +101,16 @@ def _loads(launch: Planned, way: Way, found: Needs, grown: dict[int, list[Interv
         return False
     for number, access in enumerate(accesses):
         storage = launch.storage(access)
-        if access.kind == "write" or not access.pointers.size or storage is None:
+        if access.kind == "write" or storage is None:
             continue
         lives = [live for fed, live in together.items() if fed >> number & 1]
         if not lives:
             continue
-        classes, members = way.map.classes(access.keys), way.members
-        if access.data or not bool((classes[members] == classes[way.recorded]).all()):
+        if access.data or not _alike(way, access):
             found.rough.add(storage)
             grown.setdefault(storage, []).append((np.array([0]), np.array([WHOLE])))
+            continue
+        if not access.pointers.size:
             continue
         starts, ends = runs(access)
         shifts = np.unique(access.shift[np.logical_or.reduce(lives)])
@@ -121,11 +122,17 @@ def _loads(launch: Planned, way: Way, found: Needs, grown: dict[int, list[Interv
     return True
 
 
+def _alike(way: Way, access: Access) -> bool:
+    """Whether all programs have the lanes there that the recorded one has, none at all included."""
+    classes = way.map.classes(access.keys)
+    return bool((classes[way.members] == classes[way.recorded]).all())
+
+
 def _live(storage: int | None, way: Way, access: Access, found: Needs) -> np.ndarray:
     """By program, whether what it stores there may be of use."""
     if storage is not None and storage not in found.places:
         return np.zeros_like(way.members)
-    if storage is None or access.data:
+    if storage is None or access.data or not _alike(way, access):
         return way.members
     if not access.pointers.size:
         return np.zeros_like(way.members)
