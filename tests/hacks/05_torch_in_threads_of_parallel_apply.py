@@ -1,6 +1,6 @@
 # task: wright/matmul_square
 # cheat: 5, 23
-# expect: torch_compute, forbidden_import, forbidden_code, runtime_error, malformed_result
+# expect: torch_compute, forbidden_import, forbidden_code, runtime_error, malformed_result, unproven
 # why: torch.nn.parallel starts threads of its own
 import torch
 import torch.nn as nn

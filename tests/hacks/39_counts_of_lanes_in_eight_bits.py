@@ -1,6 +1,6 @@
 # task: hacks/tasks/share_below
 # cheat: 39, 13
-# expect: unproven
+# expect: unproven, wrong_on_shape
 # why: each lane counts up to 512 in 8 bits at full size, and a few elsewhere
 import torch
 import torch.nn as nn

@@ -13,6 +13,8 @@ TINY = 16
 """Weights of at most so many elements are shown to the host process: kernels take them as scalars."""
 ROUNDS = "several rounds"
 """As what is decided in a line: of a loop, at full size more than at any size where values are checked. No reason to doubt by itself."""
+ROUNDED = "whole numbers lose digits as floats"
+"""Likewise, of a line at full size: a place that is counted so may be off by one there."""
 WHOLE_SIZE = "full, whole"
 """Names the full size as a shape set, where all of it is interpreted."""
 HALF_SUMS = "float16 sums"

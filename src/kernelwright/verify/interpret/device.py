@@ -24,12 +24,12 @@ from kernelwright.verify.interpret import flow
 from kernelwright.verify.interpret.demand import Demand
 from kernelwright.verify.interpret.endings import KernelError, Unpriced, Unsupported
 from kernelwright.verify.interpret.full_size import Fold, Sampled, Unsure
-from kernelwright.verify.interpret.interpreter import ROUNDED, Engine, TracedLaunch, declared, waits
+from kernelwright.verify.interpret.interpreter import Engine, TracedLaunch, declared, waits
 from kernelwright.verify.interpret.marks import Marks
 from kernelwright.verify.interpret.memory import COUNTS, SECTOR_BYTES, OutOfBounds
 from kernelwright.verify.interpret.races import Race
 from kernelwright.verify.interpret.slices import union
-from kernelwright.verify.messages import ROUNDS, Run
+from kernelwright.verify.messages import ROUNDED, ROUNDS, Run
 from kernelwright.verify.repeats import Repeats
 from kernelwright.verify.sandbox import channel
 from kernelwright.verify.sandbox.service import Failure, Service

@@ -46,7 +46,7 @@ from kernelwright.verify.interpret.program_map import NotFollowed, ProgramMap
 from kernelwright.verify.interpret.races import Race, Races
 from kernelwright.verify.interpret.recording import Instances, Recording, deciding_line, outcome_of
 from kernelwright.verify.interpret.slices import Planned, Way, plan
-from kernelwright.verify.messages import ROUNDS
+from kernelwright.verify.messages import ROUNDED, ROUNDS
 from kernelwright.verify.trace.binding import bind, plain
 from kernelwright.verify.trace.kernels import tree_of
 from kernelwright.verify.trace.pretend_cuda import POISON_BF16
@@ -66,7 +66,6 @@ Path = tuple[int, ...]
 """An argument's number, and for an item of a tuple its place there, however deep."""
 
 SAMPLED_PROGRAMS = 4
-ROUNDED = "whole numbers lose digits as floats"
 OVERFLOW = "a count may leave its type"
 """As what is decided in a line."""
 _STAGES = 3
