@@ -452,6 +452,9 @@ def _signs(
 ) -> torch.Tensor:
     def beside(row: torch.Tensor, sign: float) -> torch.Tensor:
         zeros = _pick(row, (-0.0, 0.0), generator)
+        if sign:  # a largest zero below comes before one above, and a least one behind
+            early = torch.arange(row.numel()).reshape(row.shape) < row.numel() / 2
+            zeros = torch.where(early, 0.0 * sign, -0.0 * sign)
         return torch.where(torch.rand(row.shape, generator=generator) < 0.25, zeros, sign * row.abs())
 
     return _by_row(x, [functools.partial(beside, sign=one) for one in (-1.0, 1.0, 0.0)], 0)
