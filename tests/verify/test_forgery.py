@@ -148,14 +148,19 @@ def test_a_changed_answer_never_raises(seed: int, forged: Callable[[Change], Ver
     assert verdict.outcome is not Outcome.INFRASTRUCTURE_ERROR, verdict.detail
 
 
-@pytest.mark.parametrize(
-    "outcome", ["correct", "infrastructure_error", "unsupported", "no such outcome", None, 3, {}]
-)
+@pytest.mark.parametrize("outcome", ["correct", "infrastructure_error", "no such outcome", None, 3, {}])
 def test_a_host_cannot_declare_itself_right_or_the_judge_at_fault(
     outcome: Any, forged: Callable[[Change], Verdict]
 ) -> None:
     verdict = forged(lambda answer: {"outcome": outcome, "detail": "trust me"})
     assert verdict.outcome is Outcome.MALFORMED_RESULT
+
+
+def test_a_host_that_was_asked_what_nobody_answers_is_neither_accepted_nor_accused(
+    forged: Callable[[Change], Verdict],
+) -> None:
+    verdict = forged(lambda answer: {"outcome": "unsupported", "detail": "trust me"})
+    assert verdict.outcome is Outcome.UNPROVEN
 
 
 @pytest.mark.parametrize("detail", [None, 3, [], "x" * 10_000, "\ud800"], ids=range(5))
