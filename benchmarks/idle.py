@@ -45,6 +45,7 @@ class Slow:
 
 def recipe_of(asked: argparse.Namespace, home: Path, staleness: int) -> Recipe:
     if asked.tiny:
+        write_jsonl(home / "tasks.jsonl", load_suite("wright"))
         texts = [task.source for task in load_suite("wright")] + [
             prompts.completion_text("a plan", "x = 1")
         ] * 8
@@ -103,7 +104,6 @@ def main() -> None:
     for staleness in map(int, asked.staleness.split(",")):
         with tempfile.TemporaryDirectory() as folder:
             home = Path(folder)
-            write_jsonl(home / "tasks.jsonl", load_suite("wright"))
             recipe = recipe_of(asked, home, staleness)
             judge: Verifier | None = Slow(asked.workers, asked.seconds) if asked.tiny else None
             train(recipe, home / "run", verifier=judge, quiet=True)

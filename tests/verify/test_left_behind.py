@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from kernelwright.verify.trace.left_behind import LeftBehind, Weights, held, switches_kept
+from kernelwright.verify.trace.left_behind import LeftBehind, Weights, held, switches_same
 
 
 def view(tensor: torch.Tensor) -> list[Any]:
@@ -43,22 +43,22 @@ def left(change: Callable[[Part], object], copies: Callable[[Part], list[Any]] =
 def test_a_switch_that_is_left_on_is_told() -> None:
     was = torch.is_grad_enabled()
     try:
-        with pytest.raises(LeftBehind, match="gradient mode"), switches_kept():
+        with pytest.raises(LeftBehind, match="gradient mode"), switches_same():
             torch.set_grad_enabled(not was)
     finally:
         torch.set_grad_enabled(was)
 
 
 def test_switches_that_are_put_back_are_no_matter() -> None:
-    with switches_kept(), torch.no_grad(), torch.autocast("cpu"), warnings.catch_warnings():
+    with switches_same(), torch.no_grad(), torch.autocast("cpu"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
 
 
 def test_a_file_may_say_how_warnings_look_while_it_is_loaded() -> None:
     with warnings.catch_warnings():
-        with switches_kept(loading=True):
+        with switches_same(loading=True):
             warnings.simplefilter("ignore", ResourceWarning)
-        with pytest.raises(LeftBehind, match="warnings"), switches_kept():
+        with pytest.raises(LeftBehind, match="warnings"), switches_same():
             warnings.simplefilter("ignore", BytesWarning)
 
 

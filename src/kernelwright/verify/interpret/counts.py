@@ -32,10 +32,8 @@ def overflow(recording: Recording) -> bool:
             return None
         return int(np.abs(data.astype(np.int64)).max()) if data.size else 0
 
-    steps = [step for step, label in zip(recording.steps, recording.labels, strict=True) if label != "decide"]
-    labels = [label for label in recording.labels if label != "decide"]
-    for (function, places, _, out), label in zip(steps, labels, strict=True):
-        if type(out) is not int:
+    for (function, places, _, out), label in zip(recording.steps, recording.labels, strict=True):
+        if label == "decide" or type(out) is not int:
             continue
         if "load" in label or any(place in loaded for place in places):
             loaded.add(out)

@@ -36,7 +36,7 @@ from kernelwright.verify.structures import convert, flatten
 from kernelwright.verify.trace import affine, ways
 from kernelwright.verify.trace.as_a_module import copied
 from kernelwright.verify.trace.counters import Counters, set_version
-from kernelwright.verify.trace.left_behind import LeftBehind, Weights, switches_kept
+from kernelwright.verify.trace.left_behind import LeftBehind, Weights, switches_same
 from kernelwright.verify.trace.pretend_cuda import (
     HostRead,
     PretendCuda,
@@ -118,7 +118,7 @@ class HostWorker(Service):
         self.module.__file__ = path
         self._host.clear()
         cuda = PretendCuda("cpu", self._host, self.surroundings)
-        with self.failures(Outcome.LOAD_ERROR), self.listening(Recorder(cuda)), cuda, switches_kept(True):
+        with self.failures(Outcome.LOAD_ERROR), self.listening(Recorder(cuda)), cuda, switches_same(True):
             code = compile(self._code, path, "exec", optimize=2 if optimised else 0)
             try:
                 exec(code, self.module.__dict__)
@@ -365,7 +365,7 @@ class HostWorker(Service):
         failures = self.failures(Outcome.RUNTIME_ERROR)
         nothing = contextlib.nullcontext()
         hooks = hooked(module) if self.surroundings.hooked and not often else nothing
-        kept = nothing if often else switches_kept()
+        kept = nothing if often else switches_same()
         with failures, self.listening(recorder), recorder.cuda, hooks, graded, recorder, kept:
             output = module(*inputs)
             if Refused.last is not None:  # whatever it made of the exception

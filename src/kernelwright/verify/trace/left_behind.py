@@ -68,7 +68,7 @@ class LeftBehind(Failure):
 
 
 @contextlib.contextmanager
-def switches_kept(loading: bool = False) -> Iterator[None]:
+def switches_same(loading: bool = False) -> Iterator[None]:
     """Raises LeftBehind where what was done inside left a switch of the process in another position. A file that is `loading`
     may say how warnings and prints look."""
     asked = _TORCH if loading else _TORCH | _OTHERS
