@@ -308,9 +308,9 @@ def test_sft_learns_the_answers_and_rl_learns_which_is_right(data: Path, tmp_pat
         data,
         stages=["sft", "frontend"],
         sft={"steps": 60, "learning_rate": 0.02, "save_every": 60},
-        frontend={"steps": 16, "samples": 8, "learning_rate": 0.003, "save_every": 16},
+        frontend={"steps": 24, "samples": 16, "learning_rate": 0.003, "save_every": 24},
     )
     run(recipe, tmp_path, OnlyFast())
     rates = [line["pass_rate"] for line in curve(tmp_path) if line["stage"] == "frontend"]
     assert 0.1 < sum(rates[:3]) / 3 < 0.8
-    assert sum(rates[-3:]) / 3 > 0.9
+    assert sum(rates[-6:]) / 6 > 0.9
