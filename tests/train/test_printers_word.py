@@ -33,7 +33,7 @@ def prints(**decisions: Any) -> Candidate:
 
 
 def said_of(judge: Counting, *candidates: Candidate, judged: float = 0.0) -> list[Verdict]:
-    with PrintersWord(judge, judged, "h200") as word:
+    with PrintersWord(judge, judged, "h200", workers=1) as word:
         before = Judge(word)
         return [before.submit(softmax_task(), one).result(60) for one in candidates]
 

@@ -28,8 +28,6 @@ from kernelwright.verify.cost.eager import eager_ms
 from kernelwright.verify.interpret import clock
 
 Kind = tuple[Any, ...]
-_PRINTERS = 4
-"""Processes that print: 15 ms a sample, beside a generator that waits for nobody."""
 
 
 class Print(NamedTuple):
@@ -66,8 +64,11 @@ class PrintersWord:
     its kind judged from then on.
     """
 
-    def __init__(self, verifier: Verifier, judged: float, target: str, seed: int = 0) -> None:
-        self._verifier, self._judged, self._target = verifier, judged, target
+    def __init__(
+        self, verifier: Verifier, judged: float, target: str, *, workers: int, seed: int = 0
+    ) -> None:
+        """`workers` processes print: a tenth of a second of a core a sample, nearly all of it for its modelled price."""
+        self._verifier, self._judged, self._target, self._workers = verifier, judged, target, workers
         self._dice = random.Random(seed)
         self._right: dict[Kind | None, bool] = {}
         self._lock = threading.Lock()
@@ -75,7 +76,7 @@ class PrintersWord:
         """Samples taken at the printer's word."""
 
     def __enter__(self) -> Self:
-        self._printers = ProcessPoolExecutor(_PRINTERS, multiprocessing.get_context("spawn"))
+        self._printers = ProcessPoolExecutor(self._workers, multiprocessing.get_context("spawn"))
         return self
 
     def __exit__(self, *exception: object) -> None:

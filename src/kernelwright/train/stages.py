@@ -147,7 +147,9 @@ def _reinforce(
             verifier = open_.enter_context(open_pool(processes.share_of_judge(recipe.judging(stage))))
         if rl.judged < 1:
             verifier = open_.enter_context(
-                PrintersWord(verifier, rl.judged, recipe.verify.target, recipe.seed)
+                PrintersWord(
+                    verifier, rl.judged, recipe.verify.target, workers=recipe.verify.workers, seed=recipe.seed
+                )
             )
         return run_grpo(recipe, stage, model, tokenizer, curriculum, verifier, run, steps_dir, curves)
 
