@@ -15,6 +15,14 @@ from kernelwright.graph.partition import part_of
 from kernelwright.graph.types import NumberType
 from kernelwright.hardware import Target
 
+BY_INDEX = frozenset(
+    [
+        "embedding", "gather", "index", "index_select", "nll_loss_forward", "nll_loss2d_forward", "take",
+        "_embedding_bag",
+    ]
+)  # fmt: skip
+"""Operators that read what an index tells them to."""
+
 Types = Mapping[str, TensorType | NumberType]
 
 
@@ -28,8 +36,11 @@ def eager_ms(graph: Graph, target: Target, nodes: Iterable[Node] | None = None) 
 
 def _node_ms(node: Node, types: Types, hints: Mapping[str, int], target: Target) -> float:
     made = [value.type for value in node.outputs if value is not None]
-    moved = [*made, *(types[name] for name in dict.fromkeys(node.refs()))]
-    memory_ms = sum(_elements(one, hints) * _width(one) for one in moved) / target.dram_gb_s / 1e6
+    written = [_elements(one, hints) * _width(one) for one in made]
+    read = [_elements(types[name], hints) * _width(types[name]) for name in dict.fromkeys(node.refs())]
+    if read and operators.packet(node.op) in BY_INDEX:
+        read[0] = min(read[0], max([*written, *read[1:]]))
+    memory_ms = sum([*written, *read]) / target.dram_gb_s / 1e6
     tflops = target.peak_tflops.get(_dtype(made), target.fp32_tflops)
     flops_ms = _flops(node, types, hints) / tflops / 1e9
     return max(memory_ms, flops_ms) + target.launch_us / 1e3

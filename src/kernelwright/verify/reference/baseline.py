@@ -2,15 +2,17 @@
 
 The reference runs once on meta tensors at full size while its aten operators are recorded. Eager is one
 launch per operator, each reading its inputs and writing its outputs. The compiled baseline fuses every run of
-pointwise and reduction operators between two contractions, as Inductor would. Both are models.
+pointwise and reduction operators between two contractions, as Inductor would, up to a reduction that all programs wait for; it reads
+what such a kernel does not make itself and writes what somebody else reads. Both are models.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -21,8 +23,10 @@ from torch.utils.flop_counter import flop_registry
 
 from kernelwright.errors import InfrastructureError
 from kernelwright.hardware import Target
+from kernelwright.precision import Precision
 from kernelwright.records import Binary, Cost, Task
 from kernelwright.verify.cost import model as cost
+from kernelwright.verify.cost.eager import BY_INDEX
 from kernelwright.verify.cost.footprint import Footprint, Live
 from kernelwright.verify.messages import Gradients
 from kernelwright.verify.reference import gaps, oracle
@@ -49,13 +53,6 @@ _BANDWIDTH = {
 # Share of peak arithmetic of the library's matrix products, convolutions and fused attention.
 _ARITHMETIC = {"convolution": 0.48, "scaled_dot_product_attention": 0.43}
 _PRODUCT = 0.70
-_BY_INDEX = frozenset(
-    [
-        "embedding", "gather", "index", "index_select", "nll_loss_forward", "nll_loss2d_forward", "take",
-        "_embedding_bag",
-    ]
-)  # fmt: skip
-"""Operators that read what an index tells them to."""
 _MAPS = frozenset({"log_sigmoid_forward", "hardswish"})
 """Pointwise operators that torch does not tag as such."""
 _VECTOR_FLOPS = 4.0
@@ -64,16 +61,30 @@ _OF_VECTORS = frozenset(["mv", "addmv", "dot", "vdot"])
 """Products that `flop_registry` does not count, and kernels make without `dot`."""
 
 
+Part = tuple[int, tuple[object, ...]]
+"""A value, by number, and how it is looked at: offset, shape and strides."""
+
+
 @dataclasses.dataclass
 class Operator:
     """One aten operator that launches a kernel."""
 
     name: str
-    read_bytes: float
-    written_bytes: float
+    reads: Mapping[Part, float]
+    """Bytes by what is read. A value is a storage between two writes to it."""
+    writes: Mapping[Part, float]
     flops: float
     unit: str
     contraction: bool
+    results: int
+    """Elements of its first output."""
+    operands: int
+    """Elements of its largest input."""
+
+    @property
+    def moved(self) -> float:
+        """Bytes read and written."""
+        return sum(self.reads.values()) + sum(self.writes.values())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,23 +144,26 @@ class _Fused(TorchFunctionMode):
         if func not in _COMPOSED:
             return func(*args, **kwargs)
         before = len(self.recorder.operators)
+        given = flatten([list(args), kwargs])
+        reads = self.recorder.parts(given)
         out = func(*args, **kwargs)
         inside = self.recorder.operators[before:]
         if not inside:
             return out
         del self.recorder.operators[before:]
-        given = flatten([list(args), kwargs])
         flops = sum(op.flops for op in inside if op.contraction)
         if kwargs.get("is_causal"):
             flops /= 2
         self.recorder.operators.append(
             Operator(
                 name=func.__name__,
-                read_bytes=sum(_bytes(t) for t in given),
-                written_bytes=sum(_bytes(t) for t in flatten(out)),
+                reads=reads,
+                writes=self.recorder.parts(flatten(out)),
                 flops=flops or _VECTOR_FLOPS * sum(t.numel() for t in given),
                 unit=str(given[0].dtype).removeprefix("torch.") if flops else "float32",
                 contraction=flops > 0,
+                results=flatten(out)[0].numel(),
+                operands=max(t.numel() for t in given),
             )
         )
         return out
@@ -164,6 +178,9 @@ class _Recorder(TorchDispatchMode):
         read: a kernel need not map an element that is not selected afterwards."""
         self._made_of: dict[int, frozenset[int]] = {}
         """By storage that a pointwise operator has written: those it was made of, an element of an element."""
+        self._values: dict[int, int] = {}
+        """By storage: the number of what stands there."""
+        self._numbers = itertools.count()
 
     def __torch_dispatch__(self, func: Op, types: object, args: Args = (), kwargs: Kwargs = None) -> object:
         kwargs = kwargs or {}
@@ -178,13 +195,17 @@ class _Recorder(TorchDispatchMode):
         name = func._schema.name.removeprefix("aten::")
         quiet = (name in ALLOCATION and name not in ("fill_", "zero_")) or name in VIEWS or name in METADATA
         if not quiet:
-            given = {id(t): t for t in flatten([list(args), kwargs])}.values()
+            given = list({id(t): t for t in flatten([list(args), kwargs])}.values())
             outputs = flatten(out)
+            reads = self.parts(given)
+            if name in BY_INDEX and reads:
+                table = next(iter(reads))
+                reads[table] = min(reads[table], _rows_bytes(name, given, outputs))
             kept: set[int] = set()
             for place, tensor in enumerate(given):
                 if (torch.Tag.pointwise in func.tags or name in _MAPS) and tensor.shape == outputs[0].shape:
                     kept |= self._sources(tensor)
-                elif name not in _BY_INDEX:
+                elif name not in BY_INDEX:
                     self.reads(tensor, gaps.share_read(name, args, outputs) if place == 0 else 1.0)
             self._wrote(outputs, kept)
             counter = flop_registry.get(func._overloadpacket)
@@ -201,15 +222,28 @@ class _Recorder(TorchDispatchMode):
             self.operators.append(
                 Operator(
                     name=name,
-                    read_bytes=sum(_bytes(t) for t in given),
-                    written_bytes=sum(_bytes(t) for t in outputs),
+                    reads=reads,
+                    writes=self.parts(outputs),
                     flops=flops or _VECTOR_FLOPS * elements,
                     unit=dtype if contraction else "float32",
                     contraction=contraction,
+                    results=outputs[0].numel() if outputs else 0,
+                    operands=max((t.numel() for t in given), default=0),
                 )
             )
         elif name not in VIEWS:
             self._wrote(flatten(out), set())
+
+    def value(self, tensor: torch.Tensor) -> int:
+        """The number of what stands in a tensor's memory at present."""
+        storage = tensor.untyped_storage()._cdata
+        if storage not in self._values:
+            self._values[storage] = next(self._numbers)
+        return self._values[storage]
+
+    def parts(self, tensors: Iterable[torch.Tensor]) -> dict[Part, float]:
+        """Bytes of each."""
+        return {(self.value(t), (t.storage_offset(), t.shape, t.stride())): _bytes(t) for t in tensors}
 
     def reads(self, tensor: torch.Tensor, share: float = 1.0) -> None:
         """Count that so much of `tensor` is read."""
@@ -223,6 +257,7 @@ class _Recorder(TorchDispatchMode):
     def _wrote(self, outputs: Sequence[torch.Tensor], made_of: set[int]) -> None:
         for tensor in outputs:
             storage = tensor.untyped_storage()._cdata
+            self._values[storage] = next(self._numbers)
             self._made_of.pop(storage, None)
             if made_of:
                 self._made_of[storage] = frozenset(made_of)
@@ -234,6 +269,15 @@ def _bytes(tensor: torch.Tensor) -> float:
     for extent, stride in zip(tensor.shape, tensor.stride(), strict=True):
         elements *= extent if stride != 0 else 1
     return float(elements * tensor.element_size())
+
+
+def _rows_bytes(name: str, given: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) -> float:
+    """Most bytes of a table, `given[0]`, that an operator reads by index."""
+    table, index = given[0], given[1] if len(given) > 1 else given[0]
+    if name == "_embedding_bag":
+        return float(index.numel() * table.shape[-1] * table.element_size())
+    found = max(sum(t.numel() for t in outputs[:1]), index.numel() if name.startswith("nll_loss") else 0)
+    return float(found * table.element_size())
 
 
 def rates(base: Baseline, ms: float) -> dict[str, float]:
@@ -268,34 +312,22 @@ def baseline(task: Task, shape: dict[str, int], target: Target) -> Baseline:
         inputs = convert(inputs, lambda t: t.to("meta"))
         module = module.to("meta")
         held = dict(enumerate(flatten(inputs))) | module.state_dict()
-        versions = {key: tensor._version for key, tensor in held.items()}
-        recorder, live = _Recorder(), Live()
-        with _Fused(recorder), live, recorder:
-            output = module(*inputs)
+    versions = {key: tensor._version for key, tensor in held.items()}
+    recorder, live = _Recorder(), Live()
+    edge = recorder.parts(held.values())
+    with (
+        oracle.runs_reference(), oracle.private_rng(0), torch.device("meta"), torch.no_grad(),
+        _Fused(recorder), live, recorder,
+    ):  # fmt: skip
+        output = module(*inputs)
     given, returned = flatten(inputs), flatten(output)
     for tensor in returned:
         recorder.reads(tensor)
     owners = {tensor.untyped_storage()._cdata: index for index, tensor in enumerate(given)}
-    edge = [*flatten(inputs), *flatten(output), *module.parameters()]
-    min_bytes = sum(_bytes(tensor) for tensor in {id(t): t for t in edge}.values())
-    useful: dict[str, float] = {}
-    for op in recorder.operators:
-        if op.contraction:
-            named = "convolution" in op.name
-            allowed = reference.precision.convolutions if named else reference.precision.products
-            op.unit = "tf32" if allowed and op.unit == "float32" else op.unit
-            useful[op.unit] = useful.get(op.unit, 0.0) + op.flops
-    roofline = cost.roofline_ms(min_bytes, useful, target)
-    eager = Cost(
-        target=target.name,
-        bytes=sum(op.read_bytes + op.written_bytes for op in recorder.operators),
-        l2_bytes=sum(op.read_bytes + op.written_bytes for op in recorder.operators),
-        flops=sum(op.flops for op in recorder.operators),
-        launches=len(recorder.operators),
-        ms=max(operators_ms(recorder.operators, target), 1e-6),
-        roofline_ms=roofline,
-    )
-    compiled = min(_compiled_ms(recorder.operators, min_bytes, target), eager.ms)
+    kept = recorder.parts([*returned, *held.values()])
+    min_bytes = _least(recorder.operators, edge, {part: kept[part] for part in kept if part not in edge})
+    eager, useful = _eager(recorder.operators, min_bytes, reference.precision, target)
+    compiled = min(_compiled_ms(recorder.operators, frozenset(value for value, _ in kept), target), eager.ms)
     return Baseline(
         eager=eager,
         compiled_ms=max(compiled, 1e-6),
@@ -319,6 +351,38 @@ def baseline(task: Task, shape: dict[str, int], target: Target) -> Baseline:
     )
 
 
+def _eager(
+    operators: Sequence[Operator], min_bytes: float, precision: Precision, target: Target
+) -> tuple[Cost, dict[str, float]]:
+    """The cost of operators one by one, and the operations of contractions by unit, which `precision` allows to be another."""
+    useful: dict[str, float] = {}
+    for op in operators:
+        if op.contraction:
+            allowed = precision.convolutions if "convolution" in op.name else precision.products
+            op.unit = "tf32" if allowed and op.unit == "float32" else op.unit
+            useful[op.unit] = useful.get(op.unit, 0.0) + op.flops
+    moved = sum(op.moved for op in operators)
+    cost_of = Cost(
+        target=target.name,
+        bytes=moved,
+        l2_bytes=moved,
+        flops=sum(op.flops for op in operators),
+        launches=len(operators),
+        ms=max(operators_ms(operators, target), 1e-6),
+        roofline_ms=cost.roofline_ms(min_bytes, useful, target),
+    )
+    return cost_of, useful
+
+
+def _least(operators: Iterable[Operator], given: Mapping[Part, float], left: Mapping[Part, float]) -> float:
+    """Bytes that any implementation moves: of what is `given` as much as operators read, and all that is `left` at the end."""
+    read: dict[int, float] = {}
+    for op in operators:
+        for (value, _), size in op.reads.items():
+            read[value] = read.get(value, 0.0) + size
+    return sum(min(size, read.get(value, 0.0)) for (value, _), size in given.items()) + sum(left.values())
+
+
 def beside(tape: Tape) -> list[Operator]:
     """What torch does on a tape beside the candidate's kernels: fills, copies and operators. Priced as eager is.
 
@@ -328,11 +392,9 @@ def beside(tape: Tape) -> list[Operator]:
     for step in tape.operations:
         fields = step.fields
         if step.kind in ("fill", "arange"):
-            written = _view_bytes(fields["view"])
-            recorder.operators.append(Operator("fill_", 0.0, written, 0.0, "float32", False))
+            recorder.operators.append(_moves("fill_", None, fields["view"]))
         elif step.kind == "copy":
-            read, written = _view_bytes(fields["source"]), _view_bytes(fields["target"])
-            recorder.operators.append(Operator("copy_", read, written, 0.0, "float32", False))
+            recorder.operators.append(_moves("copy_", fields["source"], fields["target"]))
         elif step.kind == "aten":
             arguments = fields["arguments"]
             with recorder, torch.no_grad():
@@ -349,7 +411,7 @@ def candidate_cost(
     """Modelled cost of a call, torch's part included, and the share of its time that is the kernels'."""
     kernels = cost.total_cost(works, binaries, target, roofline_ms)
     operators = beside(tape)
-    moved = sum(op.read_bytes + op.written_bytes for op in operators)
+    moved = sum(op.moved for op in operators)
     whole = kernels.model_copy(
         update={
             "bytes": kernels.bytes + moved,
@@ -362,8 +424,13 @@ def candidate_cost(
     return whole, kernels.ms / whole.ms
 
 
-def _view_bytes(view: View) -> float:
-    return float(view.numel * view.itemsize)
+def _moves(name: str, source: View | None, target: View) -> Operator:
+    """A fill or a copy of a tape."""
+    reads, writes = (
+        {} if view is None else {(0, ()): float(view.numel * view.itemsize)} for view in (source, target)
+    )
+    operands = 0 if source is None else source.numel
+    return Operator(name, reads, writes, 0.0, "float32", False, target.numel, operands)
 
 
 def _on_meta(item: object) -> Any:
@@ -379,8 +446,7 @@ def _on_meta(item: object) -> Any:
 def operators_ms(operators: Iterable[Operator], target: Target) -> float:
     """Modelled milliseconds of operators one after the other."""
     return sum(
-        _operator_ms(op.name, op.read_bytes + op.written_bytes, {op.unit: op.flops}, op.contraction, target)
-        for op in operators
+        _operator_ms(op.name, op.moved, {op.unit: op.flops}, op.contraction, target) for op in operators
     )
 
 
@@ -396,19 +462,54 @@ def _operator_ms(
     return 1e3 * max(memory, compute, floor) + 1e-3 * target.launch_us
 
 
-def _compiled_ms(operators: list[Operator], min_bytes: float, target: Target) -> float:
-    """Contractions as eager, everything between two of them as one kernel over its outermost bytes."""
-    total, run = 0.0, []
-    for op in [*operators, None]:
-        if op is not None and not op.contraction:
-            run.append(op)
-            continue
-        if run:
-            moved = run[0].read_bytes + run[-1].written_bytes
-            if len(run) == len(operators):
-                moved = min_bytes
-            total += _operator_ms("", moved, {"float32": sum(item.flops for item in run)}, False, target)
-            run = []
-        if op is not None:
-            total += operators_ms([op], target)
+_WAITS = 64
+"""Elements to one result, where results are fewer than two to a multiprocessor, from which a reduction is split."""
+
+
+def _compiled_ms(operators: Sequence[Operator], kept: frozenset[int], target: Target) -> float:
+    """Contractions as eager; of the others each run as one kernel, which reads what it does not make and writes what is `kept` or read
+    by others, and one more launch for a reduction that is split among multiprocessors."""
+    last = {value: place for place, op in enumerate(operators) for value, _ in op.reads}
+    total, first = 0.0, 0
+    for run in _runs(operators, target.sms):
+        end = first + len(run)
+        if run[0].contraction:
+            total += operators_ms(run, target)
+        else:
+            made = {value for op in run for value, _ in op.writes}
+            reads = {part: size for op in run for part, size in op.reads.items() if part[0] not in made}
+            writes = {
+                part: size
+                for op in run
+                for part, size in op.writes.items()
+                if part[0] in kept or last.get(part[0], -1) >= end
+            }
+            moved = sum(reads.values()) + sum(writes.values())
+            total += _operator_ms("", moved, {"float32": sum(op.flops for op in run)}, False, target)
+            total += 1e-3 * target.launch_us * any(_is_split(op, target.sms) for op in run)
+        first = end
     return total
+
+
+def _runs(operators: Iterable[Operator], sms: int) -> Iterator[list[Operator]]:
+    """Operators that are launched together: contractions one by one, others up to what reads a split reduction's result."""
+    run: list[Operator] = []
+    waited: set[int] = set()
+    for op in operators:
+        if run and (op.contraction or run[0].contraction or any(value in waited for value, _ in op.reads)):
+            yield run
+            run, waited = [], set()
+        run.append(op)
+        if _is_split(op, sms):
+            waited |= {value for value, _ in op.writes}
+    if run:
+        yield run
+
+
+def _is_split(op: Operator, sms: int) -> bool:
+    return (
+        not op.contraction
+        and op.results < 2 * sms
+        and op.operands >= _WAITS * max(op.results, 1)
+        and op.operands >= 2**16
+    )

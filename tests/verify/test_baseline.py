@@ -1,0 +1,46 @@
+"""The modelled baselines: what eager and torch.compile would move."""
+
+from kernelwright.hardware import TARGETS
+from kernelwright.records import Task
+from kernelwright.verify.reference.baseline import Baseline, baseline
+
+H200 = TARGETS["h200"]
+
+
+def of(body: str, inputs: str) -> Baseline:
+    source = f"""
+import torch
+class Model(torch.nn.Module):
+    def forward(self, *args):
+{body}
+def get_inputs():
+    return {inputs}
+def get_init_inputs():
+    return []
+"""
+    return baseline(Task(id="test/task", source=source, shapes={"small": {}}), {}, H200)
+
+
+def test_of_a_table_the_rows_that_an_index_names_are_read() -> None:
+    found = of(
+        "        table, index = args\n        return torch.nn.functional.embedding(index, table)",
+        "[torch.rand(50000, 256), torch.randint(0, 50000, (64,))]",
+    )
+    rows = 4 * 64 * 256
+    assert found.min_bytes == 2 * rows + 8 * 64
+    assert found.eager.bytes == found.min_bytes
+
+
+def test_a_run_reads_what_it_does_not_make_and_writes_what_others_read() -> None:
+    both = of(
+        "        a, b = args\n        return (a.relu() + b).neg()",
+        "[torch.rand(8192, 8192), torch.rand(8192, 8192)]",
+    )
+    one = of("        return args[0].relu().exp().neg()", "[torch.rand(8192, 8192)]")
+    assert 1.4 < both.compiled_ms / one.compiled_ms < 1.6
+
+
+def test_all_wait_for_a_sum_of_everything() -> None:
+    found = of("        return args[0] / args[0].sum()", "[torch.rand(8192, 8192)]")
+    rows = of("        return args[0] / args[0].sum(1, keepdim=True)", "[torch.rand(8192, 8192)]")
+    assert found.compiled_ms > 1.4 * rows.compiled_ms
