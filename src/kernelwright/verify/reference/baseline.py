@@ -424,11 +424,13 @@ def candidate_cost(
     return whole, kernels.ms / whole.ms
 
 
+def _bytes_of(view: View | None) -> dict[Part, float]:
+    return {} if view is None else {(0, ()): float(view.numel * view.itemsize)}
+
+
 def _moves(name: str, source: View | None, target: View) -> Operator:
     """A fill or a copy of a tape."""
-    reads, writes = (
-        {} if view is None else {(0, ()): float(view.numel * view.itemsize)} for view in (source, target)
-    )
+    reads, writes = (_bytes_of(view) for view in (source, target))
     operands = 0 if source is None else source.numel
     return Operator(name, reads, writes, 0.0, "float32", False, target.numel, operands)
 
