@@ -41,15 +41,17 @@ def key(tensor: torch.Tensor) -> int:
     return tensor.untyped_storage()._cdata
 
 
-def call(last: int) -> tuple[Sequence[Planned], torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Launches of a sum over rows in 64 parts, of which so many are added up; its input and both of its outputs."""
-    x, y, part = (torch.empty(rows, COLS, device="meta") for rows in (ROWS, ROWS, 64))
+def call(
+    last: int, parts: int = 64, thorough: bool = False
+) -> tuple[Sequence[Planned], torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Launches of a sum over rows in `parts`, of which so many are added up; its input and both of its outputs."""
+    x, y, part = (torch.empty(rows, COLS, device="meta") for rows in (ROWS, ROWS, parts))
     out = torch.empty(COLS, device="meta")
     engine = Engine(lambda launch: 1.0)
-    engine.mode, engine.dice = "plan", random.Random(3)
+    engine.mode, engine.dice, engine.thorough = "plan", random.Random(3), thorough
     with engine.installed():
-        engine.launch(in_parts, (64,), (x, y, part, COLS), {"HEIGHT": 64, "BLOCK": COLS})
-        engine.launch(added_up, (1,), (part, out, 64, COLS), {"LAST": last, "BLOCK": COLS})
+        engine.launch(in_parts, (parts,), (x, y, part, COLS), {"HEIGHT": ROWS // parts, "BLOCK": COLS})
+        engine.launch(added_up, (1,), (part, out, parts, COLS), {"LAST": last, "BLOCK": COLS})
     return engine.planned, x, y, out
 
 
@@ -60,6 +62,17 @@ def test_what_is_read_for_parts_that_nobody_adds_up_reaches_nothing(last: int) -
     assert found is not None
     assert union([found.places[key(x)]], 0, x.nbytes) == x.nbytes * last // 64
     assert max(share for _, share in flow.unused(launches, found)) == 1.0 - last / 64
+
+
+def test_parts_that_are_added_up_in_more_steps_than_usual_are_followed_where_that_is_asked_for() -> None:
+    launches, x, _, out = call(200, parts=1024)
+    assert [launch.cut for launch in launches] == [False, True]
+    assert flow.needs(launches, {key(out): (0, out.nbytes)}) is None
+    launches, x, _, out = call(200, parts=1024, thorough=True)
+    found = flow.needs(launches, {key(out): (0, out.nbytes)})
+    assert found is not None
+    assert not any(launch.cut for launch in launches)
+    assert union([found.places[key(x)]], 0, x.nbytes) == x.nbytes * 200 // 1024
 
 
 def test_an_output_that_is_made_of_nothing_read_needs_no_input() -> None:

@@ -9,6 +9,7 @@ import torch
 from kernelwright.verify.gpu import device
 from kernelwright.verify.trace.kernels import Kernels
 from kernelwright.verify.trace.replay import Session
+from kernelwright.verify.trace.tape import View
 
 
 class Host(device.CudaSession):
@@ -24,6 +25,10 @@ def session() -> Host:
     return made
 
 
+def _bytes_of(storage: int) -> View:
+    return View(storage, 0, (8,), (1,), "uint8")
+
+
 def held(session: Host) -> int:
     return int(session._bytes(1)[0])
 
@@ -37,20 +42,34 @@ def test_clocked_calls_begin_where_the_first_checked_call_began(session: Host) -
 
 def test_what_a_call_changes_is_put_back_before_the_next(session: Host) -> None:
     session.remember({1})
-    session.begin_anew()
-    restore = session._memory_of(lambda: session._bytes(1).add_(1))
+    side = session.prepared(SimpleNamespace(operations=[]))  # type: ignore[arg-type]
     seen = []
     for _ in range(3):
-        restore()
+        side.poison()
         seen.append(held(session))
         session._bytes(1).add_(1)
     assert seen == [3, 3, 3]
 
 
+def test_scratch_that_the_inputs_decide_is_put_back_whatever_the_call_before_was_given(session: Host) -> None:
+    given = session.provide(2, 8).fill_(7)
+    session._bytes(1).copy_(given)  # by a warm-up on the inputs that are there now
+    session.remember({1})
+    steps = [SimpleNamespace(kind="copy", fields={"target": _bytes_of(1), "source": _bytes_of(2)})]
+    side = session.prepared(SimpleNamespace(operations=steps))  # type: ignore[arg-type]
+    side.call()  # nothing changes
+    for value in (8, 9):
+        given.fill_(value)
+        side.poison()
+        assert held(session) == 7
+        side.call()
+        assert held(session) == value
+
+
 def test_memory_that_is_not_there_yet_is_left_out(session: Host) -> None:
     session.remember({1, 2})
     session.begin_anew()
-    assert not session.kept_changed()
+    assert held(session) == 3
 
 
 def test_inputs_and_weights_are_not_kept_and_what_a_warm_up_made_is() -> None:
@@ -69,5 +88,4 @@ def test_inputs_and_weights_are_not_kept_and_what_a_warm_up_made_is() -> None:
 def test_a_session_starts_with_nothing_kept() -> None:
     made = Host("cpu", Kernels([]))
     made.begin_anew()
-    assert not made.kept_changed()
     assert torch.equal(made.provide(5, 4), made._bytes(5))

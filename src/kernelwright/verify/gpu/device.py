@@ -105,7 +105,6 @@ class CudaSession(Session):
         """What the compiler made of each launch that ran, by its place on the tape."""
         self._first: dict[int, torch.Tensor] = {}
         """What lives on from call to call and is no weight, as the first steady call found it."""
-        self._kept: dict[int, torch.Tensor] = {}
         self._padded: dict[int, tuple[torch.Tensor, int]] = {}
 
     def provide(self, storage: int, size: int) -> torch.Tensor:
@@ -166,7 +165,8 @@ class CudaSession(Session):
         return times.index(min(times))
 
     def prepared(self, tape: Tape) -> Side:
-        """The tape as one call that allocates nothing, to be timed, and what poisons its memory before each call."""
+        """The tape as one call that allocates nothing, to be timed, and what is done to memory before each call: what the call
+        makes is poisoned, and all that lives on is as it was at first."""
         steps: list[tuple[bool, Callable[[], object]]] = []
         fresh: list[tuple[torch.Tensor, str]] = []
         for place, operation in enumerate(tape.operations):
@@ -182,10 +182,8 @@ class CudaSession(Session):
             for _, step in steps:
                 step()
 
-        restore = self._memory_of(play)
-
         def poison() -> None:
-            restore()
+            self.begin_anew()
             self.refill()
             for memory, dtype in fresh:
                 self.poison(memory, dtype)
@@ -197,30 +195,11 @@ class CudaSession(Session):
         self._first = {number: self._bytes(number).clone() for number in storages if number in self.storages}
 
     def begin_anew(self) -> None:
-        """Put back what was remembered: clocked calls start where the first one began whose values were checked, so that
-        no count of calls tells them apart."""
-        self._kept = {number: then for number, then in self._first.items() if number in self.storages}
-        for number, then in self._kept.items():
-            self._bytes(number).copy_(then)
-
-    def _memory_of(self, play: Callable[[], None]) -> Callable[[], None]:
-        """Puts back what a call changes of the memory that lives on, so that no call learns of the one before."""
-        play()
-        changing = {
-            number: then for number, then in self._kept.items() if not torch.equal(self._bytes(number), then)
-        }
-        self._kept = {number: then for number, then in self._kept.items() if number not in changing}
-
-        def restore() -> None:
-            for number, then in changing.items():
+        """Put back what was remembered, whether it changed or not: clocked calls start where the first one began whose values
+        were checked, so that no count of calls tells them apart, and none learns of the one before."""
+        for number, then in self._first.items():
+            if number in self.storages:
                 self._bytes(number).copy_(then)
-
-        restore()
-        return restore
-
-    def kept_changed(self) -> bool:
-        """Whether memory changed that did not when it was tried."""
-        return any(not torch.equal(self._bytes(number), then) for number, then in self._kept.items())
 
     def _bytes(self, storage: int) -> torch.Tensor:
         memory = torch.empty(0, dtype=torch.uint8, device=self.device)
@@ -390,7 +369,6 @@ class CudaDevice(Service):
     ) -> dict[str, object]:
         """The task's own module beside the candidate, to be called on the inputs that its session holds."""
         session, candidate = self.sessions[key]
-        session.begin_anew()
         self._sides = [session.prepared(candidate.steady)]
         if own:  # the candidate against itself: what the clock's noise is
             self._sides.append(session.prepared(candidate.steady))
@@ -443,9 +421,6 @@ class CudaDevice(Service):
             [{"at": item["at"], "values": locate(arena, item)} for item in unseen],
         )
         answer = self._clock.rounds(self._sides, inputs, audit, anew, precision)
-        if session.kept_changed():
-            detail = "memory that lives on from call to call was first changed while the kernel was clocked"
-            raise Failure(Outcome.STATEFUL, detail)
         return answer | {"binaries": [_report(binary) for binary in session.binaries.values() if binary]}
 
     def _batch_command(self, reference: bool, calls: int, most: int) -> dict[str, object]:

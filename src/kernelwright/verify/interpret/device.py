@@ -179,6 +179,8 @@ class InterpretDevice(Service):
                 return self.model(body["trace"], body["compile"], body["samples"])
             if command == "sample":
                 return self.sampled(body["trace"], body["names"], tensors, body["repeats"], outputs)
+            if command == "follow":
+                return self.follow(body["trace"], body["kernels"])
             if command == "exact":
                 return self.exact(body, tensors, outputs)
         raise ValueError(f"unknown command {command!r}")
@@ -378,7 +380,7 @@ class InterpretDevice(Service):
         of inputs and outputs all programs touch.
 
         `periods` are those of the inputs, then those of the weights named; without any, nothing is run. `repeats` are
-        those of each of their axes (`Repeats`), None for what is whole.
+        those of each of their axes (`Repeats`), None for what is whole. `cut` are the kernels of which not all was planned.
         """
         candidate = Candidate(trace)
         session = InterpretedSession(
@@ -420,6 +422,17 @@ class InterpretDevice(Service):
                 outputs.extend(stored)
         compared = {str(number): dataclasses.asdict(one) for number, one in sampled.compared_to.items()}
         return {**answer, "written": written, "compared": compared}
+
+    def follow(self, trace: dict[str, Any], kernels: list[str]) -> dict[str, Any]:
+        """What reaches the outputs of the steady call, planned as far as it takes, where loops of the `kernels` have more
+        rounds there than wherever values were checked; nothing where they have not."""
+        if not any(map(self.engine.longer, kernels)):
+            return {"cut": []}
+        self.engine.thorough = True
+        try:
+            return self.sampled(trace, [], [], [], [])
+        finally:
+            self.engine.thorough = False
 
     def exact(
         self, body: dict[str, Any], tensors: list[torch.Tensor], outputs: list[torch.Tensor]
@@ -488,6 +501,7 @@ class InterpretDevice(Service):
             "stored": [self._share(session, candidate, view, True) for view in candidate.steady.outputs()],
             "loaded": [self._share(session, candidate, view, False) for view in candidate.inputs[-1]],
             **self._flow(session, candidate),
+            "cut": [launch.name for launch in self.engine.planned if launch.cut],
             "mutated": [
                 key for key, view in given.items() if self._stored(session.storages[view.storage]._cdata)
             ],

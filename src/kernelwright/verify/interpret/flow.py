@@ -19,7 +19,7 @@ from kernelwright.verify.interpret.slices import REACH, Intervals, Planned, Way,
 
 _PIECES = 2_000_000
 """Runs of bytes that are followed."""
-_PAIRS = 20_000
+_PAIRS = 200_000
 """Loads times stores of a program that are followed."""
 WHOLE = 1 << 47
 
@@ -113,7 +113,7 @@ def _loads(launch: Planned, way: Way, found: Needs, grown: dict[int, list[Interv
         if not access.pointers.size:
             continue
         starts, ends = runs(access)
-        shifts = np.unique(access.shift[np.logical_or.reduce(lives)])
+        shifts = np.unique(access.shift[np.logical_or.reduce(lives)]) if access.shift.any() else np.array([0])
         if len(starts) * len(shifts) > _PIECES:
             return False
         grown.setdefault(storage, []).append(
@@ -124,6 +124,8 @@ def _loads(launch: Planned, way: Way, found: Needs, grown: dict[int, list[Interv
 
 def _alike(way: Way, access: Access) -> bool:
     """Whether all programs have the lanes there that the recorded one has, none at all included."""
+    if not access.keys:
+        return True
     classes = way.map.classes(access.keys)
     return bool((classes[way.members] == classes[way.recorded]).all())
 

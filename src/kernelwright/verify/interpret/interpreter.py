@@ -45,7 +45,7 @@ from kernelwright.verify.interpret.pipelines import Pipeline
 from kernelwright.verify.interpret.program_map import NotFollowed, ProgramMap
 from kernelwright.verify.interpret.races import Race, Races
 from kernelwright.verify.interpret.recording import Instances, Recording, deciding_line, outcome_of
-from kernelwright.verify.interpret.slices import Planned, Way, plan
+from kernelwright.verify.interpret.slices import MOST_WAYS, THOROUGH_WAYS, Planned, Way, plan
 from kernelwright.verify.messages import ROUNDED, ROUNDS
 from kernelwright.verify.trace.binding import bind, plain
 from kernelwright.verify.trace.kernels import tree_of
@@ -70,10 +70,13 @@ OVERFLOW = "a count may leave its type"
 """As what is decided in a line."""
 _STAGES = 3
 """Of a launch that names none."""
-_SEVERAL = 3
-"""Rounds of a loop: what the second hands on, the third takes."""
-PLANNED_STEPS = 1000
-"""Memory instructions of the instances of a launch that are planned, and of all that are asked whom they need."""
+_SEVERAL, _LONG = 3, 16
+"""Rounds of a loop: what the second hands on, the third takes; and from which on their number is noted."""
+PLANNED_STEPS, THOROUGH_STEPS = 1000, 3000
+"""Memory instructions of the instances of a launch that are planned, and of all that are asked whom they need; the second where
+what reaches the outputs is asked for in particular."""
+_FOLLOWED, _KEPT_BYTES = 1 << 27, 1 << 28
+"""Of one instance that is planned: its memory instructions times the programs of the launch, and whole numbers that it makes."""
 SAMPLED_STEPS = 300
 """Memory instructions after which no further instance of a launch is sampled."""
 MODEL_STEPS = 3000
@@ -192,6 +195,8 @@ class Engine:
     """Decides how reductions are bracketed."""
     samples = SAMPLED_PROGRAMS
     """Program instances of a launch that a model looks at."""
+    thorough = False
+    """Plan further than usual."""
     planned_steps = 0
     """Memory instructions of the mode `plan` since somebody set this to 0."""
     _awaited = True
@@ -208,6 +213,9 @@ class Engine:
         """Operations done since somebody set this to 0."""
         self.units: set[str] = set()
         """Units of arithmetic that were used, as `hardware.Target` names them."""
+        self.executed_rounds: dict[tuple[str, int], int] = {}
+        """By kernel and line, most rounds of a loop in any call that was executed, and in any that was modelled."""
+        self.modelled_rounds: dict[tuple[str, int], int] = {}
         self._watch: Races | None = None
         self._pipelines: list[Pipeline] = []
         """Loops that are running, of those that say how many stages they have, the innermost last."""
@@ -429,12 +437,13 @@ class Engine:
 
         ways: list[Way] = []
         rest = np.ones(count, dtype=bool)
-        endless = waits(traced.function)  # what waits for another program would wait for ever
+        cut, endless = False, waits(traced.function)  # what waits for another program would wait for ever
         if not endless:
             try:
-                ways, rest = plan(count, record, self.dice)
+                ways, rest = plan(count, record, self.dice, self.thorough)
+                cut = bool(rest.any()) and len(ways) < (THOROUGH_WAYS if self.thorough else MOST_WAYS)
             except Unsure:
-                endless = True
+                cut = endless = True
             except NotFollowed:
                 pass  # it can still be run
         met = np.concatenate([way.meetings for way in ways if way.map.ranked] or [np.zeros(0)])
@@ -442,7 +451,7 @@ class Engine:
             self.arrivals[traced.function.fn] = int(np.unique(met[met >= 0], return_counts=True)[1].max())
         decided = {(self._at[0], *branch) for way in ways for branch in way.map.branches}
         does = {self._at, *decided, *self._noted}
-        return Planned(self._at[0], does, extents, memory, ways, rest, run, priced)
+        return Planned(self._at[0], does, extents, memory, ways, rest, run, priced, cut)
 
     def _recorded(
         self,
@@ -452,6 +461,7 @@ class Engine:
         extents: tuple[int, int, int],
     ) -> tuple[Recording, ProgramMap]:
         """What one program does, step by step, and who else does so. Raises NotFollowed."""
+        begun = self.planned_steps
         self.instances.making = made = Recording(arguments, self._did, keep=True)
         try:
             with made.record(), kernel_errors():
@@ -460,6 +470,8 @@ class Engine:
             self.instances.making = None
         if not made.understood:
             raise NotFollowed("a tensor that no step made")
+        if self.thorough and math.prod(extents) * (self.planned_steps - begun) > _FOLLOWED:
+            raise Unsure("more steps than are planned")
         if overflow(made):
             self._noted.add((self._at[0], 0, OVERFLOW))
         try:
@@ -684,8 +696,11 @@ class Engine:
         mask = spread(mask, pointers.shape)
         if self.mode == "plan":
             self.planned_steps += 1
-            if self.planned_steps > PLANNED_STEPS:
+            if self.planned_steps > (THOROUGH_STEPS if self.thorough else PLANNED_STEPS):
                 raise Unsure("more steps than are planned")
+            made = self.instances.making
+            if made is not None and made.kept_bytes > _KEPT_BYTES:
+                raise Unsure("more numbers than are kept of what is planned")
         region = self.memory.check(pointers, mask, itemsize, what)
         if (
             not self._awaited
@@ -707,6 +722,10 @@ class Engine:
         equal parts."""
         if len(values) >= _SEVERAL:
             self._note(ROUNDS)
+        if len(values) >= _LONG and self.mode in ("execute", "model"):
+            known = self.executed_rounds if self.mode == "execute" else self.modelled_rounds
+            at = self._at[0], deciding_line()
+            known[at] = max(known.get(at, 0), len(values))
         for outer in self._pipelines:
             outer.whole = False  # only the innermost is pipelined
         if self.mode == "execute" and (stages or self._stages) > 1:
@@ -728,6 +747,12 @@ class Engine:
             yield values[place]
             traffic.extrapolate(before, high - low - 1)
         yield from values[-LOOP_TAIL:]
+
+    def longer(self, kernel: str) -> bool:
+        """Whether a loop of a kernel has more rounds where it was modelled than in any call that was executed, or nobody knows
+        of one."""
+        known = {at: rounds for at, rounds in self.modelled_rounds.items() if at[0] == kernel}
+        return not known or any(rounds > self.executed_rounds.get(at, 0) for at, rounds in known.items())
 
     def _pipelined(self, values: range, loop: Pipeline) -> Iterator[int]:
         """The rounds of a loop whose loads are fetched ahead. Raises Race."""

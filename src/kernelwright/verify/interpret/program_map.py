@@ -114,6 +114,9 @@ class ProgramMap:
         self._known: dict[bytes, int] = {}
         self.explained = np.ones(self.count, dtype=bool)
         """Programs that take the recorded way, as far as no loaded value decides."""
+        self._still = np.zeros(self.count, dtype=np.int64)
+        self._scaled: dict[tuple[int, int], tuple[np.ndarray, np.ndarray]] = {}
+        """By identity of a shift and size of an element: that shift, and in bytes."""
         self.accesses: list[Access] = []
         self.fed_by: list[int] = []
         """By access, the accesses whose loaded values it hangs on: a bit each."""
@@ -233,7 +236,7 @@ class ProgramMap:
         if label == "create_addptr":
             second = given[1].shift
             if second is not None:
-                second = second * self._itemsize(recording.made.get(places[0], raw[0]))
+                second = self._in_bytes(second, self._itemsize(recording.made.get(places[0], raw[0])))
             return self._mixed(given[:2], _sum(given[0].shift, second))
         if label == "create_mul":
             for one, other in ((given[0], given[1]), (given[1], given[0])):
@@ -243,6 +246,10 @@ class ProgramMap:
         if label in _COMPARISONS and not any(value.data or value.rank for value in given[:2]):
             return self._compared(label, given[0], given[1])
         return self._mixed(given)  # every shift becomes a key
+
+    def _in_bytes(self, shift: np.ndarray, size: int) -> np.ndarray:
+        """One array for all rounds of a loop."""
+        return self._scaled.setdefault((id(shift), size), (shift, shift * size))[1]
 
     def _mixed(self, given: list[Value], shift: np.ndarray | None = None) -> Value:
         """What depends on all of them: through `shift`, or through their shifts as keys."""
@@ -305,7 +312,7 @@ class ProgramMap:
         active = pointers.at
         if mask.at is not None:
             active = active[np.broadcast_to(mask.at, active.shape)]
-        shift = np.zeros(self.count, dtype=np.int64) if pointers.shift is None else pointers.shift
+        shift = self._still if pointers.shift is None else pointers.shift
         where = pointers.keys | self.forced(mask).keys
         self.accesses.append(
             Access(

@@ -74,6 +74,8 @@ class Recording:
         self.branches: list[tuple[int, object]] = []
         """(line, outcome) of each decision that is the same for every instance."""
         self._keep = keep
+        self.kept_bytes = 0
+        """Of `made`."""
         self._flops = flops
         self.values: list[object] = []
         """Constants, and at the places of what hangs on the instance, what the one now playing has."""
@@ -198,6 +200,7 @@ class Recording:
         self._kept.append(handle)
         if self._keep and handle.data.dtype.kind in "iub":  # of what has a place or a mask
             self.made[len(self.values)] = handle
+            self.kept_bytes += handle.data.nbytes
         self.values.append(None)
         return len(self.values) - 1
 

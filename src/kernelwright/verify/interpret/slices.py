@@ -23,8 +23,8 @@ from kernelwright.verify.interpret.program_map import Access, ProgramMap
 from kernelwright.verify.interpret.recording import Recording
 from kernelwright.verify.trace.tape import View
 
-MOST_WAYS = 6
-"""Programs of a launch that are planned one by one."""
+MOST_WAYS, THOROUGH_WAYS = 6, 24
+"""Programs of a launch that are planned one by one, and where what reaches the outputs is asked for in particular."""
 _CLASSES, _RANDOM, _ODD = 5, 8, 7
 """Programs that are tried: one of each of so many kinds, some drawn from all, some whose loads do not follow their stores
 as those of the others do."""
@@ -76,6 +76,8 @@ class Planned:
     """Run one program, by its recording where there is one."""
     priced: Callable[[int], Traffic]
     """What one program does where it is priced."""
+    cut: bool = False
+    """Whether some programs were not planned for the number of steps alone."""
 
     @property
     def whole(self) -> bool:
@@ -251,13 +253,17 @@ def union(pieces: Sequence[Intervals], low: int, high: int) -> int:
 
 
 def plan(
-    count: int, record: Callable[[int], tuple[Recording, ProgramMap]], dice: random.Random
+    count: int,
+    record: Callable[[int], tuple[Recording, ProgramMap]],
+    dice: random.Random,
+    thorough: bool = False,
 ) -> tuple[list[Way], np.ndarray]:
     """The ways through a launch of `count` programs, and what none of them stands for. Raises NotFollowed."""
+    most = THOROUGH_WAYS if thorough else MOST_WAYS
     ways: list[Way] = []
     rest, steps = np.ones(count, dtype=bool), 0
     first = count // 2
-    while rest.any() and len(ways) < MOST_WAYS and (steps < _PLANNED or not ways):
+    while rest.any() and len(ways) < most and (thorough or steps < _PLANNED or not ways):
         place = first if not ways else int(dice.choice(np.flatnonzero(rest)[:4096].tolist()))
         recording, found = record(place)
         steps += len(found.accesses)

@@ -77,6 +77,8 @@ class InterpretedVerification(Verification):
         """Exact shares at full size of each input that reach an output, by output."""
         self._unproven: list[str] = []
         """Constants and decisions of kernels that were met at full size only."""
+        self._cut: list[str] = []
+        """Kernels of which not all was planned at full size, for the number of steps."""
         self._more: dict[int, dict[str, float]] = {}
         """By launch that programs are started of: what one of them does beyond what is modelled (`full_size.Compared`)."""
         self._rounds = False
@@ -102,6 +104,8 @@ class InterpretedVerification(Verification):
                 self._special_when_enlarged(device, shapes[0])
                 self._enlarge(device, shapes, traces)
             self._lengths(host, device, base)
+            if full is not None:
+                self._followed(host, device, full, base)
             for sizes in self.judge.large_sets(self.task):
                 self._look_at(sizes, host, device, shapes, traces)
         if full is not None:
@@ -497,16 +501,14 @@ class InterpretedVerification(Verification):
             body |= {"names": list(patch.state), "repeats": patch.described()}
         views = full.tape.outputs()
         answer, stored = device.ask(Gate.FULL, body, given)
+        looked = len(answer.get("written", ())) == len(views)
         self._note_extent(answer)
+        self._cut = [] if looked else list(answer.get("cut", ()))
         self._not_written(self.judge.cases(self.task)[0].cases[0], set(answer.get("mutated", ())), Gate.FULL)
         new = list(map(str, answer.get("new", ())))
         self._unproven = [item for item in new if not item.endswith(ROUNDS)]
         self._rounds = len(new) > len(self._unproven)
-        self._unproven += [
-            f"`{name}`: nobody makes use of {share:.0%} of what its programs store for others"
-            for name, share in answer.get("idle", ())
-            if share > _IDLE
-        ]
+        self._unproven += _idle(answer)
         self._again = int(answer.get("again", 0))
         self._held_to_price(answer.get("compared", {}))
         for number, (positions, values) in zip(
@@ -514,7 +516,31 @@ class InterpretedVerification(Verification):
         ):
             assert patch is not None
             self._agrees(number, values, patch, positions, views[number].shape)
-        return len(answer.get("written", ())) == len(views)
+        return looked
+
+    def _followed(self, host: Confined, device: Confined, full: Trace, base: Baseline | None) -> None:
+        """What is added up at full size in more steps than were planned at first, and than loops have wherever values were
+        checked. Raises Stop."""
+        if not self._cut or self._looked or not self._reaches_throughout(base):
+            return
+        with self._timed(Gate.FULL):
+            answer, _ = device.ask(
+                Gate.FULL, {"command": "follow", "trace": full.answer, "kernels": self._cut}
+            )
+        if "reaches" in answer:
+            self._note_extent(answer)
+        self._unproven = _idle(answer)
+        self._unproven += [f"`{name}`: more steps than are followed" for name in answer.get("cut", ())]
+        if self._unproven and self._run_whole(host, device):
+            self._looked = True
+        self._whole(base)
+
+    def _reaches_throughout(self, base: Baseline | None) -> bool:
+        """Whether some output depends on all of some input, as far as small sizes tell, and the reference reads all of it."""
+        return base is not None and any(
+            share >= 1.0 and self.judge.all_of(self.task, index)
+            for index, share in enumerate(base.read_share)
+        )
 
     def _note_extent(self, answer: Mapping[str, Any]) -> None:
         self._extent = {name: answer[name] for name in ("stored", "loaded") if name in answer}
@@ -869,6 +895,15 @@ class InterpretedVerification(Verification):
             roofline_fraction=modelled.roofline_fraction,
             **rates(base, modelled.ms),
         )
+
+
+def _idle(answer: Mapping[str, Any]) -> list[str]:
+    """What programs store for others, and nobody makes use of."""
+    return [
+        f"`{name}`: nobody makes use of {share:.0%} of what its programs store for others"
+        for name, share in answer.get("idle", ())
+        if share > _IDLE
+    ]
 
 
 def _as_much(known: Sequence[float | None], found: Sequence[float | None] | None) -> bool:
