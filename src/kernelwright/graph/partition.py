@@ -494,7 +494,7 @@ def subgraph(
         nodes=tuple(made),
         results=tuple(names[one] for one in outputs),
     )
-    used = body.model_dump_json()
+    used = set(sizes.occurring(body))
     kept = tuple(one for one in graph.symbols if one.name in used)
     if not kept:
         return body

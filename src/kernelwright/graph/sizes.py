@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import ast
 import functools
+import math
 import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from kernelwright.graph.types import (
-    Argument,
     Dim,
     Graph,
     NumberType,
@@ -216,9 +216,7 @@ def resized(graph: Graph, change: Callable[[Dim], Dim]) -> Graph:
         strides = None if value.strides is None else tuple(map(change, value.strides))
         return value.model_copy(update={"shape": tuple(map(change, value.shape)), "strides": strides})
 
-    def argument(one: Argument) -> Argument:
-        return one.model_copy(update={"type": typed(one.type)})
-
+    arguments = tuple(one.model_copy(update={"type": typed(one.type)}) for one in graph.arguments)
     nodes = tuple(
         node.model_copy(
             update={
@@ -232,19 +230,23 @@ def resized(graph: Graph, change: Callable[[Dim], Dim]) -> Graph:
         )
         for node in graph.nodes
     )
-    return graph.model_copy(update={"arguments": tuple(map(argument, graph.arguments)), "nodes": nodes})
+    return graph.model_copy(update={"arguments": arguments, "nodes": nodes})
 
 
 def independent(graph: Graph) -> Graph:
     """The graph with symbols that its own arguments tell: named by place, products that only occur whole as one symbol.
 
-    A part of a larger graph may know `s0*s1` rows without knowing `s0`; it then varies with one symbol of its own. Symbols
-    that cannot be told so are left as they are.
+    A part of a larger graph may know `s0*s1` rows without knowing `s0`; it then varies with one symbol of its own. What cannot
+    be told so keeps its symbols: in the order in which they occur, without the factor that all of a symbol's terms have, where
+    all of them are told.
     """
     if not graph.symbols:
         return graph
     import sympy
 
+    numbers = any(not isinstance(one.type, TensorType) for one in graph.arguments)
+    plain = not numbers and not untold(graph)
+    graph = _without_factors(graph) if plain else graph
     hints = {one.name: one for one in graph.symbols}
     shapes = [size for one in graph.arguments if isinstance(one.type, TensorType) for size in one.type.shape]
     texts = list(dict.fromkeys(size for size in shapes if isinstance(size, str)))
@@ -278,9 +280,78 @@ def independent(graph: Graph) -> Graph:
     try:
         changed = resized(graph, change)
     except KeyError:
-        return graph
+        return _in_order(graph) if plain else graph
     symbols = tuple(one.model_copy(update={"name": name}) for name, one in fresh.items())
     return changed.model_copy(update={"symbols": symbols})
+
+
+def _in_order(graph: Graph) -> Graph:
+    """The graph with its symbols named in the order in which they occur."""
+    names: dict[str, Dim] = {name: f"s{at}" for at, name in enumerate(occurring(graph))}
+    hints = {one.name: one for one in graph.symbols}
+    symbols = tuple(hints[name].model_copy(update={"name": new}) for name, new in names.items())
+    return resized(graph, lambda size: substitute(size, names)).model_copy(update={"symbols": symbols})
+
+
+def _without_factors(graph: Graph) -> Graph:
+    """The graph with `s0` for `16*s0` where every size with `s0` is a sum of terms with that factor: a stride of two then has the
+    sizes 2*s0 and s0, however deep in a network it is."""
+    factors: dict[str, int] = {}
+    for size in _sizes(graph):
+        for name in symbols_of(size):
+            factors[name] = math.gcd(factors.get(name, 0), _factor(str(size), name))
+    known = {name: factor for name, factor in factors.items() if factor > 1}
+    if not known:
+        return graph
+    import sympy
+
+    names = {one.name: sympy.Symbol(one.name, integer=True, positive=True) for one in graph.symbols}
+    swaps = {names[name]: names[name] / factor for name, factor in known.items()}
+
+    def change(size: Dim) -> Dim:
+        if not symbols_of(size) & known.keys():
+            return size
+        return substitute(str(sympy.expand(sympy.sympify(size, names).subs(swaps))), {})
+
+    symbols = tuple(
+        one.model_copy(
+            update={
+                "hint": factor * one.hint,
+                "least": factor * one.least,
+                "most": one.most and factor * one.most,
+            }
+        )
+        if (factor := known.get(one.name, 1)) > 1
+        else one
+        for one in graph.symbols
+    )
+    return resized(graph, change).model_copy(update={"symbols": symbols})
+
+
+def _factor(size: str, name: str) -> int:
+    """The greatest number that divides all terms of a sum in which a symbol stands; 1 where it is no such sum."""
+    if not re.fullmatch(r"[\w*+\- ]+", size) or "**" in size:
+        return 1
+    terms = [term.strip(" -").split("*") for term in re.split(r" [+-] ", size)]
+    return math.gcd(*(math.prod(int(one) for one in term if one.isdigit()) for term in terms if name in term))
+
+
+def occurring(graph: Graph) -> list[str]:
+    """Symbols that stand in the graph's sizes, in order."""
+    words = (word for size in _sizes(graph) if isinstance(size, str) for word in _WORD.findall(size))
+    return [word for word in dict.fromkeys(words) if word not in _CALLS]
+
+
+def _sizes(graph: Graph) -> Iterable[Dim]:
+    """Every size once, in order."""
+    found: dict[Dim, None] = {}
+
+    def noted(size: Dim) -> Dim:
+        found[size] = None
+        return size
+
+    resized(graph, noted)
+    return found
 
 
 def untold(graph: Graph) -> list[str]:

@@ -4,7 +4,7 @@
     text = stitch(..., state=state_of(graph), name="Block")           and class ModelNew with that state_dict
 
 A kernel is text that defines `kernel(...)` on its group's arguments. Its names get the group's number, so that kernels do
-not meet; imports are shared; a group that has no kernel runs as ATen calls. The same input gives the same bytes.
+not meet; groups with the same text share it, as they share imports; a group that has no kernel runs as ATen calls. The same input gives the same bytes.
 
 Does not guarantee that the kernels are right, nor that the file is: it is judged as a whole afterwards.
 """
@@ -110,17 +110,23 @@ def stitch(
     and, with `state`, for a graph with lifted constants, which no state_dict has.
     """
     graph = whole.graph
-    numbers = {digest: at for at, digest in enumerate(whole.distinct(), 1) if digest in kernels}
+    distinct = whole.distinct()
+    alike: dict[str, list[str]] = {}
+    for digest in distinct:
+        if digest in kernels:
+            alike.setdefault(kernels[digest], []).append(digest)
+    places = {digest: at for at, digest in enumerate(distinct, 1)}
+    numbers = {digest: places[first] for first, *more in alike.values() for digest in (first, *more)}
     imports = dict.fromkeys(_IMPORTS)
     parts = []
-    for digest, groups in whole.distinct().items():
-        if digest in numbers:
-            theirs, body = numbered(kernels[digest], numbers[digest])
-            imports.update(dict.fromkeys(theirs))
-            where = f", {len(groups)} times" if len(groups) > 1 else ""
-            note = f" ({notes[digest]})" if notes and digest in notes else ""
-            parts.append(f"# {numbers[digest]}: {groups[0].operators}{where}{note}\n\n{body.strip()}")
-    head = f'"""{name or graph.name}: {len(numbers)} kernels."""\n\n' + "\n".join(imports)
+    for code, digests in alike.items():
+        first, count = digests[0], sum(len(distinct[one]) for one in digests)
+        theirs, body = numbered(code, numbers[first])
+        imports.update(dict.fromkeys(theirs))
+        where = f", {count} times" if count > 1 else ""
+        note = f" ({notes[first]})" if notes and first in notes else ""
+        parts.append(f"# {numbers[first]}: {distinct[first][0].operators}{where}{note}\n\n{body.strip()}")
+    head = f'"""{name or graph.name}: {len(parts)} kernels."""\n\n' + "\n".join(imports)
     text = [head, *parts, _run(whole, numbers)]
     if state is not None:
         text.append(_module(graph, state))

@@ -6,7 +6,8 @@
 
 1. What the cache knows of the whole is the answer, good or bad, where these rungs were asked before.
 2. The rungs are asked for the graph in one piece, unless it is long; that is one group. A kernel that the user has is
-   judged first.
+   judged first. A network, of many nodes, has kernels written for each distinct group before that, where no GPU clocks them;
+   stitched, they are judged once, as a whole.
 3. Where that gives nothing, is not worth it, or a GPU's clock can tell which of two is the faster, the graph falls into
    groups; each distinct one goes up the ladder, those that take most time first. A group's kernel is used where it is
    not slower than the faster of eager and torch.compile; ATen does the rest.
@@ -18,6 +19,7 @@ Time: rungs until 70 % of the budget, a verdict on one piece until 90 %, the las
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -37,12 +39,14 @@ from kernelwright.records import FASTER, Candidate, Verdict
 from kernelwright.rollouts import Verifier
 from kernelwright.search.cache import Answer, Entry, KernelCache, Key, Row, Rung, against_inductor
 from kernelwright.search.ladder import Form, Ladder, Sizes, Tried, Watch, function_form
-from kernelwright.search.rung import AnyRung, entry_of
+from kernelwright.search.rung import AnyRung, CannotWrite, Writer, entry_of
 from kernelwright.search.rungs import Contractions, UserRung
 from kernelwright.verify.cost.eager import eager_ms
 
 LONG = 250
 """Nodes beyond which a graph is not compiled in one piece."""
+MANY = 80
+"""Nodes beyond which to compile a graph in one piece costs more than its groups, of which many are alike."""
 ENOUGH = 0.98
 """Of the faster baseline's speed, from which on a kernel counts as no slower: within a clock's noise."""
 _ONE_VALUE = re.compile(r"specialised: Eq\((\w+), (\d+)\)")
@@ -106,24 +110,27 @@ class _Option:
     """One way to run the whole."""
 
     whole: Partition
-    kernels: dict[str, Answer]
+    kernels: Mapping[str, str]
+    """Texts by digest of their group's graph."""
+    rungs: Mapping[str, Rung]
+    """Who wrote them."""
     rows: tuple[Row, ...]
-
     verdict: Verdict | None = None
     """Of its text, where that has been judged as it stands."""
+    worth_it: bool = False
+    """Whether it is known to be no slower than the faster of eager and torch.compile."""
 
     @property
     def rung(self) -> Rung:
         """Who wrote it; the compiler where several did."""
-        rungs = {one.rung for one in self.kernels.values()}
+        rungs = set(self.rungs.values())
         return rungs.pop() if len(rungs) == 1 else "compiler"
 
     def text(self) -> str:
-        only = next(iter(self.kernels.values())).code if len(self.kernels) == 1 else ""
+        only = next(iter(self.kernels.values())) if len(self.kernels) == 1 else ""
         if only and entry_of(only) == "module":
             return only
-        codes = {digest: one.code for digest, one in self.kernels.items()}
-        return stitch(self.whole, codes, notes={digest: one.rung for digest, one in self.kernels.items()})
+        return stitch(self.whole, self.kernels, notes=self.rungs)
 
     @property
     def own(self) -> bool:
@@ -264,15 +271,20 @@ class _Search:
                 verifier, rungs, self.cache, target=s.target, contractions=s.contractions, precision=s.precision,
                 protocol=s.protocol, gpu=s.gpu, watch=self.watch,
             )  # fmt: skip
-            if self.user or len(self.graph.nodes) <= LONG:
-                first = [UserRung(self.user)] if self.user else []
-                ladder.rungs = [*first, *rungs]
+            if not (s.gpu or self.user) and len(self.graph.nodes) > MANY:
+                found += self._written(ladder)
+            # Without a clock, times that are modelled decide nothing between two kernels that are both worth it.
+            settled = any(one.worth_it for one in found)
+            if not settled and (self.user or len(self.graph.nodes) <= LONG):
+                before = len(found)
+                ladder.rungs = [*([UserRung(self.user)] if self.user else []), *rungs]
                 found += self._in_one_piece(ladder)
-                while not found and self._pinned() and time.monotonic() < self._until(_WHOLE_UNTIL):
+                while (
+                    len(found) == before and self._pinned() and time.monotonic() < self._until(_WHOLE_UNTIL)
+                ):
                     found += self._in_one_piece(ladder)
                 ladder.rungs = list(rungs)
-            # Without a clock, times that are modelled decide nothing between two kernels that are both worth it.
-            settled = found and not s.gpu and _worth_it(found[0].kernels[self.graph.digest].verdict)
+                settled = not s.gpu and any(one.worth_it for one in found)
             if not settled and time.monotonic() < self._until(_RUNGS_UNTIL):
                 found += self._in_groups(ladder)
             if not found and time.monotonic() >= self._until(_RUNGS_UNTIL):
@@ -320,18 +332,81 @@ class _Search:
         row = row_of(1, list(whole.groups), entry, 1.0)
         judged = entry.best.verdict
         same = judged.candidate_digest == Candidate(code=text(entry.best.code, entry.best.rung)).digest
-        return [_Option(whole, {digest: entry.best}, (row,), judged if same else None)]
+        return [_option(whole, {digest: entry.best}, (row,), judged if same else None, _worth_it(judged))]
+
+    def _written(self, ladder: Ladder) -> list[_Option]:
+        """Kernels for each distinct group as they are written, judged in the whole only: a layer that occurs twelve times is
+        compiled once, and nothing is judged twice."""
+        whole = partition(self.graph)
+        distinct, cost, total = self._costs(whole)
+        kernels: dict[str, str] = {}
+        rungs: dict[str, Rung] = {}
+        rows = []
+        alike: dict[str, list[Group]] = {}
+        for groups in distinct.values():
+            alike.setdefault(_kind(groups[0]), []).append(groups[0])
+        written: dict[str, tuple[str, Rung | None, str]] = {}
+        for number, digest in enumerate(sorted(distinct, key=lambda one: -cost[one]), 1):
+            group, why = distinct[digest][0], "time ran out"
+            if (kind := _kind(group)) in written or time.monotonic() < self._until(_WHOLE_UNTIL):
+                if kind not in written:
+                    written[kind] = self._write(ladder, alike[kind])
+                text, rung, why = written[kind]
+                if rung is not None:
+                    kernels[digest], rungs[digest] = text, rung
+            rows.append(
+                Row(
+                    number=number,
+                    operators=group.operators,
+                    count=len(distinct[digest]),
+                    share=cost[digest] / total,
+                    rung=rungs.get(digest, "aten"),
+                    detail=why,
+                )
+            )
+        option = _Option(whole, kernels, rungs, tuple(rows))
+        if not kernels:
+            return []
+        verdict = self._verdict_of(option, ladder, self._until(_VERDICT_UNTIL))
+        if verdict is None or not verdict.correct:
+            return []
+        return [dataclasses.replace(option, verdict=verdict, worth_it=_worth_it(verdict))]
+
+    def _write(self, ladder: Ladder, groups: Sequence[Group]) -> tuple[str, Rung | None, str]:
+        """A kernel for groups that differ in their sizes only, with who wrote it, else why there is none. Under `auto` a product
+        by itself stays with ATen."""
+        group, own = groups[0], self.settings.contractions == "own"
+        small = [one for other in groups for one in self._small(other).values()]
+        hints = [{one.name: one.hint for one in other.graph.symbols} for other in groups[1:]]
+        if not own and all(part_of(node) in ("contraction", "free") for node in group.nodes):
+            return "", None, "a product stays with ATen"
+        why = "time ran out"
+        for rung in ladder.rungs:
+            left = self._until(_WHOLE_UNTIL) - time.monotonic()
+            if not isinstance(rung, Writer) or left <= 0:
+                continue
+            try:
+                return rung.write(group.graph, small + hints, left), rung.name, ""
+            except (CannotWrite, UserError, TimeoutError) as error:
+                why = f"{rung.name}: {one_line(error)}"
+        return "", None, why
+
+    def _costs(self, whole: Partition) -> tuple[dict[str, list[Group]], dict[str, float], float]:
+        """Distinct groups, the modelled time of all occurrences of each in eager mode, and that of the whole."""
+        sheet, distinct = target_sheet(self.settings.target), whole.distinct()
+        cost = {digest: eager_ms(groups[0].graph, sheet) * len(groups) for digest, groups in distinct.items()}
+        left = sum(eager_ms(self.graph, sheet, step.nodes) for step in whole.steps if isinstance(step, Left))
+        return distinct, cost, sum(cost.values()) + left or 1.0
 
     def _in_groups(self, ladder: Ladder) -> list[_Option]:
-        whole, sheet = partition(self.graph), target_sheet(self.settings.target)
+        whole = partition(self.graph)
         if (
             len(self.graph.nodes) <= LONG
             and len(whole.groups) == 1
             and whole.groups[0].nodes == self.graph.nodes
         ):
             return []  # it is one piece, which was searched already
-        distinct = whole.distinct()
-        cost = {digest: eager_ms(groups[0].graph, sheet) * len(groups) for digest, groups in distinct.items()}
+        distinct, cost, total = self._costs(whole)
         order = sorted(distinct, key=lambda digest: -cost[digest])
         examples = examples_of(whole, self.values)
 
@@ -346,8 +421,6 @@ class _Search:
 
         with ThreadPoolExecutor(self.settings.workers) as threads:
             entries = dict(zip(order, threads.map(search, order), strict=True))
-        left = sum(eager_ms(self.graph, sheet, step.nodes) for step in whole.steps if isinstance(step, Left))
-        total = sum(cost.values()) + left or 1.0
         kept = {
             digest: entry.best
             for digest, entry in entries.items()
@@ -357,7 +430,7 @@ class _Search:
             row_of(number, distinct[digest], entries[digest], cost[digest] / total)
             for number, digest in enumerate(order, 1)
         )
-        return [_Option(whole, kept, self.rows)] if kept else []
+        return [_option(whole, kept, self.rows)] if kept else []
 
     # -- the whole before a judge ----------------------------------------------------------------------------
 
@@ -372,14 +445,7 @@ class _Search:
                 judged = option.verdict
                 if judged is None:
                     verifier = verifier or opened.enter_context(self.open_judge())
-                    form = self._form(option.own and self.settings.contractions == "own")
-                    full = form.text(text, option.rung)
-                    judged = Ladder(verifier, [], self.cache).judge(form.task, full, self._until(1.0))
-                    if judged is not None:
-                        what = judged.outcome.value.replace("_", " ")
-                        self.watch(
-                            Tried(self.graph.name, "whole", what, form.task, Candidate(code=full), judged)
-                        )
+                    judged = self._verdict_of(option, Ladder(verifier, [], self.cache), self._until(1.0))
                 if judged is None:
                     if best is None:
                         raise _TimeUp
@@ -406,6 +472,16 @@ class _Search:
                     best = Found(answer, option.rows)
         return best or Found(reason=refused, rows=options[0].rows)
 
+    def _verdict_of(self, option: _Option, ladder: Ladder, until: float) -> Verdict | None:
+        """Of an option's text, waited for; None where time runs out first."""
+        form = self._form(option.own and self.settings.contractions == "own")
+        text = form.text(option.text(), option.rung)
+        verdict = ladder.judge(form.task, text, until)
+        if verdict is not None:
+            what = verdict.outcome.value.replace("_", " ")
+            self.watch(Tried(self.graph.name, "whole", what, form.task, Candidate(code=text), verdict))
+        return verdict
+
     def _why_not(self) -> str:
         """The real reason, of the whole where it was asked for, else of the group that takes most time."""
         said = [f"{rung}: {why}" for rung, why in self.failed.items()]
@@ -416,6 +492,19 @@ class _Search:
         if slower and not said:
             return "every verified kernel is slower than the faster of eager and torch.compile"
         return f"no kernel was verified ({'; '.join(said[:2]) or 'it has nothing to compute'})"
+
+
+def _option(
+    whole: Partition,
+    kernels: Mapping[str, Answer],
+    rows: tuple[Row, ...],
+    verdict: Verdict | None = None,
+    worth_it: bool = False,
+) -> _Option:
+    codes = {digest: one.code for digest, one in kernels.items()}
+    return _Option(
+        whole, codes, {digest: one.rung for digest, one in kernels.items()}, rows, verdict, worth_it
+    )
 
 
 def shrunk(graph: Graph, values: Mapping[str, Any] | None) -> tuple[Graph, Sizes]:
@@ -442,6 +531,12 @@ def pinned(
     }
     shapes = {name: one for name, one in kept.items() if runs(graph, one, described, values or {})}
     return (graph, shapes) if "small" in shapes else (sizes.static(graph, {}), {})
+
+
+def _kind(group: Group) -> str:
+    """What groups that differ in the values of their sizes only have in common."""
+    symbols = tuple(one.model_copy(update={"hint": 0}) for one in group.graph.symbols)
+    return group.graph.model_copy(update={"symbols": symbols}).digest
 
 
 def sizes_of(graph: Graph, shapes: Sizes, group: Group) -> Sizes:
