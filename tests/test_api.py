@@ -227,6 +227,38 @@ def test_what_fails_in_one_piece_is_tried_group_by_group(tmp_path: Path) -> None
     torch.testing.assert_close(fast(X), block()(X))
 
 
+def network() -> nn.Sequential:
+    torch.manual_seed(0)
+    layers = [nn.Sequential(nn.Linear(a, b), nn.SiLU()) for a, b in [(8, 16), (16, 24), (24, 8)]]
+    return nn.Sequential(*layers).requires_grad_(False).eval()
+
+
+def test_groups_of_a_network_are_written_once_and_judged_in_the_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("kernelwright.search.whole.MANY", 4)
+    judged: list[str] = []
+    Judge.accepts = staticmethod(lambda candidate: not judged.append(candidate.code))
+    fast, said = optimized(network(), X)
+    assert said == []
+    assert AtenRung.asked == 1
+    assert len(judged) == 1
+    assert [(row.rung, row.operators) for row in fast.verified.rows] == [("compiler", "linear+silu")] * 3
+    torch.testing.assert_close(fast(X), network()(X))
+
+
+def test_a_network_whose_groups_are_refused_together_is_asked_in_one_piece(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("kernelwright.search.whole.MANY", 4)
+    judged: list[str] = []
+    Judge.accepts = staticmethod(lambda candidate: len(judged) > 0 or bool(judged.append(candidate.code)))
+    fast, said = optimized(network(), X)
+    assert said == []
+    assert AtenRung.asked == 2
+    assert len(fast.verified.rows) == 1
+
+
 def test_a_size_that_the_compiler_has_one_value_for_is_no_symbol() -> None:
     def one_value(graph: Graph) -> str:
         return next((f"size: specialised: Eq({one.name}, {one.hint})" for one in graph.symbols), "")

@@ -123,9 +123,10 @@ def forked(
             null = os.open(os.devnull, os.O_RDWR)
             for descriptor in (0, 1, 2):
                 os.dup2(null, descriptor)
-            for kind, limit in ((resource.RLIMIT_AS, memory), (resource.RLIMIT_CPU, cpu_seconds)):
-                if limit:
-                    resource.setrlimit(kind, (limit, limit))
+            if memory:
+                resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+            if cpu_seconds:  # SIGXCPU says what it was; past the hard limit it would be SIGKILL
+                resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 1))
             out = os.fdopen(writer, "wb")
             function(out)
             out.flush()

@@ -44,6 +44,22 @@ def test_what_no_argument_tells_is_said() -> None:
     assert sizes.untold(relu("s0", "s1")) == []
 
 
+def test_how_deep_in_a_network_a_part_is_does_not_show() -> None:
+    deep = relu("s3", "16*s2", result=("s3", "8*s2"), symbols=("s2", "s3"))
+    less = relu("s1", "4*s7", result=("s1", "2*s7"), symbols=("s1", "s7"))
+    found = sizes.independent(deep)
+    assert shape(found) == ("s0", "2*s1")
+    assert found.nodes[0].outputs[0].type.shape == ("s0", "s1")  # type: ignore[union-attr]
+    assert [one.hint for one in found.symbols] == [3, 24]
+    assert found.nodes == sizes.independent(less).nodes
+
+
+def test_symbols_that_a_part_tells_by_their_product_are_named_in_order() -> None:
+    graph = sizes.independent(relu("s4", "18*s6", result=("s4", "6*s6", "s6"), symbols=("s4", "s6")))
+    assert shape(graph) == ("s0", "18*s1")
+    assert sizes.occurring(graph) == ["s0", "s1"]
+
+
 def test_a_graph_without_symbols_stays() -> None:
     assert sizes.independent(relu(3, 4, symbols=())) == relu(3, 4, symbols=())
 

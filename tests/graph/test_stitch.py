@@ -92,6 +92,19 @@ def test_a_kernel_for_some_groups_leaves_the_others_to_aten() -> None:
     assert "torch.nn.functional.linear(" in text
 
 
+def test_groups_with_the_same_text_share_it() -> None:
+    graph = block()
+    first, *others = partition(graph).distinct()
+    text = stitch(
+        partition(graph), {first: KERNEL, others[0]: KERNEL, others[1]: KERNEL + "\n# another\nX = 1\n"}
+    )
+    assert text.startswith('"""blocks: 2 kernels."""')
+    assert text.count("def kernel_") == 2
+    assert text.count(" = kernel_1(") == sum(
+        map(len, (partition(graph).distinct()[one] for one in (first, others[0])))
+    )
+
+
 def test_the_module_has_the_state_of_the_one_that_was_captured() -> None:
     b = Builder()
     x = b.input(4, 8)

@@ -31,17 +31,18 @@ def write(
     contractions: Contractions = "own",
     target: str = "h200",
     sizes: Sequence[Mapping[str, int]] = (),
-    seconds: float = SECONDS,
+    seconds: float | None = None,
 ) -> str:
     """Code that defines `kernel` on the graph's arguments, numbers among them; several results come as a tuple.
 
     With `auto`, products, convolutions and attention stay ATen calls. `target` is the GPU to compile for, by name of
     `hardware`. `sizes` are values of the graph's symbols at which the code must hold besides their hints;
-    `seconds` are the limit for this graph, past which the reason begins with `timeout`.
+    `seconds` are the limit for this graph by the clock, past which the reason begins with `timeout`; without, it is one of CPU
+    time.
     Raises CannotCompile with the reason, InfrastructureError when the helper process has died.
     """
     helper = _shared(target)
-    helper.seconds = seconds
+    helper.seconds, helper.wall = max(SECONDS, seconds or 0.0), seconds
     answer = helper.answer(graph, contractions, sizes)
     if answer.reason:
         kind, _, detail = answer.reason.partition(": ")

@@ -9,6 +9,8 @@ A graph on which Inductor crashes, hangs or asks for too much memory ends its ch
 
 from __future__ import annotations
 
+import math
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, BinaryIO, Literal
@@ -21,6 +23,9 @@ from kernelwright.records import Record, Task
 
 Contractions = Literal["own", "auto"]
 SECONDS = 60.0
+"""CPU seconds of one graph: how much else the machine has to do decides nothing."""
+_PATIENCE = 10
+"""Times as many by the clock, after which a graph that waits for something is given up, too."""
 MEMORY = 12 * 2**30
 """Bytes of address space for one graph."""
 
@@ -35,10 +40,12 @@ class Answer(Record):
 
 
 class Compiler(Helper):
-    """The helper process, and the talk with it. `target` is a name of `hardware`, such as `h200`."""
+    """The helper process, and the talk with it. `target` is a name of `hardware`, such as `h200`; a graph may take `seconds` of
+    CPU time, and `wall` by the clock where that is set."""
 
     def __init__(self, target: str = "h200", seconds: float = SECONDS) -> None:
         self.target, self.seconds = target_sheet(target).name, seconds
+        self.wall: float | None = None
         super().__init__("kernelwright.policy.compiler.worker", self.target, does="runs Inductor", quiet=True)
 
     def answer(
@@ -58,9 +65,9 @@ class Compiler(Helper):
         return self._ask({"task": task.model_dump(mode="json")}, contractions)
 
     def _ask(self, question: dict[str, Any], contractions: Contractions) -> Answer:
-        return Answer.model_validate(
-            self.ask({**question, "contractions": contractions, "seconds": self.seconds})
-        )
+        wall = _PATIENCE * self.seconds if self.wall is None else self.wall
+        limits = {"seconds": self.seconds, "wall": wall}
+        return Answer.model_validate(self.ask({**question, "contractions": contractions, **limits}))
 
 
 def answer(
@@ -105,9 +112,10 @@ def _reply(question: dict[str, Any]) -> dict[str, Any]:
             found = answer(graph, question["contractions"], question["sizes"])
         out.write(found.model_dump_json().encode())
 
-    ended = forked(learn, question["seconds"], memory=MEMORY)
-    if ended.status is None:
-        found = Answer(reason=f"timeout: more than {question['seconds']:g} s")
+    seconds, wall = question["seconds"], question["wall"]
+    ended = forked(learn, wall, memory=MEMORY, cpu_seconds=math.ceil(seconds))
+    if ended.status in (None, -signal.SIGXCPU):
+        found = Answer(reason=f"timeout: more than {wall if ended.status is None else seconds:g} s")
     elif ended.status == 0 and ended.data:
         found = Answer.model_validate_json(ended.data)
     else:
