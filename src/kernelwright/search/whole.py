@@ -377,7 +377,7 @@ class _Search:
         by itself stays with ATen."""
         group, own = groups[0], self.settings.contractions == "own"
         small = [one for other in groups for one in self._small(other).values()]
-        hints = [{one.name: one.hint for one in other.graph.symbols} for other in groups[1:]]
+        small += [{one.name: one.hint for one in other.graph.symbols} for other in groups[1:]]
         if not own and all(part_of(node) in ("contraction", "free") for node in group.nodes):
             return "", None, "a product stays with ATen"
         why = "time ran out"
@@ -386,7 +386,7 @@ class _Search:
             if not isinstance(rung, Writer) or left <= 0:
                 continue
             try:
-                return rung.write(group.graph, small + hints, left), rung.name, ""
+                return rung.write(group.graph, small, left), rung.name, ""
             except (CannotWrite, UserError, TimeoutError) as error:
                 why = f"{rung.name}: {one_line(error)}"
         return "", None, why
