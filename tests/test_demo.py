@@ -68,7 +68,7 @@ CORPUS = {
 @pytest.fixture(scope="module")
 def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("demo")
-    with VerifierPool(2) as pool:
+    with VerifierPool(2, kept=True) as pool:
         build(CorpusSettings.parse(dict(CORPUS)), folder / "data", pool)
     path = folder / "tiny.toml"
     path.write_text(RECIPE.format(data=folder / "data"))

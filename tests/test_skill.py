@@ -16,6 +16,6 @@ def test_the_example_is_accepted(tmp_path: Path) -> None:
     (tmp_path / "task.py").write_text(
         re.sub(r"import torch, torch.nn as nn", "import torch\nimport torch.nn as nn", task)
     )
-    with VerifierPool(1, backend="interpret") as pool:
+    with VerifierPool(1, backend="interpret", kept=True) as pool:
         verdict = pool.verify(small_shapes(load_suite(str(tmp_path / "task.py"))[0]), Candidate(code=kernel))
     assert verdict.correct, verdict.detail

@@ -25,7 +25,7 @@ class DeadJudge:
 
 @pytest.fixture(scope="session")
 def pool() -> Iterator[VerifierPool]:
-    with VerifierPool(2, backend="interpret") as pool:
+    with VerifierPool(2, backend="interpret", kept=True) as pool:
         yield pool
 
 

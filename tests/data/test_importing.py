@@ -169,6 +169,6 @@ def test_a_bad_source_is_one_line(tmp_path: Path, name: str, text: str, said: st
 def test_a_pair_of_the_old_form_is_judged_right() -> None:
     made = draft(row(), 0)
     assert isinstance(made, Example)
-    with VerifierPool(1, backend="interpret", priced=False) as pool:
+    with VerifierPool(1, backend="interpret", priced=False, kept=True) as pool:
         verdict = pool.submit(made.task, Candidate(code=made.code)).result()
     assert verdict.outcome is Outcome.CORRECT, verdict.detail

@@ -9,7 +9,7 @@ SETTINGS = CorpusSettings(schedules=2, faults=1, forms=("map", "row", "moves"), 
 
 
 def test_kernels_are_accepted_and_broken_ones_are_not() -> None:
-    with VerifierPool(2, backend="interpret") as pool:
+    with VerifierPool(2, backend="interpret", kept=True) as pool:
         asked = [ask(problem(SETTINGS, number), pool) for number in range(4)]
         decided = [decide(SETTINGS, one) for one in asked]
     assert [refused.verdict.detail for one in decided for refused in one.refused] == []

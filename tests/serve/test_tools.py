@@ -37,7 +37,7 @@ def test_the_tools_say_what_they_take() -> None:
 
 
 def test_verify_gives_the_verdict_of_the_pool() -> None:
-    with VerifierPool(1, backend="interpret") as pool:
+    with VerifierPool(1, backend="interpret", kept=True) as pool:
         server = create_server(pool, one_task)
         right = call(server, "verify", task="wright/relu", kernel=gold("wright/relu"))
         wrong = call(server, "verify", task="wright/relu", kernel="import torch\nx = 1\n")

@@ -20,7 +20,7 @@ SIZES = ((4, 6, 5, 7), (3, 7, 9, 33))
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[VerifierPool]:
-    with VerifierPool(workers=1, backend="interpret", compiled=False, priced=False) as made:
+    with VerifierPool(workers=1, backend="interpret", compiled=False, priced=False, kept=True) as made:
         yield made
 
 

@@ -406,7 +406,7 @@ def test_an_honest_kernel_is_accepted_and_one_with_other_options_is_not(tmp_path
 
     spec = f"tritonbench:{checkout(tmp_path, scale=(SCALE, SCALE_TEST))}"
     task = small_shapes(load_suite(f"{spec}/scale/2")[0])
-    with VerifierPool(workers=1, backend="interpret") as pool:
+    with VerifierPool(workers=1, backend="interpret", kept=True) as pool:
         said = [
             pool.verify(task, Candidate(code=KERNEL.replace("FACTOR", f))).outcome
             for f in ("2.5", "1.0", "0.0")

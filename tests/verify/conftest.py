@@ -28,14 +28,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def pool() -> Iterator[VerifierPool]:
     """The interpreter under the strict protocol; one worker per test process when tests are distributed."""
-    with VerifierPool(workers=1 if _DISTRIBUTED else 2, backend="interpret", deadline_s=DEADLINE_S) as pool:
+    workers = 1 if _DISTRIBUTED else 2
+    with VerifierPool(workers, "interpret", deadline_s=DEADLINE_S, kept=True) as pool:
         yield pool
 
 
 @pytest.fixture(scope="session")
 def impatient_pool() -> Iterator[VerifierPool]:
     """For candidates that never end by themselves."""
-    with VerifierPool(workers=1, backend="interpret", deadline_s=ENDLESS_DEADLINE_S) as pool:
+    with VerifierPool(workers=1, backend="interpret", deadline_s=ENDLESS_DEADLINE_S, kept=True) as pool:
         yield pool
 
 

@@ -19,6 +19,7 @@ from kernelwright.records import Candidate, Task, Verdict
 from kernelwright.tasks import gold, load_suite
 from kernelwright.verify import VerifierPool
 from kernelwright.verify.sandbox import channel
+from kernelwright.verify.sandbox import zygote as zygotes
 from kernelwright.verify.sandbox.zygote import Zygote
 
 Change = Callable[[dict[str, Any]], dict[str, Any]]
@@ -86,9 +87,9 @@ class GoBetween:
 
 @pytest.fixture(scope="module")
 def zygote() -> Iterator[Zygote]:
-    made = Zygote("h200")
+    made = zygotes.take("h200")
     yield made
-    made.close()
+    zygotes.leave(made)
 
 
 @pytest.fixture(scope="module")

@@ -113,7 +113,7 @@ def test_under_other_protocols_a_gold_is_refused_for_its_tolerance_only(
 
     The list is printed (`pytest -s`): task, first wrong index, and how far PyTorch's own result lies from fp64.
     """
-    with VerifierPool(workers=2, backend="interpret", protocol=protocol, secret=SECRET) as pool:
+    with VerifierPool(workers=2, backend="interpret", protocol=protocol, secret=SECRET, kept=True) as pool:
         verdicts = pool.verify_many([(task, Candidate(code=gold(task.id))) for task in TASKS])
     refused = [
         (index, verdict)

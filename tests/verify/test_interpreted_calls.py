@@ -54,7 +54,7 @@ def test_a_gpu_is_asked_only_for_what_the_interpreter_accepts() -> None:
     code = gold("wright/relu")
     decoy = code.replace("tl.maximum(", "tl.minimum(", 1)
     assert decoy != code
-    with VerifierPool(1, "interpret", for_gpu=True) as pool:
+    with VerifierPool(1, "interpret", for_gpu=True, kept=True) as pool:
         right, wrong = (pool.verify(task, Candidate(code=one)) for one in (code, decoy))
     assert right.outcome is Outcome.CORRECT, right.detail
     assert wrong.outcome is Outcome.WRONG_VALUE

@@ -98,7 +98,7 @@ def test_a_candidate_cannot_spoil_the_next(pool: VerifierPool) -> None:
 def test_the_same_secret_gives_the_same_evidence() -> None:
     worst = []
     for _ in range(2):
-        with VerifierPool(workers=1, backend="interpret", secret=11) as pool:
+        with VerifierPool(workers=1, backend="interpret", secret=11, kept=True) as pool:
             worst.append(pool.verify(*_softmax()).evidence.worst_error)
     assert worst[0] == worst[1]
 
@@ -143,7 +143,7 @@ def test_a_broken_task_is_a_user_error_not_a_verdict(task: Task, pool: VerifierP
 
 
 def test_what_has_not_started_can_be_cancelled() -> None:
-    with VerifierPool(workers=1, backend="interpret", deadline_s=3.0) as pool:
+    with VerifierPool(workers=1, backend="interpret", deadline_s=3.0, kept=True) as pool:
         running = pool.submit(RELU, ENDLESS)
         waiting = [pool.submit(RELU, GOLD) for _ in range(5)]
         assert all(future.cancel() for future in waiting)
@@ -353,7 +353,7 @@ def test_a_closed_pool_of_shards_takes_nothing_more() -> None:
 
 
 def test_a_dead_zygote_is_replaced() -> None:
-    with VerifierPool(workers=1, backend="interpret") as pool:
+    with VerifierPool(workers=1, backend="interpret", kept=True) as pool:
         assert pool.verify(RELU, GOLD).correct
         zygote = pool._zygote
         assert zygote is not None
@@ -363,7 +363,7 @@ def test_a_dead_zygote_is_replaced() -> None:
 
 
 def test_a_worker_killed_from_outside_is_typed() -> None:
-    with VerifierPool(workers=1, backend="interpret") as pool:
+    with VerifierPool(workers=1, backend="interpret", kept=True) as pool:
         assert pool.verify(RELU, GOLD).correct
         assert pool._zygote is not None
         future = pool.submit(RELU, ENDLESS)
@@ -388,7 +388,7 @@ def test_a_zygote_that_cannot_start_is_an_infrastructure_error(monkeypatch: pyte
 
 
 def test_a_full_scratch_folder_is_an_infrastructure_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    with VerifierPool(workers=1, backend="interpret") as pool:
+    with VerifierPool(workers=1, backend="interpret", kept=True) as pool:
         assert pool.verify(RELU, GOLD).correct
 
         def full(*args: object, **kwargs: object) -> str:
@@ -466,7 +466,7 @@ class ModelNew(nn.Module):
 def test_protocols_are_reported_side_by_side() -> None:
     """An accepted kernel is held to the others' tolerances in the same execution; a rejected one is judged again."""
     relu, matmul = (next(iter(load_suite(f"wright/{name}"))) for name in ("relu", "matmul_square"))
-    with VerifierPool(workers=1, backend="interpret", beside=["kernelbench", "toronto"]) as pool:
+    with VerifierPool(workers=1, backend="interpret", beside=["kernelbench", "toronto"], kept=True) as pool:
         decoy = pool.verify(relu, Candidate(code=TORCH_AND_A_DECOY))
         right = pool.verify(matmul, Candidate(code=gold(matmul.id)))
     assert decoy.outcome is Outcome.TORCH_COMPUTE

@@ -20,6 +20,7 @@ from kernelwright.verify.gpu import sanitizer
 from kernelwright.verify.gpu.sanitizer import Finding, WatchedVerification, examine, parse, replay
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.protocol import protocol
+from kernelwright.verify.sandbox import zygote as zygotes
 from kernelwright.verify.sandbox.zygote import Zygote
 from kernelwright.verify.structures import describe, flatten
 from kernelwright.verify.trace.replay import Session
@@ -240,9 +241,9 @@ class Recorded(Session):
 
 @pytest.fixture(scope="module")
 def zygote() -> Iterator[Zygote]:
-    made = Zygote("h200")
+    made = zygotes.take("h200")
     yield made
-    made.close()
+    zygotes.leave(made)
 
 
 @pytest.fixture(scope="module")

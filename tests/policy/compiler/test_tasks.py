@@ -43,7 +43,7 @@ def compiler() -> Iterator[Compiler]:
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[VerifierPool]:
-    with VerifierPool(1, backend="interpret", deadline_s=200) as opened:
+    with VerifierPool(1, backend="interpret", deadline_s=200, kept=True) as opened:
         yield opened
 
 

@@ -34,7 +34,7 @@ class ModelNew(nn.Module):
 
 @pytest.fixture(scope="module")
 def proving() -> Iterator[VerifierPool]:
-    with VerifierPool(workers=1, backend="interpret", proofs=True) as pool:
+    with VerifierPool(workers=1, backend="interpret", proofs=True, kept=True) as pool:
         yield pool
 
 

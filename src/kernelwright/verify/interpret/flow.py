@@ -113,7 +113,7 @@ def _loads(launch: Planned, way: Way, found: Needs, grown: dict[int, list[Interv
         if not access.pointers.size:
             continue
         starts, ends = runs(access)
-        shifts = np.unique(access.shift[np.logical_or.reduce(lives)]) if access.shift.any() else np.array([0])
+        shifts = way.map.shifts(access, np.logical_or.reduce(lives))
         if len(starts) * len(shifts) > _PIECES:
             return False
         grown.setdefault(storage, []).append(

@@ -112,6 +112,9 @@ class ProgramMap:
         self._itemsize = itemsize
         self._columns: list[np.ndarray] = []
         self._known: dict[bytes, int] = {}
+        self._classes: dict[frozenset[int], np.ndarray] = {}
+        self._shifts: dict[int, np.ndarray] = {}
+        """By identity of an access's shifts, which many accesses share: each of them once, in order."""
         self.explained = np.ones(self.count, dtype=bool)
         """Programs that take the recorded way, as far as no loaded value decides."""
         self._still = np.zeros(self.count, dtype=np.int64)
@@ -149,11 +152,22 @@ class ProgramMap:
 
     def classes(self, keys: set[int] | frozenset[int]) -> np.ndarray:
         """A number for each program; programs of equal number agree in all those keys."""
+        known = self._classes.get(frozenset(keys))
+        if known is not None:
+            return known
         found = np.zeros(self.count, dtype=np.int64)
         for key in sorted(keys):
             _, ranks = np.unique(self._columns[key], return_inverse=True)
             _, found = np.unique(found * (int(ranks.max()) + 1) + ranks, return_inverse=True)
-        return found
+        return self._classes.setdefault(frozenset(keys), found)
+
+    def shifts(self, access: Access, programs: np.ndarray) -> np.ndarray:
+        """Those of an access that some programs (truth values, by number) have, each once."""
+        if not programs.all():
+            return np.unique(access.shift[programs])
+        if id(access.shift) not in self._shifts:
+            self._shifts[id(access.shift)] = np.unique(access.shift)
+        return self._shifts[id(access.shift)]
 
     # -- steps ------------------------------------------------------------------------------------------------
 

@@ -128,7 +128,7 @@ class Planned:
                 if not access.pointers.size:
                     continue
                 starts, ends = runs(access)
-                shifts = np.unique(access.shift[members])
+                shifts = way.map.shifts(access, members)
                 if len(starts) * len(shifts) > _PIECES:
                     return None
                 found.append(
