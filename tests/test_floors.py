@@ -18,7 +18,7 @@ FLOORS = {
     "verify": 3, "rewards": 3, "metrics": 3, "archive": 3,
     "prompts": 4, "policy": 4, "migrate": 4,
     "rollouts": 5,
-    "evaluate": 6, "search": 6, "train": 6, "data": 6, "report": 6, "mutants": 6, "audit": 6,
+    "evaluate": 6, "search": 6, "train": 6, "data": 6, "report": 6,
     "serve": 7, "adapters": 7, "compile_backend": 7, "drop_in": 7,
     "cli": 8, "demo": 8, "api": 8,
 }  # fmt: skip

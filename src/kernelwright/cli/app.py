@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from kernelwright import __version__
-from kernelwright.cli import archive, audits, corpus, options, serving
+from kernelwright.cli import archive, corpus, options, serving
 from kernelwright.errors import UserError
 from kernelwright.hardware import TARGETS
 
@@ -28,10 +28,8 @@ tasks = typer.Typer(no_args_is_help=True, help="Look at suites of tasks.")
 app.add_typer(archive.app, name="archive")
 app.add_typer(corpus.app, name="data")
 app.add_typer(tasks, name="tasks")
-app.command()(audits.mutants)
 app.command()(serving.serve)
 app.command()(serving.mcp)
-tasks.command()(audits.audit)
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -3,22 +3,19 @@
 `plant(code, dtype)` yields every fault that applies. Whether a fault shows is a judge's to say. Not planted, because
 no judge on one machine could tell them from the original: wider integers taken out (they matter beyond 2**31 elements,
 at sizes that no task here has), hints to the compiler (warps, stages, alignment, eviction), and padding where lanes
-never meet (what masked lanes hold is then stored nowhere). `reviewed` lists those that a person has read.
+never meet (what masked lanes hold is then stored nowhere).
 """
 
 from __future__ import annotations
 
 import ast
-import functools
 import random
-import tomllib
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 
 from kernelwright.faults import arithmetic, indexing, precision, races
 from kernelwright.faults.source import Fault, Source
 
-__all__ = ["KINDS", "PRECISION", "Fault", "plant", "reviewed", "sample"]
+__all__ = ["KINDS", "PRECISION", "Fault", "plant", "sample"]
 
 _Operator = Callable[[Source], Iterator[Fault]]
 
@@ -75,13 +72,6 @@ def sample(
         for found in by_kind.values()
         for fault in sorted(rng.sample(found, min(per_kind, len(found))), key=lambda fault: fault.line)
     ]
-
-
-@functools.cache
-def reviewed() -> dict[tuple[str, int, str], str]:
-    """(task id, line, what) of mutants of built-in golds that were read and found equivalent, with the reason."""
-    rows = tomllib.loads(Path(__file__).with_name("reviewed.toml").read_text("utf-8"))["equivalent"]
-    return {(row["task"], row["line"], row["what"]): row["reason"] for row in rows}
 
 
 def _normal(code: str) -> str:

@@ -39,7 +39,7 @@ _FOUND = {
     **{f"ones_like/{number}": "constant" for number in range(1, 5)},
     "sum_std/1": "constant",
 }
-"""Calls that only a run shows to be no oracle: `kernelwright tasks audit` found them."""
+"""Calls that only a run shows to be no oracle: `benchmarks/degenerate.py` found them."""
 _FAMILIES: dict[str, str] = {
     name: family
     for family, names in {

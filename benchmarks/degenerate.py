@@ -1,5 +1,7 @@
 """Are a suite's tasks worth asking? Answers that no honest kernel would give, tried on every reference.
 
+    python benchmarks/degenerate.py SUITE [--tolerance strict] [--seconds 20] [--json FILE]
+
 Tried on each task, under each protocol's inputs and tolerances: zeros, one constant, an input handed back (reshaped or
 broadcast), another seed's output, memory left over from another call, an input ignored, an input's elements in another
 order, and the reference against itself. What passes makes the task degenerate under that tolerance.
@@ -13,22 +15,34 @@ Does not guarantee that a task without findings is a good one: only these answer
 
 from __future__ import annotations
 
+import argparse
 import contextlib
+import copy
 import dataclasses
 import itertools
 import json
 import math
 import os
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
-from kernelwright.children import Helper, forked, serve
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from kernelwright.children import forked
 from kernelwright.errors import UserError
 from kernelwright.records import Task
 from kernelwright.shapes import constants
+from kernelwright.tasks import load_suite, small_shapes
+from kernelwright.tasks.probe import WARM_UP, ReferenceProbe
 from kernelwright.verify.protocol import PROTOCOLS, Protocol, protocol
+from kernelwright.verify.reference import distributions, oracle
+from kernelwright.verify.reference.comparison import compare
+from kernelwright.verify.sandbox import confine
+from kernelwright.verify.structures import convert, flatten
 
 Sizes = Literal["full", "shrunk", "extrapolated"]
 
@@ -74,46 +88,22 @@ class Finding:
 
 
 def audit(
-    tasks: Sequence[Task],
-    protocols: Sequence[str],
-    seconds: float = 20.0,
-    max_elements: int = 1 << 26,
-    advance: Callable[[str], Any] = lambda _: None,
+    tasks: Sequence[Task], protocols: Sequence[str], seconds: float = 20.0, max_elements: int = 1 << 26
 ) -> list[Finding]:
     """Every finding, task by task. `seconds` (of CPU time) bound one task, `max_elements` its inputs.
 
-    `advance(note)` is called after each task. Raises UserError for an unknown protocol.
+    Raises UserError for an unknown protocol.
     """
-    from kernelwright.tasks import small_shapes
-    from kernelwright.tasks.probe import ReferenceProbe
-
     for name in protocols:
         protocol(name)
-    found: list[Finding] = []
-    with ReferenceProbe() as probe, Auditor(protocols, seconds, max_elements) as auditor:
-        for task in tasks:
-            found += auditor(small_shapes(task, probe))
-            advance(f"{len({finding.task_id for finding in found})} degenerate")
-    return found
-
-
-class Auditor(Helper):
-    """A callable `task -> findings`, and the context manager of its helper process."""
-
-    def __init__(self, protocols: Sequence[str], seconds: float = 20.0, max_elements: int = 1 << 26) -> None:
-        super().__init__("kernelwright.audit", does="audits references")
-        self.protocols, self.seconds, self.max_elements = list(protocols), seconds, max_elements
-
-    def __call__(self, task: Task) -> list[Finding]:
-        """Raises InfrastructureError when the helper itself has died."""
-        question = {
-            "task": task.model_dump(mode="json"),
-            "levels": levels(task),
-            "protocols": self.protocols,
-            "seconds": self.seconds,
-            "max_elements": self.max_elements,
-        }
-        return judge(task, self.protocols, self.ask(question))
+    with tempfile.TemporaryDirectory(prefix="kernelwright-audit-") as folder:
+        return [
+            finding
+            for task in tasks
+            for finding in judge(
+                task, protocols, _confined(task, protocols, seconds, max_elements, Path(folder))
+            )
+        ]
 
 
 def levels(task: Task) -> list[dict[str, int]]:
@@ -226,8 +216,6 @@ def examine(
     A row: `elements`, `full`, and `ratios` (protocol -> answer -> error as a share of the allowed one, the worst
     of all cases); or `failed`, with the exception. Executes the task's source in this process.
     """
-    from kernelwright.verify.reference import oracle
-
     with contextlib.suppress(Exception):
         emit({"full_elements": _elements(oracle.Reference(task, dict(sizes[-1])))})
     for place, level in enumerate(sizes):
@@ -249,19 +237,12 @@ def examine(
 
 def _elements(reference: Any) -> int:
     """Input elements, counted on tensors without data."""
-    import torch
-
-    from kernelwright.verify.structures import flatten
-
     with torch.device("meta"):
         made = reference.arguments()
     return sum(tensor.numel() for tensor in flatten(list(made)))
 
 
 def _measured(reference: Any, rules: Sequence[Protocol], first: bool) -> dict[str, Any]:
-    from kernelwright.verify.reference import distributions, oracle
-    from kernelwright.verify.structures import flatten
-
     module = reference.build()
     drawn = [reference.inputs(seed) for seed in _SEEDS]
     elements = sum(tensor.numel() for tensor in flatten(list(drawn[0])))
@@ -304,8 +285,6 @@ def _worst(found: dict[str, float], name: str, ratio: float) -> None:
 
 def _ratio(outputs: list[Any], case: Any, rule: Protocol) -> tuple[float, float]:
     """(error as a share of the allowed one, share of wrong elements), the worst over all outputs."""
-    from kernelwright.verify.reference.comparison import compare
-
     if len(outputs) != len(case.expected):
         return math.inf, 1.0
     worst, share = 0.0, 0.0
@@ -331,10 +310,6 @@ def _apart(one: list[Any], two: list[Any], rule: Protocol) -> float:
 
 def _answers(module: Any, one: Any, two: Any, case: Any, first: bool) -> Iterator[tuple[str, list[Any]]]:
     """(name, output tensors) of every answer that is tried for the inputs `one`; `two` are another seed's."""
-    import torch
-
-    from kernelwright.verify.structures import flatten
-
     shapes = [item.shape for item in case.expected]
     dtypes = [item.dtype for item in case.expected]
     kept: list[Any] = []
@@ -367,13 +342,6 @@ def _answers(module: Any, one: Any, two: Any, case: Any, first: bool) -> Iterato
 
 def _run(module: Any, inputs: Any, seed: int, kept: list[Any] | None = None) -> list[Any]:
     """Output tensors of a fresh copy of the module; `kept` collects the results of all its operators."""
-    import copy
-
-    import torch
-
-    from kernelwright.verify.reference import oracle
-    from kernelwright.verify.structures import convert, flatten
-
     with oracle.private_rng(seed), torch.no_grad():
         given = convert(inputs, torch.clone)
         native = copy.deepcopy(module)
@@ -384,9 +352,6 @@ def _run(module: Any, inputs: Any, seed: int, kept: list[Any] | None = None) -> 
 
 
 def _keeper(kept: list[Any]) -> Any:
-    import torch
-    from torch.utils._python_dispatch import TorchDispatchMode
-
     class Keeper(TorchDispatchMode):
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             result = func(*args, **(kwargs or {}))
@@ -399,8 +364,6 @@ def _keeper(kept: list[Any]) -> Any:
 
 def _with(inputs: Any, index: int, tensor: Any) -> Any:
     """The nest with its `index`-th tensor replaced."""
-    from kernelwright.verify.structures import convert
-
     counter = iter(range(1 << 30))
     return convert(inputs, lambda old: tensor if next(counter) == index else old)
 
@@ -416,8 +379,6 @@ def _fitted(tensor: Any, shape: tuple[int, ...]) -> Any:
 
 def _middle(tensor: Any) -> Any:
     """Halfway between the extremes, as a number of the tensor's kind."""
-    import torch
-
     if tensor.numel() == 0 or tensor.dtype == torch.bool:
         return 0
     wide = tensor.double()
@@ -426,11 +387,13 @@ def _middle(tensor: Any) -> Any:
     return middle if tensor.is_floating_point() else int(middle)
 
 
-def _confined(question: Mapping[str, Any], scratch: Path) -> dict[str, Any]:
+def _confined(
+    task: Task, protocols: Sequence[str], seconds: float, max_elements: int, scratch: Path
+) -> dict[str, Any]:
     """Rows of a child that may read torch and nothing else, write nothing, and reach no network."""
-    seconds = _PATIENCE * question["seconds"]
-    ended = forked(lambda out: _measure(question, scratch, out), seconds)
-    over = f"nothing within {seconds:g} s"
+    patience = _PATIENCE * seconds
+    ended = forked(lambda out: _measure(task, protocols, seconds, max_elements, scratch, out), patience)
+    over = f"nothing within {patience:g} s"
     answer: dict[str, Any] = {
         "levels": [],
         "ended": over if ended.status is None else f"the process ended with status {ended.status}",
@@ -447,29 +410,58 @@ def _confined(question: Mapping[str, Any], scratch: Path) -> dict[str, Any]:
     return answer
 
 
-def _measure(question: Mapping[str, Any], scratch: Path, out: BinaryIO) -> None:
-    from kernelwright.verify.sandbox import confine as sandbox
-
+def _measure(
+    task: Task, protocols: Sequence[str], seconds: float, max_elements: int, scratch: Path, out: BinaryIO
+) -> None:
     def emit(row: Mapping[str, Any]) -> None:
         out.write(json.dumps(row).encode() + b"\n")
         out.flush()
 
     os.chdir(scratch)
-    limits = sandbox.Limits(memory_bytes=8 << 30, cpu_seconds=math.ceil(question["seconds"]))
-    sandbox.apply(limits, scratch, {out.fileno()})
+    confine.apply(
+        confine.Limits(memory_bytes=8 << 30, cpu_seconds=math.ceil(seconds)), scratch, {out.fileno()}
+    )
     try:
-        task = Task.model_validate(question["task"])
-        examine(task, question["levels"], question["protocols"], question["max_elements"], emit)
+        examine(task, levels(task), protocols, max_elements, emit)
     except UserError as error:
         emit({"failed": str(error)})
 
 
-if __name__ == "__main__":
-    import torch
-
-    from kernelwright.tasks.probe import WARM_UP
-
+def warm_up() -> None:
+    """What a confined child could not import or compile any more."""
     torch.set_num_threads(1)
     examine(Task(id="audit/warm", suite="audit", source=WARM_UP), [{}], list(PROTOCOLS), 64, lambda row: None)
-    with tempfile.TemporaryDirectory(prefix="kernelwright-audit-") as folder:
-        serve(lambda question: _confined(question, Path(folder)))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description="Find tasks that a wrong answer passes, and references that fail."
+    )
+    parser.add_argument("suite", help="wright, kernelbench:PATH[/level1[/3,5-9]], tritonbench:PATH, a file")
+    parser.add_argument("--tolerance", action="append", help="protocols whose tolerances apply; default: all")
+    parser.add_argument("--seconds", type=float, default=20.0, help="CPU time for one task")
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    options = parser.parse_args()
+    warm_up()
+    try:
+        with ReferenceProbe() as probe:
+            tasks = [small_shapes(task, probe) for task in load_suite(options.suite)]
+        found = audit(tasks, options.tolerance or list(PROTOCOLS), options.seconds)
+    except UserError as error:
+        print(error, file=sys.stderr)
+        return 2
+    if options.json:
+        options.json.write_text(json.dumps([dataclasses.asdict(finding) for finding in found], indent=1))
+    for one in found:
+        where = (
+            "the full size"
+            if one.sizes == "full"
+            else f"{one.sizes} sizes up to {one.elements:,} input elements"
+        )
+        print(f"{one.task_id}  {one.protocol}  {one.detail}  ({where})")
+    print(f"{len({finding.task_id for finding in found})} of {len(tasks)} tasks have findings")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,27 +1,39 @@
 """How many planted bugs the judge finds: gold kernels with one fault each, put before a `VerifierPool`.
 
+    python benchmarks/mutants.py [--suite wright/relu,silu] [--kinds race,wrong_axis] [--per-kind 2] [--json FILE]
+
 A mutant ends as one of `STATES`. The kill rate is killed / (killed + survived). Left out of it, and counted apart:
 *stillborn* mutants, which Triton's compiler or Python refuses (any judge would find them); *unjudged* ones, which the
 backend cannot run; and *equivalent* ones, which survived and change nothing: an operator says so (`faults`), a person
-has read them and said why (`faults/reviewed.toml`), they compile to the same binaries, launched in the same way, as
+has read them and said why (`equivalent_mutants.toml`), they compile to the same binaries, launched in the same way, as
 the original (trivial compiler equivalence: Papadakis et al., ICSE 2015), or a fault of masks and addresses touches the
-same elements at every size and gives the same bits (`verify/interpret/lanes.py`). The raw rate counts these as survivors.
+same elements at every size and gives the same bits (`lanes.py`). The raw rate counts these as survivors.
 """
 
 from __future__ import annotations
 
+import argparse
 import collections
 import contextlib
 import dataclasses
+import functools
+import json
 import random
-from collections.abc import Callable, Iterable, Sequence
+import sys
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
+import lanes
+
 from kernelwright import faults
+from kernelwright.cli import show
 from kernelwright.errors import UserError
 from kernelwright.outcomes import Gate, Outcome
+from kernelwright.precision import asked_in
 from kernelwright.records import Candidate, Task, Timing, Verdict
-from kernelwright.tasks import gold
+from kernelwright.tasks import gold, load_suite
 from kernelwright.verify import VerifierPool
 from kernelwright.verify.confined import Confined
 from kernelwright.verify.interpret.verification import InterpretedVerification
@@ -157,11 +169,11 @@ def run(
     verdicts = pool.verify_many(
         [(task, Candidate(code=fault.code)) for task, fault in planted], on_result=note
     )
-    reviewed, found = faults.reviewed(), []
+    known_before, found = reviewed(), []
     for (task, fault), verdict in zip(planted, verdicts, strict=True):
         state, detail = _state(verdict), verdict.detail
         if state == "survived":
-            known = fault.equivalent or reviewed.get((task.id, fault.line, fault.what), "")
+            known = fault.equivalent or known_before.get((task.id, fault.line, fault.what), "")
             if not known and pool.same_binaries(task, gold(task.id), fault.code):
                 known = "compiles to the same binaries, launched alike"
             if not known and fault.kind in _PLACES and pool.same_lanes(task, gold(task.id), fault.code):
@@ -170,6 +182,13 @@ def run(
                 state, detail = "equivalent", known
         found.append(Mutant(task.id, fault, state, verdict.outcome.value, detail))
     return found
+
+
+@functools.cache
+def reviewed() -> dict[tuple[str, int, str], str]:
+    """(task id, line, what) of mutants of built-in golds that were read and found equivalent, with the reason."""
+    rows = tomllib.loads(Path(__file__).with_name("equivalent_mutants.toml").read_text("utf-8"))["equivalent"]
+    return {(row["task"], row["line"], row["what"]): row["reason"] for row in rows}
 
 
 def _state(verdict: Verdict) -> State:
@@ -197,8 +216,6 @@ class Pool(VerifierPool):
 
     def same_lanes(self, task: Task, one: str, two: str) -> bool:
         """Whether two candidates, both judged and correct, differ only in lanes that never reach a result."""
-        from kernelwright.verify.interpret import lanes
-
         first, second = (self._tapes.get((task.id, Candidate(code=code).digest)) for code in (one, two))
         if first is None or second is None:
             return False
@@ -261,3 +278,54 @@ class _Recorded(InterpretedVerification):
             self._book[self.task.id, self.candidate.digest] = alike
             self._tapes[self.task.id, self.candidate.digest] = self._played, self._large
         return verdict
+
+
+def _rates(title: str, rows: Mapping[str, Mapping[str, Any]]) -> Any:
+    columns = [title, "found", "raw", *STATES]
+    table = show.table(*columns, right=columns[1:])
+    for name, row in rows.items():
+        rates = ("–" if row[rate] is None else f"{row[rate]:.1%}" for rate in ("rate", "raw"))
+        table.add_row(name, *rates, *(str(row[state]) for state in STATES))
+    return table
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        description="Plant bugs in gold kernels and count how many the judge finds."
+    )
+    parser.add_argument("--suite", default="wright", help="a suite with golds, such as wright/relu,silu")
+    parser.add_argument("--kinds", default="", help="only these kinds of faults, separated by commas")
+    parser.add_argument("--per-kind", type=int, default=2, help="faults of each kind in each gold, at most")
+    parser.add_argument("--backend", choices=("auto", "interpret", "cuda"), default="auto")
+    parser.add_argument("--protocol", default="strict")
+    parser.add_argument("--workers", type=int)
+    parser.add_argument("--seed", type=int, default=0, help="of the choice of faults")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write every mutant there")
+    options = parser.parse_args(argv)
+    try:
+        # By default a convolution may be made in TF32, and a product that loses its digits is no fault.
+        tasks = [asked_in(task, "ieee") for task in load_suite(options.suite)]
+        planted = plant(tasks, options.per_kind, options.seed, list(filter(None, options.kinds.split(","))))
+        # A mutant that is only slow, on a busy machine, must not count as found.
+        with Pool(options.workers, options.backend, options.protocol, deadline_s=120.0) as pool:
+            judged = run(planted, pool)
+    except UserError as error:
+        print(error, file=sys.stderr)
+        return 2
+    found = summary(judged)
+    if options.json:
+        rows = [mutant.to_json() for mutant in judged]
+        options.json.write_text(json.dumps({"backend": pool.backend, **found, "mutants": rows}, indent=1))
+    console = show.console()
+    for title, rates in (("kind", found["kinds"]), ("task", found["tasks"]),
+                         ("", {name: found[name] for name in ("logic", "precision", "all")})):  # fmt: skip
+        console.print(_rates(title, rates))
+    for mutant in judged:
+        if mutant.state == "survived":
+            fault = mutant.fault
+            console.print(f"survived {mutant.task_id} line {fault.line}: {fault.kind}: {fault.what}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
