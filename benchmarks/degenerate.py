@@ -39,8 +39,10 @@ from kernelwright.shapes import constants
 from kernelwright.tasks import load_suite, small_shapes
 from kernelwright.tasks.probe import WARM_UP, ReferenceProbe
 from kernelwright.verify.protocol import PROTOCOLS, Protocol, protocol
-from kernelwright.verify.reference import distributions, oracle
+from kernelwright.verify.reference import distributions
+from kernelwright.verify.reference.cases import make_case
 from kernelwright.verify.reference.comparison import compare
+from kernelwright.verify.reference.task_module import Reference, private_rng
 from kernelwright.verify.sandbox import confine
 from kernelwright.verify.structures import convert, flatten
 
@@ -217,11 +219,11 @@ def examine(
     of all cases); or `failed`, with the exception. Executes the task's source in this process.
     """
     with contextlib.suppress(Exception):
-        emit({"full_elements": _elements(oracle.Reference(task, dict(sizes[-1])))})
+        emit({"full_elements": _elements(Reference(task, dict(sizes[-1])))})
     for place, level in enumerate(sizes):
         row: dict[str, Any] = {"full": place == len(sizes) - 1}
         try:
-            reference = oracle.Reference(task, dict(level))
+            reference = Reference(task, dict(level))
             with contextlib.suppress(Exception):
                 if place and _elements(reference) > max_elements:
                     return
@@ -254,7 +256,7 @@ def _measured(reference: Any, rules: Sequence[Protocol], first: bool) -> dict[st
             chosen = [r for r in rules if r.calibrated is calibrated and scale in r.distributions]
             if not chosen:
                 continue
-            case = oracle.make_case(f"x{scale:g}", module, one, chosen[0])
+            case = make_case(f"x{scale:g}", module, one, chosen[0])
             if case is None:
                 if scale == 1.0:
                     raise ValueError("the reference's own output is not finite")
@@ -342,7 +344,7 @@ def _answers(module: Any, one: Any, two: Any, case: Any, first: bool) -> Iterato
 
 def _run(module: Any, inputs: Any, seed: int, kept: list[Any] | None = None) -> list[Any]:
     """Output tensors of a fresh copy of the module; `kept` collects the results of all its operators."""
-    with oracle.private_rng(seed), torch.no_grad():
+    with private_rng(seed), torch.no_grad():
         given = convert(inputs, torch.clone)
         native = copy.deepcopy(module)
         if kept is None:

@@ -10,7 +10,9 @@ from kernelwright import precision
 from kernelwright.errors import UserError
 from kernelwright.records import Task
 from kernelwright.verify.protocol import protocol
-from kernelwright.verify.reference import oracle, rounded
+from kernelwright.verify.reference import rounded
+from kernelwright.verify.reference.oracle import ShapeCases, shape_cases
+from kernelwright.verify.reference.task_module import private_rng
 
 TF32 = precision.Precision("tf32", products=True, convolutions=True)
 
@@ -144,8 +146,8 @@ def test_an_unknown_precision_names_the_valid_ones() -> None:
         task("fp8")
 
 
-def cases(name: str) -> oracle.ShapeCases:
-    return oracle.shape_cases(task(name), "small", {"N": 64}, protocol("strict"), 1, 0)
+def cases(name: str) -> ShapeCases:
+    return shape_cases(task(name), "small", {"N": 64}, protocol("strict"), 1, 0)
 
 
 def test_weights_inputs_and_outputs_are_cast() -> None:
@@ -173,7 +175,7 @@ def test_only_outputs_that_something_coarse_reaches_may_lose_digits(
 
 def test_a_cast_does_not_round_in_double_precision() -> None:
     source = SOURCE.replace("torch.relu(x)", "x.to(torch.bfloat16) + torch.zeros(1)")
-    made = oracle.shape_cases(Task(id="t", source=source), "small", {}, protocol("strict"), 1, 0).cases[0]
+    made = shape_cases(Task(id="t", source=source), "small", {}, protocol("strict"), 1, 0).cases[0]
     assert torch.equal(made.expected[3].value.reshape(8, 64), made.inputs[0].double())
     assert made.expected[3].honest_error > 1e-3
 
@@ -227,12 +229,12 @@ def test_switches_and_seeds_do_not_wait_for_each_other() -> None:
 
     def draws() -> None:
         for seed in range(50):
-            with oracle.private_rng(seed), rounded.switches_kept():
+            with private_rng(seed), rounded.switches_kept():
                 time.sleep(0.0005)
 
     def runs() -> None:
         for seed in range(50):
-            with rounded.flags(False, False), oracle.private_rng(seed):
+            with rounded.flags(False, False), private_rng(seed):
                 time.sleep(0.0005)
 
     threads = [threading.Thread(target=one, daemon=True) for one in (draws, runs)]

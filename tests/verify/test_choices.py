@@ -5,9 +5,9 @@ from collections.abc import Callable
 import torch
 
 from kernelwright.verify.protocol import PROTOCOLS
+from kernelwright.verify.reference.cases import make_case
 from kernelwright.verify.reference.comparison import compare
 from kernelwright.verify.reference.expected import Expected
-from kernelwright.verify.reference.oracle import make_case
 
 STRICT = PROTOCOLS["strict"]
 

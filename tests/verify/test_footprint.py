@@ -10,10 +10,12 @@ from kernelwright.records import Task
 from kernelwright.verify.cost import footprint
 from kernelwright.verify.cost.footprint import Live
 from kernelwright.verify.protocol import protocol
-from kernelwright.verify.reference import distributions, expected, gpu_cases, oracle
+from kernelwright.verify.reference import distributions, expected, gpu_cases
 from kernelwright.verify.reference.baseline import Baseline, baseline
+from kernelwright.verify.reference.cases import make_case
 from kernelwright.verify.reference.comparison import judged
 from kernelwright.verify.reference.gpu_cases import GpuCases
+from kernelwright.verify.reference.task_module import Reference
 
 STRICT = protocol("strict")
 SOURCE = """
@@ -85,14 +87,14 @@ def test_making_a_case_takes_what_is_promised(
     print_of = modelled(made).footprint
     # On a GPU one kernel looks at both tensors and makes no other (`fused.spread`).
     monkeypatch.setattr(expected, "_spread", lambda exact, honest: (0.0, 0.0, 0.0, 0.0, True))
-    reference = oracle.Reference(made)
+    reference = Reference(made)
     module = reference.build()
 
     def make() -> None:
         def draw() -> Any:
             return distributions.scaled(reference.inputs(3), 3.0)
 
-        case = oracle.make_case("full", module, draw, STRICT, 3.0)
+        case = make_case("full", module, draw, STRICT, 3.0)
         assert case is not None
         assert case.inputs is None
 
@@ -111,10 +113,10 @@ def test_an_elementwise_task_takes_no_more_than_four_times_its_inputs_and_output
 
 def test_a_case_is_the_same_whether_its_inputs_are_drawn_again_or_kept() -> None:
     made = task(GELU, n=5000)
-    reference = oracle.Reference(made)
+    reference = Reference(made)
     module = reference.build()
-    kept = oracle.make_case("full", module, reference.inputs(3), STRICT)
-    drawn = oracle.make_case("full", module, lambda: reference.inputs(3), STRICT)
+    kept = make_case("full", module, reference.inputs(3), STRICT)
+    drawn = make_case("full", module, lambda: reference.inputs(3), STRICT)
     assert kept is not None
     assert drawn is not None
     assert torch.equal(kept.expected[0].value, drawn.expected[0].value)
@@ -130,11 +132,11 @@ def test_a_reference_that_runs_out_of_memory_in_fp64_is_not_taken_for_its_own_or
             return x * 2
 
     with pytest.raises(torch.OutOfMemoryError):
-        oracle.make_case("full", Hungry(), [torch.randn(8)], STRICT)
+        make_case("full", Hungry(), [torch.randn(8)], STRICT)
 
 
 def test_inputs_that_find_no_memory_are_not_the_tasks_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    reference = oracle.Reference(task("x * 2", n=8))
+    reference = Reference(task("x * 2", n=8))
 
     def none() -> Any:
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 6.00 GiB.")

@@ -15,9 +15,10 @@ from kernelwright.tasks import gold, load_suite
 from kernelwright.verify import VerifierPool
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.protocol import PROTOCOLS
-from kernelwright.verify.reference import oracle
+from kernelwright.verify.reference.cases import Case
 from kernelwright.verify.reference.comparison import compare
 from kernelwright.verify.reference.expected import Expected
+from kernelwright.verify.reference.oracle import ShapeCases
 from kernelwright.verify.structures import flatten
 
 TASKS = load_suite("wright")
@@ -39,11 +40,11 @@ def test_a_gold_is_accepted_and_priced(task: Task, pool: VerifierPool) -> None:
 
 
 @functools.cache
-def _cases(index: int, secret: int) -> oracle.ShapeCases:
+def _cases(index: int, secret: int) -> ShapeCases:
     return Judge(PROTOCOLS["strict"], "h200", secret).cases(TASKS[index])[0]
 
 
-def _refused(case: oracle.Case, outputs: list[torch.Tensor]) -> bool:
+def _refused(case: Case, outputs: list[torch.Tensor]) -> bool:
     """Whether the oracle finds any of these outputs wrong, in shape, dtype or value."""
     for index, (got, expected) in enumerate(zip(outputs, case.expected, strict=True)):
         if tuple(got.shape) != expected.shape or got.dtype != expected.dtype:
@@ -53,7 +54,7 @@ def _refused(case: oracle.Case, outputs: list[torch.Tensor]) -> bool:
     return False
 
 
-def _like(case: oracle.Case, make: Any) -> list[torch.Tensor]:
+def _like(case: Case, make: Any) -> list[torch.Tensor]:
     return [make(expected) for expected in case.expected]
 
 

@@ -15,7 +15,7 @@ from kernelwright.records import Candidate, Task
 from kernelwright.verify import VerifierPool
 from kernelwright.verify.gradients import WithGradients, label
 from kernelwright.verify.protocol import protocol
-from kernelwright.verify.reference import oracle
+from kernelwright.verify.reference.oracle import ShapeCases, shape_cases
 from kernelwright.verify.structures import skeleton
 
 SOURCE = """
@@ -41,8 +41,8 @@ def get_init_inputs():
 TASK = Task(id="t", source=SOURCE, shapes={"small": {}}, gradients=True)
 
 
-def made(task: Task = TASK) -> oracle.ShapeCases:
-    return oracle.shape_cases(task, "small", {}, protocol("strict"), 1, 0)
+def made(task: Task = TASK) -> ShapeCases:
+    return shape_cases(task, "small", {}, protocol("strict"), 1, 0)
 
 
 def test_cotangents_come_for_outputs_that_have_gradients_alone() -> None:

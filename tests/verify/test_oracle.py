@@ -11,13 +11,17 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kernelwright.drawing import DRAWING
 from kernelwright.errors import UserError
 from kernelwright.records import Task
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.protocol import BELOW_ZERO, PROTOCOLS, protocol
-from kernelwright.verify.reference import distributions, oracle
+from kernelwright.verify.reference import distributions
+from kernelwright.verify.reference.cases import Case, make_case
 from kernelwright.verify.reference.comparison import allowed_error, compare
 from kernelwright.verify.reference.expected import Expected, expected_of
+from kernelwright.verify.reference.oracle import telling
+from kernelwright.verify.reference.task_module import INIT_SEED, Reference
 from kernelwright.verify.trace.pretend_cuda import poison_
 
 STRICT = PROTOCOLS["strict"]
@@ -48,15 +52,15 @@ def task(body: str, inputs: str = "torch.randn(N)", n: int = 64, extra: str = ""
     return Task(id="test/task", source=source, shapes={"small": {}})
 
 
-def cases(made: Task, rules: Any = STRICT, secret: int = 1) -> list[oracle.Case]:
+def cases(made: Task, rules: Any = STRICT, secret: int = 1) -> list[Case]:
     return Judge(rules, "h200", secret).cases(made)[0].cases
 
 
-def kind(case: oracle.Case, got: torch.Tensor, rules: Any = STRICT) -> str:
+def kind(case: Case, got: torch.Tensor, rules: Any = STRICT) -> str:
     return compare(0, got, case.expected[0], rules).kind
 
 
-def right(case: oracle.Case) -> torch.Tensor:
+def right(case: Case) -> torch.Tensor:
     expected = case.expected[0]
     return expected.value.reshape(expected.shape).to(expected.dtype)
 
@@ -155,11 +159,12 @@ def test_no_run_of_a_reference_on_a_gpu_draws_between_anothers_seed_and_its_inpu
 
     class Dropping(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            alone.append(oracle.DRAWING._is_owned())
+            alone.append(DRAWING._is_owned())
             return torch.nn.functional.dropout(x).sum(1)
 
-    monkeypatch.setattr(oracle, "_drawing", lambda inputs: oracle.DRAWING)
-    oracle.make_case("small", Dropping(), [torch.rand(4, 64)], protocol("strict"))
+    for module in ("cases", "task_module"):
+        monkeypatch.setattr(f"kernelwright.verify.reference.{module}.drawing", lambda inputs: DRAWING)
+    make_case("small", Dropping(), [torch.rand(4, 64)], protocol("strict"))
     assert len(alone) > 2
     assert all(alone)
 
@@ -170,7 +175,7 @@ def test_weights_are_drawn_under_the_secret_and_are_public_where_a_protocol_vari
     assert torch.equal(first, again)
     assert not torch.equal(first, second)
     public = Judge(protocol("kernelbench"), "h200", 1).cases(made)[0].state["w"]
-    torch.manual_seed(oracle.INIT_SEED)
+    torch.manual_seed(INIT_SEED)
     assert torch.equal(public, torch.randn(64))
 
 
@@ -237,7 +242,7 @@ def test_nests_of_outputs_keep_their_form() -> None:
     ids=["softmax", "double", "half", "bfloat", "long"],
 )
 def test_torchs_own_answer_passes(made: Task, rules: Any) -> None:
-    module = oracle.Reference(made).build()
+    module = Reference(made).build()
     for case in cases(made, rules):
         assert kind(case, module(*case.inputs), rules) == ""
 
@@ -516,7 +521,7 @@ def test_where_all_outputs_are_alike_inputs_are_drawn_again() -> None:
         made = cases(rare, secret=secret)
         more = [case for case in made if case.name.endswith("drawn again")]
         assert len(more) <= 1
-        assert not more or (oracle.telling(made) and not oracle.telling(made[:-1]))
+        assert not more or (telling(made) and not telling(made[:-1]))
         again += len(more)
     assert again > 4
 

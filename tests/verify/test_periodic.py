@@ -11,9 +11,11 @@ from kernelwright.hardware import target
 from kernelwright.records import Task
 from kernelwright.verify.interpret.full_size import Fold, Sampled, Unsure
 from kernelwright.verify.protocol import PROTOCOLS
-from kernelwright.verify.reference import oracle, periodic
+from kernelwright.verify.reference import periodic
 from kernelwright.verify.reference.baseline import baseline
 from kernelwright.verify.reference.comparison import compare
+from kernelwright.verify.reference.oracle import shape_cases
+from kernelwright.verify.reference.task_module import Reference
 from kernelwright.verify.repeats import Repeats
 from kernelwright.verify.structures import flatten
 from kernelwright.verify.trace.tape import View
@@ -60,7 +62,7 @@ def made(kind: str) -> tuple[Task, Any, Any]:
     source = SOURCE.format(init=init, forward=forward)
     task = Task(id=f"test/{kind}", source=source, shapes={"small": SMALL, "full": {}})
     protocol = PROTOCOLS["strict"]
-    cases = oracle.shape_cases(task, "small", SMALL, protocol, 5, 2)
+    cases = shape_cases(task, "small", SMALL, protocol, 5, 2)
     return task, cases.cases[0], baseline(task, {}, target("H200"))
 
 
@@ -85,12 +87,12 @@ def test_a_period_tells_the_whole(kind: str) -> None:
                 tensor = tensor.index_select(axis, places)
         return tensor
 
-    module = oracle.Reference(task).build(vary=True)
+    module = Reference(task).build(vary=True)
     weights = zip(module.state_dict().items(), found.given[1:], strict=True)
     module.load_state_dict(
         {name: repeated(found.state[name], t.shape, drawn) for (name, t), drawn in weights}
     )
-    (inputs,) = oracle.Reference(task).inputs(0)
+    (inputs,) = Reference(task).inputs(0)
     with torch.no_grad():
         outputs = flatten(module(repeated(found.case.inputs[0], inputs.shape, found.given[0])))
     assert found.case.inputs[0].numel() < inputs.numel()
@@ -181,7 +183,7 @@ def test_what_one_size_hides_another_tells() -> None:
     found = []
     for sizes in ({"ROWS": 5, "INNER": 6, "COLS": 1}, {"ROWS": 5, "INNER": 6, "COLS": 2}):
         task = Task(id="test/shared", source=source, shapes={"small": sizes, "full": {}})
-        found.append(oracle.shape_cases(task, "small", sizes, protocol, 5, 2).cases[0])
+        found.append(shape_cases(task, "small", sizes, protocol, 5, 2).cases[0])
     places = [
         {place for axis in periodic.separable(cases, random.Random(1)) for place in axis.returned}
         for cases in (found[:1], found)
@@ -203,5 +205,5 @@ def test_what_one_size_hides_another_tells() -> None:
 )
 def test_which_elements_matter_is_tried_out(forward: str, all_matter: bool) -> None:
     task = Task(id="test/matter", source=SOURCE.format(init="pass", forward=forward), shapes={"small": SMALL})
-    case = oracle.shape_cases(task, "small", SMALL, PROTOCOLS["strict"], 5, 2).cases[0]
+    case = shape_cases(task, "small", SMALL, PROTOCOLS["strict"], 5, 2).cases[0]
     assert (-1 in periodic.needs_all(case, 0, random.Random(3))) is all_matter

@@ -15,14 +15,14 @@ from kernelwright.errors import UserError
 from kernelwright.records import Task
 from kernelwright.shapes import apply_shape
 from kernelwright.tasks.reference import Reference
-from kernelwright.verify.reference import oracle
+from kernelwright.verify.reference import task_module
 from kernelwright.verify.reference.rounded import switches_kept
 
 
 def check(task: Task) -> None:
     """Raises UserError for a task that raises at its first small sizes, and for one that no kernel can be judged by."""
     sizes = next(sizes for name, sizes in task.shapes.items() if name.startswith("small"))
-    with oracle.private_rng(0), switches_kept(), torch.no_grad():
+    with task_module.private_rng(0), switches_kept(), torch.no_grad():
         try:
             reference = Reference(apply_shape(task.source, sizes))
             module, inputs = reference.module(), reference.inputs()
@@ -44,7 +44,7 @@ def check(task: Task) -> None:
 
 def raised(task: Task) -> str:
     """What a task raises on tensors without memory, in its precision; empty where it runs and gives something."""
-    reference = oracle.Reference(task, device="meta")
+    reference = task_module.Reference(task, device="meta")
     with torch.device("meta"):
         module = reference.build()
         inputs = reference.inputs(0)

@@ -7,7 +7,7 @@ For whoever reads something off a trusted reference: its operators, its sizes, w
 switches and limits are the caller's, and so is what to do about an exception: the reference's own are handed on.
 Tensors are without data when made under `torch.device("meta")` or a `FakeTensorMode`; `on_meta` is the former.
 
-The judge has a reference of its own, in `verify.reference.oracle`: it stands below this floor, keeps the random state and the
+The judge has a reference of its own, in `verify.reference.task_module`: it stands below this floor, keeps the random state and the
 precision flags of its process as they were, and puts a reference's exceptions down to the task.
 """
 

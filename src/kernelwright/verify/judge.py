@@ -100,7 +100,7 @@ def _ours(what: str) -> Iterator[None]:
     """Around what the judge makes for itself: raises UserError, NotModelled and what says that memory ran out as they are,
     and InfrastructureError for anything else. A bug of ours must never end as if there were nothing to check."""
     from kernelwright.verify.gpu.admission import ran_out
-    from kernelwright.verify.reference.oracle import NotModelled
+    from kernelwright.verify.reference.task_module import NotModelled
 
     try:
         yield
@@ -208,12 +208,12 @@ class Judge:
                 yield made, base
 
     def _make_cases(self, task: Task, shapes: list[str]) -> list[ShapeCases]:
-        from kernelwright.verify.reference import oracle
+        from kernelwright.verify.reference.oracle import shape_cases
 
         if not self.protocol.more_shapes:
             shapes = shapes[:1]
         found = [
-            oracle.shape_cases(task, name, task.shapes[name], self.protocol, self._secret, position)
+            shape_cases(task, name, task.shapes[name], self.protocol, self._secret, position)
             for position, name in enumerate(shapes)
         ]
         if len(shapes) > 1 or task.ranges:
@@ -222,7 +222,7 @@ class Judge:
 
     def _hidden(self, task: Task, shapes: list[str], own: Sequence[ShapeCases]) -> list[ShapeCases]:
         """Cases at sizes that nobody but this judge knows: one set of each kind that the reference takes."""
-        from kernelwright.verify.reference import oracle
+        from kernelwright.verify.reference.oracle import shape_cases
 
         found: list[ShapeCases] = []
         for name, proposals in hidden_sizes(task, shapes, self._secret):
@@ -230,7 +230,7 @@ class Judge:
                 position = len(shapes) + len(found)
                 try:
                     with _ours("hidden sizes"):
-                        made = oracle.shape_cases(task, name, sizes, self.protocol, self._secret, position)
+                        made = shape_cases(task, name, sizes, self.protocol, self._secret, position)
                 except UserError:
                     continue
                 if _cut_short(made, own):
@@ -242,7 +242,7 @@ class Judge:
 
     def named_cases(self, task: Task, code: str) -> list[ShapeCases]:
         """Cases at multiples of the numbers that a candidate names, and above the bounds (`reference/hidden_sizes.py`)."""
-        from kernelwright.verify.reference import oracle
+        from kernelwright.verify.reference.oracle import shape_cases
 
         shapes = self.small(task)
         if not (self.protocol.honesty and len(shapes) > 1):
@@ -261,9 +261,7 @@ class Judge:
 
                 def make(sizes: dict[str, int] = sizes, name: str = name) -> ShapeCases:
                     with _ours("sizes that a candidate names"):
-                        return oracle.shape_cases(
-                            task, name, sizes, self.protocol, self._secret, _NAMED_POSITION
-                        )
+                        return shape_cases(task, name, sizes, self.protocol, self._secret, _NAMED_POSITION)
 
                 try:
                     made = self._named.get((task.digest, name, tuple(sizes.items())), make)
@@ -278,7 +276,7 @@ class Judge:
     def long_cases(self, task: Task, special: bool, room: int = 1) -> list[ShapeCases]:
         """Cases at sizes of which some are as long as at full size (`reference/long_sizes.py`), made once. `special`: none where
         they would be of ordinary values only. The reference may do `room` times as much there as usual."""
-        from kernelwright.verify.reference import oracle
+        from kernelwright.verify.reference.oracle import has_special, shape_cases
 
         def make() -> list[ShapeCases]:
             found: list[ShapeCases] = []
@@ -286,7 +284,7 @@ class Judge:
             proposed = long_sets(task, self.small(task), lambda sizes: costs(tuple(sizes.items())) / room)
             for number, sizes in enumerate(proposed):
                 with contextlib.suppress(UserError), _ours("long sizes"):
-                    made = oracle.shape_cases(
+                    made = shape_cases(
                         task,
                         f"{LONG}_{number}" if room == 1 else f"{LONG}_{number}_x{room}",
                         sizes,
@@ -302,14 +300,14 @@ class Judge:
 
         if not (self.protocol.honesty and self.protocol.more_shapes and len(self.small(task)) > 1):
             return []
-        if special and not oracle.has_special(self.cases(task)[0]):
+        if special and not has_special(self.cases(task)[0]):
             return []
         return list(self._long.get((task.digest, room), make))
 
     def shorter(self, task: Task, name: str, share: float) -> ShapeCases | None:
         """One case at sizes of which the long ones are that share of those of the long set `name`, and the others not so small
         that outputs are of few elements, if that is not too much; None where nothing is long then."""
-        from kernelwright.verify.reference import oracle
+        from kernelwright.verify.reference.oracle import shape_cases
 
         own = self._long_sizes[task.digest, name]
         longest = {size: max(task.shapes[one].get(size, 0) for one in self.small(task)) for size in own}
@@ -328,7 +326,7 @@ class Judge:
         def make() -> list[ShapeCases]:
             with contextlib.suppress(UserError), _ours("long sizes"):
                 return [
-                    oracle.shape_cases(
+                    shape_cases(
                         task,
                         f"{name}_shorter",
                         sizes,
@@ -345,14 +343,14 @@ class Judge:
 
     def whole_case(self, task: Task) -> ShapeCases | None:
         """One case at full size, made once; None where that is too much to interpret all of it."""
-        from kernelwright.verify.reference import oracle
+        from kernelwright.verify.reference.oracle import shape_cases
 
         def make() -> list[ShapeCases]:
             sizes = full_sizes(task)
             if self._cost(task, sizes) > _WHOLE:
                 return []
             with contextlib.suppress(UserError), _ours("the full size"):
-                made = oracle.shape_cases(
+                made = shape_cases(
                     task,
                     WHOLE_SIZE,
                     sizes,
@@ -371,7 +369,7 @@ class Judge:
         """The reference's work at some sizes, as a share of the most that is interpreted at long ones; infinite where it does
         not take them."""
         from kernelwright.verify.reference.baseline import baseline
-        from kernelwright.verify.reference.oracle import NotModelled
+        from kernelwright.verify.reference.task_module import NotModelled
 
         with contextlib.suppress(NotModelled, UserError), _ours("long sizes"):
             made = baseline(task, dict(sizes), self.target)
@@ -382,7 +380,7 @@ class Judge:
         """Inputs (`describe`d) that differ in one size from those of the first small set, for a module that is built of the same
         arguments; None where every size is among those."""
         from kernelwright.verify.reference.baseline import baseline
-        from kernelwright.verify.reference.oracle import NotModelled
+        from kernelwright.verify.reference.task_module import NotModelled
         from kernelwright.verify.structures import equal_plain
 
         def make() -> object:
@@ -429,8 +427,8 @@ class Judge:
         return plan
 
     def _make_gpu_cases(self, task: Task, gpu: Gpu) -> list[GpuCases]:
-        from kernelwright.verify.reference import oracle
         from kernelwright.verify.reference.gpu_cases import GpuCases
+        from kernelwright.verify.reference.task_module import init_seed
 
         base = self.baseline(task)
         products = base is None or base.products
@@ -440,7 +438,7 @@ class Judge:
         if len(small) > 1 or task.ranges:
             weights = {shape.name: shape.seed for shape in self.cases(task)}
             sets += self._hidden_taken.get(task.digest, {}).items()
-        seed = oracle.init_seed(self.protocol, self._secret)
+        seed = init_seed(self.protocol, self._secret)
         found = []
         for position, (name, sizes) in enumerate([*sets, ("full", dict(task.shapes.get("full", {})))]):
             full = name == "full"
@@ -466,7 +464,7 @@ class Judge:
 
         def make() -> Baseline | None:
             from kernelwright.verify.reference.baseline import baseline
-            from kernelwright.verify.reference.oracle import NotModelled
+            from kernelwright.verify.reference.task_module import NotModelled
 
             with contextlib.suppress(NotModelled), _ours("the baseline"):
                 return baseline(task, dict(task.shapes.get("full", {})), self.target)
@@ -478,9 +476,10 @@ class Judge:
         """One period of a case at full size (`reference/periodic.py`); None where there is none."""
 
         def make() -> Patch | None:
-            from kernelwright.verify.reference import oracle, periodic
+            from kernelwright.verify.reference import periodic
+            from kernelwright.verify.reference.task_module import NotModelled
 
-            with contextlib.suppress(oracle.NotModelled), _ours("a case at full size"):
+            with contextlib.suppress(NotModelled), _ours("a case at full size"):
                 small, base = [shape.cases[0] for shape in self.cases(task)], self.baseline(task)
                 return periodic.patch(task, small, base, self.protocol, self._secret) if base else None
             return None

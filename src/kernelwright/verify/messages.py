@@ -74,7 +74,7 @@ class Building:
     cast: str
     """What weights were cast to; empty for nothing."""
     gradients: Gradients | None
-    """A call is a forward and a backward pass, as `oracle.ShapeCases` has them; None: a forward pass."""
+    """A call is a forward and a backward pass, as `ShapeCases` has them; None: a forward pass."""
     evaluating: bool = False
     """In evaluation mode."""
     second: bool = False

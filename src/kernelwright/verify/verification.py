@@ -36,10 +36,11 @@ if TYPE_CHECKING:
     import torch
 
     from kernelwright.verify.reference.baseline import Form
+    from kernelwright.verify.reference.cases import Case
     from kernelwright.verify.reference.comparison import Comparison
     from kernelwright.verify.reference.expected import Expected
     from kernelwright.verify.reference.gpu_cases import GpuCases
-    from kernelwright.verify.reference.oracle import Case, ShapeCases
+    from kernelwright.verify.reference.oracle import ShapeCases
 
     Shape = ShapeCases | GpuCases
     Returned = Case | Form | GpuCases
@@ -202,12 +203,12 @@ class Verification:
         `inputs` is `describe`d, as is `earlier`: other sizes, at which the module was called before. Of `state` the host learns shapes
         and very small values. Of `many` calls some are of a module built elsewhere, `settled`: in evaluation mode, too.
         """
-        from kernelwright.verify.reference import oracle
+        from kernelwright.verify.reference.task_module import INIT_SEED
         from kernelwright.verify.sandbox import channel
         from kernelwright.verify.structures import describe
 
         asked = Building(
-            seed=oracle.INIT_SEED if seed is None else seed,
+            seed=INIT_SEED if seed is None else seed,
             calls=(_MANY_CALLS if many else 2) + secrets.randbelow(3),
             values=values,
             affine=self.protocol.affine,
@@ -316,18 +317,19 @@ class Verification:
     def _plays_otherwise(
         self, device: Confined, shape: Shape, case: Case, trace: Trace, call: int, way: str
     ) -> None:
-        from kernelwright.verify.reference import gradient_cases, oracle
+        from kernelwright.verify.reference import gradient_cases
+        from kernelwright.verify.reference.cases import evaluating, of_one_tensor, roughly, with_one_row
         from kernelwright.verify.trace import ways
 
         known: dict[str, tuple[str, Callable[[], Case | None]]] = {
-            "in evaluation mode": ("", lambda: oracle.evaluating(case, self.protocol)),
+            "in evaluation mode": ("", lambda: evaluating(case, self.protocol)),
             ways.ONE_TENSOR: (
                 "with one tensor given twice",
-                lambda: oracle.of_one_tensor(case, self.protocol),
+                lambda: of_one_tensor(case, self.protocol),
             ),
             ways.DETERMINISTIC: ("under deterministic algorithms", lambda: case),
-            ways.AUTOCAST: ("under automatic casts", lambda: oracle.roughly(case)),
-            ways.PRECISION: ("in another precision of products", lambda: oracle.roughly(case)),
+            ways.AUTOCAST: ("under automatic casts", lambda: roughly(case)),
+            ways.PRECISION: ("in another precision of products", lambda: roughly(case)),
             ways.FED_BACK: ("on what it gave before", lambda: case),
             ways.LEARNING: ("where a backward pass follows", lambda: case),
             ways.BEHIND: ("behind a layer that learns", lambda: case),
@@ -335,7 +337,7 @@ class Verification:
             ways.RECORDING: ("where gradients are recorded", lambda: case),
             ways.EXPANDED: (
                 "with an input of one row for all",
-                lambda: oracle.with_one_row(case, self.protocol, way),
+                lambda: with_one_row(case, self.protocol, way),
             ),
         }
         if (gradients := GradientWay.read(way)) is not None:
@@ -550,13 +552,13 @@ class Verification:
 
     def _held_to_others(self, case: Case, outputs: list[torch.Tensor], gate: Gate) -> None:
         """The same outputs under the tolerances of the protocols beside ours."""
-        from kernelwright.verify.reference import oracle
+        from kernelwright.verify.reference.cases import native
         from kernelwright.verify.reference.comparison import compare
 
         for protocol in self.judge.beside:
             if protocol.name in self._fallen:
                 continue
-            for index, (got, expected) in enumerate(zip(outputs, oracle.native(case), strict=True)):
+            for index, (got, expected) in enumerate(zip(outputs, native(case), strict=True)):
                 comparison = compare(index, got, expected, protocol)
                 if comparison.kind:
                     detail = explain(comparison, case.name)
@@ -790,8 +792,8 @@ class Verification:
         """What inputs and running statistics hold after a call, where the reference changes them. Statistics that no kernel
         touches are the caller's business (docs/judge.md); those that are updated must be right, all of them. A count of calls
         must be right where it is kept, or where statistics hang on it."""
+        from kernelwright.verify.reference.cases import steers
         from kernelwright.verify.reference.comparison import judged
-        from kernelwright.verify.reference.oracle import steers
 
         statistics = {
             name for name, one in case.after.items() if isinstance(name, str) and one.dtype.is_floating_point

@@ -44,8 +44,8 @@ from kernelwright.verify.gpu.memory import (
     locate,
     open_arena,
 )
-from kernelwright.verify.reference import oracle
 from kernelwright.verify.reference.rounded import set_flags
+from kernelwright.verify.reference.task_module import Reference
 from kernelwright.verify.sandbox import channel
 from kernelwright.verify.sandbox.service import Failure, Service
 from kernelwright.verify.trace.kernels import Kernels, NotAKernel
@@ -374,7 +374,7 @@ class CudaDevice(Service):
             self._sides.append(session.prepared(candidate.steady))
             return {}
         stated = Task.model_validate(task)
-        module = oracle.Reference(stated, sizes, self.device).build_there()
+        module = Reference(stated, sizes, self.device).build_there()
         arguments = channel.decode(inputs, [session.tensor(view) for view in candidate.inputs[-1]])
         self._sides.append(Side(lambda: module(*arguments)))
         self._sides[-1].call()
@@ -384,7 +384,7 @@ class CudaDevice(Service):
         self, task: dict[str, object], sizes: dict[str, int], seed: int
     ) -> dict[str, object]:
         """A reference under torch.compile and as it is, without any candidate."""
-        reference = oracle.Reference(Task.model_validate(task), sizes, self.device)
+        reference = Reference(Task.model_validate(task), sizes, self.device)
         set_flags(**reference.precision.flags)
         module, inputs = reference.build().to(self.device), reference.inputs(seed)
         compiled = torch.compile(module)

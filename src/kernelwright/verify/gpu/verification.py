@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     import torch
 
     from kernelwright.verify.reference.baseline import Baseline
+    from kernelwright.verify.reference.cases import Case
     from kernelwright.verify.reference.gpu_cases import GpuCases
-    from kernelwright.verify.reference.oracle import Case
 
 _UNKNOWN_SHARE = 0.25
 """Of a GPU's memory, for a reference that cannot be run without data, so that nobody knows what it takes."""

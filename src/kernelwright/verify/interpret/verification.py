@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
     from kernelwright.verify.judge import Judge
     from kernelwright.verify.reference.baseline import Baseline
+    from kernelwright.verify.reference.cases import Case
     from kernelwright.verify.reference.expected import Expected
-    from kernelwright.verify.reference.oracle import Case, ShapeCases
+    from kernelwright.verify.reference.oracle import ShapeCases
     from kernelwright.verify.reference.periodic import Patch
     from kernelwright.verify.sandbox.zygote import Zygote
 
@@ -466,14 +467,14 @@ class InterpretedVerification(Verification):
 
     def _follows_weights(self, device: Confined, shape: ShapeCases, trace: Trace) -> None:
         """What kernels make of weights on the first call only must not outlive the weights."""
-        from kernelwright.verify.reference import oracle
+        from kernelwright.verify.reference.cases import with_other_weights
         from kernelwright.verify.sandbox import channel
 
         names = [name for name, view in trace.traced.state.items() if view.numel > TINY]
         if not (trace.launches_more_at_first() and names):
             return
         with self._timed(Gate.DETERMINISM):
-            made = oracle.with_other_weights(shape.cases[0], names, self.protocol, shape.seed)
+            made = with_other_weights(shape.cases[0], names, self.protocol, shape.seed)
             if made is None:
                 return
             case, state = made

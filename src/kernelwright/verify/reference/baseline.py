@@ -29,7 +29,8 @@ from kernelwright.verify.cost import model as cost
 from kernelwright.verify.cost.eager import BY_INDEX
 from kernelwright.verify.cost.footprint import Footprint, Live
 from kernelwright.verify.messages import Gradients
-from kernelwright.verify.reference import gaps, oracle
+from kernelwright.verify.reference import gaps
+from kernelwright.verify.reference.task_module import Reference, private_rng, runs_reference
 from kernelwright.verify.sandbox import channel
 from kernelwright.verify.structures import Args, Function, Kwargs, Op, convert, describe, flatten, skeleton
 from kernelwright.verify.trace import replay
@@ -89,7 +90,7 @@ class Operator:
 
 @dataclasses.dataclass(frozen=True)
 class Form:
-    """What a reference returns at one size, without data; named as `oracle.Case` names it."""
+    """What a reference returns at one size, without data; named as `Case` names it."""
 
     name: str
     structure: object
@@ -116,7 +117,7 @@ class Baseline:
     state: dict[str, torch.Tensor]
     """The reference's weights, without data."""
     gradients: Gradients | None
-    """As `oracle.ShapeCases.gradients`."""
+    """As `ShapeCases.gradients`."""
     form: Form
     read_share: list[float]
     """By input: how much of it some operator reads, whatever the values of an index are; 0 where only by index."""
@@ -302,10 +303,10 @@ def _gradient_flops(args: Args) -> float:
 
 
 def baseline(task: Task, shape: dict[str, int], target: Target) -> Baseline:
-    """Model the reference at `shape`. Raises UserError where its file cannot be loaded, oracle.NotModelled where it
+    """Model the reference at `shape`. Raises UserError where its file cannot be loaded, NotModelled where it
     raises on meta tensors."""
-    reference = oracle.Reference(task, shape)
-    with oracle.runs_reference(), oracle.private_rng(0), torch.device("meta"), torch.no_grad():
+    reference = Reference(task, shape)
+    with runs_reference(), private_rng(0), torch.device("meta"), torch.no_grad():
         init = reference.init_inputs()
         module = reference.module(init)
         inputs: Any = reference.arguments()

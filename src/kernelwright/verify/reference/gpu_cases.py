@@ -15,17 +15,11 @@ import torch
 from kernelwright.errors import UserError
 from kernelwright.records import Task
 from kernelwright.verify.protocol import Protocol
+from kernelwright.verify.reference.cases import Case, make_case, twin
 from kernelwright.verify.reference.comparison import Comparison, judged
 from kernelwright.verify.reference.distributions import case_name, scaled, uneven
 from kernelwright.verify.reference.expected import Expected, nbytes
-from kernelwright.verify.reference.oracle import (
-    INIT_SEED,
-    Case,
-    Reference,
-    for_task,
-    make_case,
-    twin,
-)
+from kernelwright.verify.reference.task_module import INIT_SEED, Reference, for_task
 from kernelwright.verify.sandbox import channel
 from kernelwright.verify.structures import describe, flatten
 

@@ -9,7 +9,8 @@ import torch
 
 from kernelwright.verify.gradient_ways import SPREAD, TWICE, GradientWay
 from kernelwright.verify.protocol import Protocol
-from kernelwright.verify.reference.oracle import Case, NotModelled, make_case
+from kernelwright.verify.reference.cases import Case, make_case
+from kernelwright.verify.reference.task_module import NotModelled
 from kernelwright.verify.structures import convert
 
 _OF_PART = -1.0

@@ -22,9 +22,16 @@ from torch.overrides import TorchFunctionMode
 
 from kernelwright.records import Task
 from kernelwright.verify.protocol import Protocol
-from kernelwright.verify.reference import oracle
+from kernelwright.verify.reference.cases import Case, make_case
 from kernelwright.verify.reference.distributions import in_order, orders
 from kernelwright.verify.reference.expected import Expected
+from kernelwright.verify.reference.task_module import (
+    NotModelled,
+    Reference,
+    for_task,
+    private_rng,
+    runs_reference,
+)
 from kernelwright.verify.repeats import Repeats
 from kernelwright.verify.structures import convert, flatten
 
@@ -74,7 +81,7 @@ _SPARSE = 0.01
 class Patch:
     """One period of a full-size case."""
 
-    case: oracle.Case
+    case: Case
     """`inputs` are a list of tensors, one period each; one output is expected."""
     state: dict[str, torch.Tensor]
     """Weights likewise, by name."""
@@ -110,7 +117,7 @@ class Patch:
 class _Small:
     """The reference at its small size, in double precision, as a function of inputs and weights by slot."""
 
-    def __init__(self, case: oracle.Case) -> None:
+    def __init__(self, case: Case) -> None:
         self._module = copy.deepcopy(case.module).double()
         self._inputs = case.inputs
         self.given: dict[int | str, torch.Tensor] = {
@@ -125,7 +132,7 @@ class _Small:
         state = {name: tensor.clone() for name, tensor in given.items() if isinstance(name, str)}
         tensors = iter([given[number].clone() for number in range(len(given) - len(state))])
         inputs = convert(self._inputs, lambda _: next(tensors))
-        with oracle.runs_reference(), torch.no_grad():
+        with runs_reference(), torch.no_grad():
             return flatten(torch.func.functional_call(self._module, state, tuple(inputs)))
 
 
@@ -188,7 +195,7 @@ def _holds(small: _Small, axes: list[Axis], dice: random.Random) -> bool:
             right[output] = right[output].index_select(axis, drawn)
     try:
         made = small(given)
-    except oracle.NotModelled:
+    except NotModelled:
         return False
     return all(
         after.shape == before.shape
@@ -197,7 +204,7 @@ def _holds(small: _Small, axes: list[Axis], dice: random.Random) -> bool:
     )
 
 
-def separable(cases: Sequence[oracle.Case], dice: random.Random) -> list[Axis]:
+def separable(cases: Sequence[Case], dice: random.Random) -> list[Axis]:
     """The axes along which the reference works index by index: found at the first of several sizes, true at all.
 
     Heads that share one head of keys look so where there is only one; another size tells.
@@ -229,11 +236,9 @@ class _Partial(torch.nn.Module):
         return torch.func.functional_call(self._whole[0], state, inputs)
 
 
-def patch(
-    task: Task, cases: Sequence[oracle.Case], base: Baseline, protocol: Protocol, secret: int
-) -> Patch | None:
+def patch(task: Task, cases: Sequence[Case], base: Baseline, protocol: Protocol, secret: int) -> Patch | None:
     """One period at full size; None where there is none, or it would be too large. `cases` are one of each small
-    size, `base` a `baseline.Baseline`. Raises oracle.NotModelled where the reference does not run as it must."""
+    size, `base` a `baseline.Baseline`. Raises NotModelled where the reference does not run as it must."""
     case = cases[0]
     plain = all(isinstance(item, torch.Tensor) for item in case.inputs)
     if not plain or case.changed or case.written or any(alias >= 0 for alias in case.aliases):
@@ -357,14 +362,14 @@ def _whole_numbers(
     places = [place for place, tensor in enumerate(given) if not tensor.is_floating_point()]
     if not places:
         return {}
-    reference = oracle.Reference(task, dict(task.shapes.get("full", {})))
+    reference = Reference(task, dict(task.shapes.get("full", {})))
     try:
-        with oracle.private_rng(seed), oracle.runs_reference(), torch.device("meta"), _OnlyWhole():
+        with private_rng(seed), runs_reference(), torch.device("meta"), _OnlyWhole():
             made = flatten(list(reference.namespace["get_inputs"]()))
             if any(made[place].is_meta for place in places):
                 return None
             return {place: made[place] for place in places}
-    except oracle.NotModelled:
+    except NotModelled:
         return None
 
 
@@ -413,12 +418,12 @@ def _made(
     protocol: Protocol,
     seed: int,
     scales: Scales | None = None,
-) -> tuple[oracle.Case, dict[str, torch.Tensor]] | None:
+) -> tuple[Case, dict[str, torch.Tensor]] | None:
     """The case of one period, and its weights."""
-    reference = oracle.Reference(task, dict(task.shapes.get("full", {})))
-    with oracle.private_rng(seed):
+    reference = Reference(task, dict(task.shapes.get("full", {})))
+    with private_rng(seed):
         drawn = {name: _drawn(values[name], shape) for name, shape in shapes.items()}
-        with oracle.runs_reference(), torch.device("meta"), torch.no_grad():
+        with runs_reference(), torch.device("meta"), torch.no_grad():
             module = reference.module(base.init).to("meta")
     if scales is not None:
         name, axis, factors = scales
@@ -429,13 +434,13 @@ def _made(
                 drawn[name].select(axis, index).copy_(drawn[name].select(axis, index).sort(-1).values)
     state = {name: tensor for name, tensor in drawn.items() if isinstance(name, str)}
     inputs = [drawn[number] for number in range(len(drawn) - len(state))]
-    case = oracle.make_case("full", _Partial(module, state), inputs, oracle.for_task(protocol, task))
+    case = make_case("full", _Partial(module, state), inputs, for_task(protocol, task))
     if case is None or not all(bool(item.value.any()) for item in case.expected):
         return None
     return case, state
 
 
-def needs_all(case: oracle.Case, index: int, dice: random.Random) -> frozenset[int]:
+def needs_all(case: Case, index: int, dice: random.Random) -> frozenset[int]:
     """The reference's outputs that depend on every element of an input, and -1 where some output does on each, as far as a few
     elements tell, among them some at both ends of each axis, each put far above and far below all others. None where it is no
     floating-point tensor."""
@@ -463,12 +468,12 @@ def needs_all(case: oracle.Case, index: int, dice: random.Random) -> frozenset[i
             found &= moved | ({-1} if moved else set())
             if not found:
                 break
-    except oracle.NotModelled:
+    except NotModelled:
         return frozenset()
     return frozenset(found)
 
 
-def in_part(case: oracle.Case, dice: random.Random) -> bool:
+def in_part(case: Case, dice: random.Random) -> bool:
     """Whether some elements of an input matter to far fewer outputs than others do: those of a causal attention's late keys, or
     of a triangle. Then part of the reference's arithmetic is of no consequence. False where that cannot be tried."""
     small = _Small(case)
@@ -487,7 +492,7 @@ def in_part(case: oracle.Case, dice: random.Random) -> bool:
             reached.sort()
             if reached[_TRIED // 4] < _FAR_FEWER * reached[-_TRIED // 4]:
                 return True
-    except oracle.NotModelled:
+    except NotModelled:
         return False
     return False
 

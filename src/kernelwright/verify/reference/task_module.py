@@ -1,0 +1,275 @@
+"""The task's own module as the judge runs it: loaded, built with secret weights, called under the task's precision.
+
+The task is trusted, the candidate is not: nothing here ever enters a worker but inputs and weights. A reference that raises
+is `NotModelled` or a UserError that names the task; that memory ran out stays what it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import dataclasses
+import hashlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+
+from kernelwright.drawing import DRAWING
+from kernelwright.errors import InfrastructureError, UserError
+from kernelwright.precision import Precision, precision_of
+from kernelwright.records import Task
+from kernelwright.shapes import apply_shape
+from kernelwright.verify import narrow
+from kernelwright.verify.gpu.admission import ran_out
+from kernelwright.verify.gradients import attach, cotangents_of, learnable
+from kernelwright.verify.messages import Gradients
+from kernelwright.verify.protocol import Protocol
+from kernelwright.verify.reference.distributions import in_order
+from kernelwright.verify.reference.rounded import Rounded, cast, cast_module, flags, switches_kept
+from kernelwright.verify.structures import convert, flatten, with_numbers_of
+from kernelwright.verify.trace import affine
+
+INIT_SEED = 20_231
+"""Weights are drawn under this where they are not secret: for protocols that vary none, and where no value counts."""
+_MEAN_COTANGENT = 2.0**-10
+"""Factor on those behind a mean."""
+
+
+def seed_torch(seed: int) -> None:
+    """As `torch.manual_seed`, which without a GPU notes for each kind of device who asked: a ms each, and it is never let go."""
+    torch.default_generator.manual_seed(seed)
+    if torch.cuda.is_initialized():
+        torch.cuda.manual_seed_all(seed)
+
+
+@contextlib.contextmanager
+def private_rng(seed: int) -> Iterator[None]:
+    """Seed torch's generators for a block, one block at a time, and put the caller's state back."""
+    with DRAWING:
+        state = torch.get_rng_state()
+        on_gpu = torch.cuda.get_rng_state() if torch.cuda.is_initialized() else None
+        seed_torch(seed)
+        try:
+            yield
+        finally:
+            torch.set_rng_state(state)
+            if on_gpu is not None:
+                torch.cuda.set_rng_state(on_gpu)
+
+
+class NotModelled(Exception):
+    """The reference's own code raised, at sizes or on tensors that its author may not have thought of."""
+
+
+@contextlib.contextmanager
+def runs_reference() -> Iterator[None]:
+    """Around the reference's own code, which may raise anything; what is ours stays outside, lest a bug of ours pass for
+    a reference that cannot be run. Raises NotModelled, and as it is what says that memory ran out."""
+    try:
+        yield
+    except (InfrastructureError, NotModelled):
+        raise
+    except Exception as error:
+        if ran_out(error):
+            raise
+        raise NotModelled(f"the reference raises {type(error).__name__}: {error}") from error
+
+
+class Reference:
+    """The task's own module, executed by the judge (the task is trusted; the candidate is not)."""
+
+    def __init__(self, task: Task, overrides: dict[str, int] | None = None, device: str = "cpu") -> None:
+        self.task, self.device, self.overrides = task, device, overrides
+        self.precision = precision_of(task)
+        self.turned = False
+        """Whether truth values of Python's among the inputs are the contrary of those that the task draws."""
+        self._first: list[object] | None = None
+        """The first draw of inputs, without its elements."""
+        self._cotangents: list[tuple[int, torch.Tensor]] = []
+        """Position and form of each output that has a gradient, where gradients are asked."""
+        source = apply_shape(task.source, overrides) if overrides else task.source
+        self.namespace: dict[str, Any] = {"__name__": "reference"}
+        try:
+            with switches_kept():
+                exec(compile(source, f"<{task.id}>", "exec"), self.namespace)
+        except Exception as error:
+            raise UserError(
+                f"task {task.id} raises when loaded: {type(error).__name__}: {error}; mend the task"
+            ) from None
+        for name in ("Model", "get_inputs"):
+            if not callable(self.namespace.get(name)):
+                raise UserError(
+                    f"task {task.id} has no {name}: a task defines Model, get_inputs and get_init_inputs"
+                )
+        if task.gradients:
+            with private_rng(0), switches_kept(), self._explained("its backward pass"), torch.device("meta"):
+                arguments = convert(self.arguments(), lambda tensor: tensor.to("meta"))
+                plain = cast_module(self.namespace["Model"](*self.init_inputs()), self.precision).to("meta")
+                self._cotangents = cotangents_of(plain, arguments)
+
+    def start_over(self) -> None:
+        """Numbers of Python's among the inputs are those of the next draw."""
+        self._first = None
+
+    def init_inputs(self) -> list[object]:
+        maker = self.namespace.get("get_init_inputs")
+        return list(maker()) if callable(maker) else []
+
+    def module(self, init: Sequence[Any]) -> torch.nn.Module:
+        """A new module in the task's precision. Raises what its constructor raises."""
+        return self._as_asked(self.namespace["Model"](*init))
+
+    def _as_asked(self, module: torch.nn.Module) -> torch.nn.Module:
+        module = cast_module(module, self.precision)
+        module = narrow.complete(module) if self.device == "cpu" else module
+        return attach(module, [at for at, _ in self._cotangents]) if self._cotangents else module
+
+    def arguments(self) -> list[Any]:
+        """New arguments of `forward` in the task's precision, and cotangents where gradients are asked. Raises what
+        `get_inputs` raises."""
+        made = list(cast(list(self.namespace["get_inputs"]()), self.precision))
+        return made + [torch.randn(one.shape, dtype=one.dtype) for _, one in self._cotangents]
+
+    def build(self, vary: bool = False, seed: int = INIT_SEED) -> torch.nn.Module:
+        """The module with weights drawn under `seed`; `vary` those that anybody knows (`trace/affine.py`)."""
+        with private_rng(seed), switches_kept(), self._explained("Model(*get_init_inputs())"):
+            init = self.init_inputs()
+            seed_torch(seed)
+            if not vary:
+                return self.module(init)
+            with affine.varied(seed) as finished:
+                module: torch.nn.Module = self.namespace["Model"](*init)
+                finished(module)
+            return self._as_asked(module)
+
+    def gradients(self, module: torch.nn.Module) -> Gradients | None:
+        """What a candidate's process is told of the gradients that are asked; None where none are."""
+        if not self.task.gradients:
+            return None
+        return {"parameters": learnable(module), "positions": [at for at, _ in self._cotangents]}
+
+    def build_there(self) -> torch.nn.Module:
+        """The module on its device, with weights drawn there: as good as those of `build` for whoever asks how long it takes
+        and not what comes out, and no seconds of a core for each large one."""
+        with contextlib.suppress(UserError), torch.device(self.device):
+            return self.build().to(self.device)
+        return self.build().to(self.device)
+
+    def inputs(self, seed: int) -> list[Any]:
+        """Arguments of `forward`, made on the device itself (a core takes seconds for what a GPU does in one ms). Numbers of
+        Python's stay those of the first draw: a candidate is traced once for a shape, and its launches hold them."""
+        with (
+            private_rng(seed),
+            switches_kept(),
+            self._explained("get_inputs()"),
+            torch.device(self.device),
+        ):
+            made = self.arguments()
+        if self._first is None:
+            self._first = convert(made, lambda tensor: torch.empty(0))
+            if self.turned:
+                self._first = [not one if isinstance(one, bool) else one for one in self._first]
+        return convert(with_numbers_of(self._first, made), lambda tensor: tensor.to(self.device))
+
+    def with_cotangents(self, inputs: Any) -> Any:
+        """Arguments whose cotangents have rows of zeros, as behind a mask, of ones, as behind a sum, and tiny ones, as behind a mean."""
+        count = len(inputs) - len(self._cotangents)
+
+        def changed(tensor: torch.Tensor) -> torch.Tensor:
+            made, rows = _copy_in_rows(tensor)
+            rows[0::4], rows[1::4] = 0.0, 1.0
+            rows[2::4] *= _MEAN_COTANGENT
+            return made
+
+        return [*inputs[:count], *map(changed, inputs[count:])]
+
+    def with_zero_rows(self, inputs: Any) -> Any:
+        """Arguments of which some rows are zeros, and cotangents as they are."""
+        count = len(inputs) - len(self._cotangents)
+
+        def changed(tensor: torch.Tensor) -> torch.Tensor:
+            if not tensor.is_floating_point() or not tensor.ndim:
+                return tensor
+            made, rows = _copy_in_rows(tensor)
+            rows[0::3] = 0.0
+            return in_order(tensor, made)
+
+        return [*convert(list(inputs[:count]), changed), *inputs[count:]]
+
+    @contextlib.contextmanager
+    def _explained(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except UserError as error:
+            raise UserError(f"task {self.task.id}: {error}") from None
+        except Exception as error:
+            if ran_out(error):
+                raise
+            raise UserError(
+                f"task {self.task.id}: {what} raises {type(error).__name__}: {error}; mend the task"
+            ) from None
+
+
+def _copy_in_rows(tensor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """A contiguous copy, and the same memory as rows along its last axis; elements of a vector are rows of one."""
+    made = tensor.clone(memory_format=torch.contiguous_format)
+    return made, made.reshape(-1, made.shape[-1] if made.ndim > 1 else 1)
+
+
+def init_seed(protocol: Protocol, secret: int) -> int:
+    """The seed of weights: it is shown to the process that builds a candidate, and tells nothing of the inputs'."""
+    if not protocol.affine:
+        return INIT_SEED
+    return int.from_bytes(hashlib.sha256(f"weights {secret}".encode()).digest()[:4]) >> 2
+
+
+def for_task(protocol: Protocol, task: Task) -> Protocol:
+    """The protocol with the task's precision."""
+    return dataclasses.replace(protocol, precision=precision_of(task))
+
+
+@contextlib.contextmanager
+def where_possible() -> Iterator[None]:
+    """What cannot be done is left out; what there was no memory for is not, lest a verdict depend on that."""
+    try:
+        yield
+    except Exception as error:
+        if ran_out(error):
+            raise
+
+
+@contextlib.contextmanager
+def running(inputs: object, precision: Precision) -> Iterator[None]:
+    """How a reference is run here: under the flags of a precision, as in the process that clocks it."""
+    with torch.no_grad(), flags(**precision.flags), drawing(inputs):
+        yield
+
+
+@contextlib.contextmanager
+def as_asked(inputs: object, protocol: Protocol, modelled: Rounded) -> Iterator[None]:
+    """In the task's precision; TF32 is modelled where errors are calibrated, which is the same on every machine."""
+    if not protocol.calibrated:
+        with running(inputs, protocol.precision):
+            yield
+        return
+    with running(inputs, Precision("ieee", False, False)), modelled:
+        yield
+
+
+def drawing(inputs: object) -> contextlib.AbstractContextManager[Any]:
+    """For a call of a reference: what it draws on a GPU (a live dropout does) it draws while nobody captures a graph there,
+    and nobody draws the inputs of another task under their seed."""
+    on_gpu = any(tensor.is_cuda for tensor in flatten(inputs))
+    return DRAWING if on_gpu else contextlib.nullcontext()
+
+
+def outputs_of(module: torch.nn.Module, inputs: Any) -> list[torch.Tensor]:
+    """What a copy of the module returns for copies of the inputs, without gradients."""
+    with torch.no_grad(), drawing(inputs):
+        return flatten(copy.deepcopy(module)(*convert(inputs, torch.clone)))
+
+
+def finite(tensors: Sequence[torch.Tensor]) -> bool:
+    """Whether no floating-point number among them is infinite or NaN."""
+    return all(bool(torch.isfinite(one).all()) for one in tensors if one.is_floating_point())
