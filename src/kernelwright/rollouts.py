@@ -27,10 +27,8 @@ from kernelwright.parsing import parse
 from kernelwright.policy import Policy
 from kernelwright.policy.text import until_plan
 from kernelwright.records import Candidate, Completion, Prompt, Rollout, Task, Timing, Verdict
-from kernelwright.synth.plan import parse_plan
 from kernelwright.synth.primitives import Unsupported
-from kernelwright.synth.program import Program
-from kernelwright.synth.to_triton import label_of, print_triton
+from kernelwright.synth.to_triton import planned, print_triton
 
 
 class Verifier(Protocol):
@@ -48,11 +46,7 @@ def with_print(task: Task, candidate: Candidate) -> Candidate:
     if candidate.code or not task.graph or not candidate.plan:
         return candidate
     try:
-        graph = Graph.model_validate_json(task.graph)
-        label, schedule = parse_plan(candidate.plan)
-        if label != label_of(graph):
-            raise UserError(f"it is about {label}, and the graph is {label_of(graph)}")
-        code = print_triton(Program(graph=graph, schedule=schedule))
+        code = print_triton(planned(Graph.model_validate_json(task.graph), candidate.plan))
     except (UserError, Unsupported) as error:
         return candidate.model_copy(
             update={"problem": Outcome.NO_CODE, "detail": f"no such plan: {error}"[:300]}

@@ -53,7 +53,7 @@ class _Writer:
             if any(one.name == "device" and not one.has_default_value() for one in called._schema.arguments):
                 kwargs.setdefault("device", self.device)
             call = self.fx.call_function(called, args, kwargs)
-            if len(node.outputs) == 1 and node.outputs[0] is not None and not _lists(node.op):
+            if len(node.outputs) == 1 and node.outputs[0] is not None and not operators.lists(node.op):
                 self.made[node.outputs[0].name] = self._named(call, node.outputs[0].name)
                 continue
             for index, value in enumerate(node.outputs):
@@ -115,9 +115,3 @@ class _Writer:
         assert isinstance(node.func, ast.Name)
         function = {"min": torch.sym_min, "max": torch.sym_max}[node.func.id]
         return self.fx.call_function(function, tuple(self._expression(one, known) for one in node.args))
-
-
-def _lists(op: str) -> bool:
-    """Whether an operator returns a list, even of one tensor."""
-    returns = operators.resolve(op)._schema.returns
-    return len(returns) == 1 and str(returns[0].type) == "List[Tensor]"

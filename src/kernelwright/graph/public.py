@@ -34,7 +34,7 @@ def statement(op: str, args: list[str], kwargs: dict[str, str], names: Sequence[
     special = form(args, kwargs) if form is not None else ""
     if special and all(one == "_" for one in names[1:]):
         return f"{names[0]} = {special}"
-    made = ", ".join(names) + ("," if len(names) == 1 and _lists(op) else "")
+    made = ", ".join(names) + ("," if len(names) == 1 and operators.lists(op) else "")
     given = ", ".join([*args, *(f"{key}={value}" for key, value in kwargs.items())])
     several = _SEVERAL.get(operators.packet(op))
     return f"{made} = {several(args) if several else f'{public_name(op)}({given})'}"
@@ -222,12 +222,6 @@ _SEVERAL: dict[str, Callable[[Args], str]] = {
 def _bags(args: list[str]) -> str:
     """Operators say -1 where there is no padding row, which the function takes for the last row."""
     return f"torch.embedding_bag({', '.join(args[:8] if args[8:] == ['-1'] else args)})"
-
-
-def _lists(op: str) -> bool:
-    """Whether an operator returns one list of tensors."""
-    returns = operators.resolve(op)._schema.returns
-    return len(returns) == 1 and str(returns[0].type) == "List[Tensor]"
 
 
 def operand(one: Operand) -> str:

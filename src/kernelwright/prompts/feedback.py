@@ -4,54 +4,15 @@ Says only what the verifier found on the candidate; seeds and expected tensors s
 expected pair is shown for a wrong value). Bounded: at most `LIMIT` characters.
 """
 
-from kernelwright.outcomes import Outcome
+import tomllib
+from pathlib import Path
+
 from kernelwright.records import Verdict
 
 LIMIT = 800
 _DETAIL = 400
 
-_MEND = {
-    Outcome.EMPTY_COMPLETION: "answer with a plan and one code block",
-    Outcome.TRUNCATED: "write shorter code",
-    Outcome.NO_CODE: "put the whole file into one ```python block",
-    Outcome.SYNTAX_ERROR: "mend the Python syntax",
-    Outcome.NO_ENTRY: "define the function or class that is asked for",
-    Outcome.NOT_TRITON: "define a @triton.jit kernel and launch it in forward",
-    Outcome.FORBIDDEN_IMPORT: "import only torch, triton, triton.language, math, typing",
-    Outcome.FORBIDDEN_CODE: "leave that construct out",
-    Outcome.LOAD_ERROR: "mend the top level of the file",
-    Outcome.INVALID_IMPORT: "that name does not exist here; use torch and triton.language only",
-    Outcome.CONSTRUCTOR_ERROR: "take the same constructor arguments as Model",
-    Outcome.COMPILE_ERROR: "use only what Triton compiles, with tl.constexpr for block sizes",
-    Outcome.OUT_OF_RESOURCES: "use smaller blocks or fewer stages",
-    Outcome.RUNTIME_ERROR: "take the same arguments as forward of Model; check strides and launch arguments",
-    Outcome.OUT_OF_BOUNDS: "mask the load or store, or mend the pointer arithmetic",
-    Outcome.TIMEOUT: "do less work per program, or end the loop",
-    Outcome.OUT_OF_MEMORY: "allocate less",
-    Outcome.EARLY_EXIT: "return from forward; never end the process",
-    Outcome.MALFORMED_RESULT: "return plain tensors",
-    Outcome.TAMPERING: "leave torch, triton and the clock as they are",
-    Outcome.WRONG_STRUCTURE: "return what the reference returns",
-    Outcome.WRONG_SHAPE: "allocate the output in the reference's shape",
-    Outcome.WRONG_DTYPE: "allocate the output in the reference's dtype",
-    Outcome.INPUT_MUTATED: "write into a new tensor, never into an input",
-    Outcome.OUTPUT_ALIASED: "return a new tensor",
-    Outcome.UNWRITTEN: "store every element of the output; check the grid and the masks",
-    Outcome.NON_FINITE: "subtract the maximum before exp, and give masked loads a neutral value",
-    Outcome.WRONG_VALUE: "check formula, indices, strides and masks against the reference",
-    Outcome.WRONG_ON_DISTRIBUTION: "handle negative, large and small values as the reference does",
-    Outcome.WRONG_ON_SHAPE: "handle sizes that are no multiple of the block; check masks and strides",
-    Outcome.LOW_PRECISION: 'accumulate in float32; tl.dot needs input_precision="tf32x3" or "ieee"',
-    Outcome.KERNEL_NOT_LAUNCHED: "launch your kernel in forward",
-    Outcome.TORCH_COMPUTE: "move that computing into a @triton.jit kernel",
-    Outcome.DECOY_KERNEL: "let your kernel compute the output",
-    Outcome.STATEFUL: "compute afresh from the inputs in every call",
-    Outcome.NONDETERMINISTIC: "remove the race between programs, or reduce in a fixed order",
-    Outcome.MIGRATED: "import nothing of torch._inductor or torch._C: triton.cdiv for grids, torch.empty for buffers",
-    Outcome.UNPROVEN: "launch the same kernels with the same constants at every size, with places that follow from the "
-    "program's number",
-    Outcome.TIMING_FORGED: "do all the work in forward, in every call",
-}
+_MEND = tomllib.loads(Path(__file__).with_name("mends.toml").read_text("utf-8"))
 """One hint an outcome; every failure that gets a fair verdict has one."""
 
 

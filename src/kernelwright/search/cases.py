@@ -30,7 +30,7 @@ from kernelwright.records import Task
 from kernelwright.rollouts import Verifier
 from kernelwright.search.cache import Answer, KernelCache, Rung
 from kernelwright.search.ladder import Form, Sizes, Watch, function_form, graph_form
-from kernelwright.search.rung import AnyRung, CannotWrite, entry_of, parameters
+from kernelwright.search.rung import AnyRung, CannotWrite, check_parameters, entry_of
 from kernelwright.search.rungs import CompilerRung, Contractions
 from kernelwright.search.whole import Found, Settings, pinned, search_whole, shrunk
 from kernelwright.tasks.reference import Reference, on_meta
@@ -112,7 +112,7 @@ class Case:
             names = {one.name: one.hint for one in graph.symbols if one.name not in _assigned(text)}
             graph, shapes = pinned(graph, self.values, shapes, names)
         else:
-            _check_parameters(text, graph)
+            check_parameters(text, graph)
         form = function_form(
             graph,
             self.values,
@@ -122,14 +122,6 @@ class Case:
             free=bool(self.graph.symbols),
         )
         return form.task, form.text(text, "user")
-
-
-def _check_parameters(text: str, graph: Graph) -> None:
-    """Raises CannotWrite for a kernel that does not take the graph's arguments."""
-    taken = parameters(text)
-    if taken is not None and taken != len(graph.arguments):
-        names = ", ".join(one.origin or one.name for one in graph.arguments)
-        raise CannotWrite(f"it takes {taken} arguments, and the graph has {len(graph.arguments)}: {names}")
 
 
 def _without(text: str, module: str, name: str) -> str:

@@ -85,9 +85,8 @@ def entry_of(code: str) -> Literal["kernel", "run", "module"]:
     raise CannotWrite("it defines neither kernel(...) nor class ModelNew")
 
 
-def parameters(code: str) -> int | None:
-    """How many tensors and numbers the `kernel` of a text takes, or its `ModelNew`; None with `*args`. Raises CannotWrite where
-    there is neither."""
+def check_parameters(code: str, graph: Graph) -> None:
+    """Raises CannotWrite where the `kernel` of a text, or its `ModelNew`, does not take the graph's arguments, or there is neither."""
     names = _defined(code)
     node = names.get("kernel")
     own = 0
@@ -96,7 +95,10 @@ def parameters(code: str) -> int | None:
         node, own = next(iter(methods), None), 1
     if not isinstance(node, ast.FunctionDef):
         raise CannotWrite("it defines neither kernel(...) nor class ModelNew")
-    return None if node.args.vararg else len(node.args.posonlyargs) + len(node.args.args) - own
+    taken = len(node.args.posonlyargs) + len(node.args.args) - own
+    if not node.args.vararg and taken != len(graph.arguments):
+        wanted = ", ".join(one.origin or one.name for one in graph.arguments)
+        raise CannotWrite(f"it takes {taken} arguments, and the graph has {len(graph.arguments)}: {wanted}")
 
 
 def _defined(code: str) -> dict[str, ast.stmt]:

@@ -18,7 +18,7 @@ from kernelwright.graph import Graph
 from kernelwright.policy import check_name
 from kernelwright.search.cache import Rung
 from kernelwright.search.model import ModelRung
-from kernelwright.search.rung import AnyRung, CannotWrite, entry_of, parameters
+from kernelwright.search.rung import AnyRung, CannotWrite, check_parameters, entry_of
 from kernelwright.search.tune import TuneRung
 
 Contractions = Literal["own", "auto"]
@@ -118,12 +118,6 @@ class UserRung:
         self.key = f"user:{hashlib.sha256(code.encode()).hexdigest()[:12]}"
 
     def write(self, graph: Graph, sizes: Sequence[Mapping[str, int]], seconds: float) -> str:
-        if entry_of(self.code) == "module":
-            return self.code
-        taken = parameters(self.code)
-        if taken is not None and taken != len(graph.arguments):
-            names = ", ".join(one.origin or one.name for one in graph.arguments)
-            raise CannotWrite(
-                f"kernel takes {taken} arguments, and the graph has {len(graph.arguments)}: {names}"
-            )
+        if entry_of(self.code) != "module":
+            check_parameters(self.code, graph)
         return self.code

@@ -9,7 +9,8 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from kernelwright.synth.emitter import Coordinates, Emitter
+from kernelwright.synth.emitter import Coordinates, Emitter, Term
+from kernelwright.synth.index import Base, parted
 from kernelwright.synth.lowering import Lowered
 from kernelwright.synth.primitives import CONTRACTIONS, REDUCTIONS, SCANS, Prim, Unsupported, Val
 from kernelwright.synth.shapes import Shapes
@@ -94,6 +95,25 @@ class Source:
             where = emitter.forward(value, frozenset({made.name}), coordinates)
             emitter.store(f"{buffer.name}_ptr", emitter.value(value, where), buffer.shape, where)
             self.allocate(buffer)
+
+    def add_up(self, made: Val, loop: str, block: int, what: str, constants: Mapping[str, str]) -> None:
+        """A second kernel: what the parts of `made` left in the buffer `partial` at `i`, added by a `loop` over `part`, and the maps
+        after it. Raises Unsupported."""
+        emitter, shape = self.emitter(), self.shapes.of[made.name]
+        emitter.names |= {"i", "inside", "n", "acc", "part"}
+        size = emitter.size(numel(shape), True)
+        emitter.line("i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)")
+        emitter.line(f"inside = i < {size}")
+        emitter.line("acc = tl.zeros((BLOCK,), dtype=tl.float32)")
+        emitter.open("part", f"for part in {loop}:")
+        emitter.line(f"acc += tl.load(partial_ptr + part * {size} + i, mask=inside, other=0.0)")
+        emitter.close()
+        emitter.given[made.name] = lambda *_: Term("acc", "float32", frozenset({0}), frozenset(), ("inside",))
+        places = parted(Base("i", numel(shape), frozenset({0}), ("inside",)), shape)
+        self.store(emitter, made, places, what)
+        grid = f"(triton.cdiv({self.size(numel(shape))}, {block}),)"
+        constants = {"BLOCK": str(block), **constants}
+        self.kernel(emitter, constants, grid, "num_warps=4", "summed", given={"partial_ptr": "partial"})
 
     def hand_over(self, aligned: str, made: Mapping[str, tuple[str, str]]) -> dict[str, str]:
         """Lines that make descriptors where `aligned`: by parameter, the tensor that it is else, and the descriptor. What is handed

@@ -14,6 +14,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import re
+import tomllib
 from os.path import isdir
 from pathlib import Path
 
@@ -28,40 +29,9 @@ PREFIX = "tritonbench:"
 SUITE = "tritonbench/T"
 _FOLDERS = ("data/TritonBench_T_v1", "TritonBench_T_v1")
 _RULE = re.compile(r"^#{100,}\s*$", re.MULTILINE)
-_FOUND = {
-    "log_softmax_linear/4": "imprecise",
-    "logit/2": "imprecise",
-    "pseudoinverse_svd/2": "imprecise",
-    "matrix_power_eig/2": "domain",
-    "chebyshev_polynomial_t/1": "constant",
-    "index_fill_/3": "constant",
-    "normalized_cosine_similarity/2": "constant",
-    **{f"ones_like/{number}": "constant" for number in range(1, 5)},
-    "sum_std/1": "constant",
-}
-"""Calls that only a run shows to be no oracle: `benchmarks/degenerate.py` found them."""
-_FAMILIES: dict[str, str] = {
-    name: family
-    for family, names in {
-        "convolution": "conv1d conv2d conv3d conv_transpose2d",
-        "pooling": "avg_pool1d avg_pool2d max_pool1d max_pool2d adaptive_avg_pool1d adaptive_avg_pool2d",
-        "norm": "batch_norm layer_norm group_norm instance_norm rms_norm normalize",
-        "matmul": "mm bmm matmul addmm mv linear tensordot dot matvec",
-        "loss": "cross_entropy nll_loss mse_loss cosine_embedding_loss",
-        "reduction": "sum mean std var max min argmax argmin logsumexp prod norm any cosine_similarity",
-        "activation": "relu gelu elu selu silu sigmoid tanh leaky_relu softplus hardsigmoid hardshrink "
-        "softmax log_softmax expit logit",
-        "elementwise": "abs add sub mul div pow exp log log1p sqrt rsqrt reciprocal cos sin asin floor trunc "
-        "bitwise_and signbit rad2deg erf erfc eq ones ones_like subtract clamp maximum minimum where",
-        "special": "airy_ai bessel_j1 chebyshev_polynomial_t digamma gammaln i0 polygamma zeta",
-        "linalg": "cholesky cholesky_solve det inverse lu solve solve_triangular slogdet eig eigh svd qr "
-        "ldl_factor",
-        "indexing": "gather index_select index_fill_ masked_fill masked_select embedding permute hstack "
-        "repeat_interleave expand broadcast_tensors pixel_shuffle grid_sample affine_grid ifftshift tril "
-        "logspace",
-    }.items()
-    for name in names.split()
-}
+_TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+_FOUND: dict[str, str] = _TABLES["found"]
+_FAMILIES = {name: family for family, names in _TABLES["families"].items() for name in names.split()}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -20,10 +20,8 @@ from kernelwright.graph.types import Graph
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Candidate, Cost, Evidence, Task, Verdict
 from kernelwright.rollouts import Verifier
-from kernelwright.synth.plan import parse_plan
 from kernelwright.synth.primitives import Unsupported
-from kernelwright.synth.program import Program
-from kernelwright.synth.to_triton import label_of, print_triton
+from kernelwright.synth.to_triton import planned, print_triton
 from kernelwright.verify.cost.eager import eager_ms
 from kernelwright.verify.interpret import clock
 
@@ -44,11 +42,10 @@ def print_of(task: Task, candidate: Candidate, target: str) -> Print | None:
     operators or, as in a corpus, by their nest; or where it does not fit on the target."""
     graph, sheet = Graph.model_validate_json(task.graph), hardware.target(target)
     try:
-        label, schedule = parse_plan(candidate.plan)
-        program = Program(graph=graph, schedule=schedule)
-        codes = [print_triton(program, called) for called in (schedule.nest, "")]
+        program = planned(graph, candidate.plan)
+        codes = [print_triton(program, called) for called in (program.schedule.nest, "")]
         own = next((code for code in codes if stitch.candidate(code, graph) == candidate.code), None)
-        if own is None or label != label_of(graph):
+        if own is None:
             return None
         cost = clock.unassembled(own, graph, sheet)
     except (UserError, Unsupported, clock.NoFit):

@@ -12,8 +12,10 @@ import functools
 import re
 import tomllib
 from pathlib import Path
+from typing import Any
 
 from kernelwright.policy.compiler.reasons import CannotCompile
+from kernelwright.policy.compiler.simplify import tl
 
 _TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 SOURCES: dict[str, str] = {name: text.strip() for name, text in _TABLES["functions"].items()}
@@ -66,11 +68,11 @@ class Plain(ast.NodeTransformer):
     def _math(self, node: ast.Call, name: str) -> ast.expr:
         first, *rest = node.args
         if name in _SAME:
-            return ast.Call(_tl(name), node.args, [])
+            return ast.Call(tl(name), node.args, [])
         if name == "pow" and isinstance(first, ast.Name) and isinstance(rest[0], ast.Constant):
-            times = {2: "{0} * {0}", 3: "{0} * {0} * {0}"}.get(rest[0].value)  # type: ignore[call-overload]
-            if times:
-                return self._formed(times, [first])
+            powers: dict[Any, str] = {2: "{0} * {0}", 3: "{0} * {0} * {0}"}
+            if rest[0].value in powers:
+                return self._formed(powers[rest[0].value], [first])
         if name in _TABLES["math"]:
             return self._formed(_TABLES["math"][name], node.args)
         if name not in _libdevice():
@@ -85,7 +87,3 @@ def _libdevice() -> frozenset[str]:
     from triton.language.extra import libdevice
 
     return frozenset(vars(libdevice)) - {"signbit"}
-
-
-def _tl(name: str) -> ast.Attribute:
-    return ast.Attribute(ast.Name("tl", ast.Load()), name, ast.Load())

@@ -249,7 +249,7 @@ class Fold(ast.NodeTransformer):
                 return node.args[0]
             if isinstance(node.args[0], ast.Name) and node.args[0].id in self.facts.sizes:
                 return ast.Call(
-                    _tl("full"), [shape, node.args[0], _tl("int64")], []
+                    tl("full"), [shape, node.args[0], tl("int64")], []
                 )  # a size of 1 is a plain number
         if name in ("zeros", "full") and node.args and isinstance(node.args[0], ast.Attribute):
             like = _literal(node.args[0].value)  # the tile of what has become a number
@@ -274,7 +274,7 @@ class Fold(ast.NodeTransformer):
                 if isinstance(node.args[1], ast.Call) and called(node.args[1]) == "float":
                     return node.args[1]
             if value is not None and value.value == 0 and not _is(node.args[1], True):
-                return ast.Call(_tl("zeros"), [node.args[0], node.args[2]], [])
+                return ast.Call(tl("zeros"), [node.args[0], node.args[2]], [])
         return node
 
     def _cast(self, node: ast.Call, value: ast.expr, wanted: str | None) -> ast.AST:
@@ -587,7 +587,8 @@ def _is_test(node: ast.AST) -> bool:
     return isinstance(node, ast.Compare)
 
 
-def _tl(name: str) -> ast.Attribute:
+def tl(name: str) -> ast.Attribute:
+    """`tl.NAME`."""
     return ast.Attribute(ast.Name("tl", ast.Load()), name, ast.Load())
 
 

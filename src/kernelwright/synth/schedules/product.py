@@ -408,27 +408,5 @@ def _print_split(source: Source, schedule: ProductSchedule) -> None:
     batches = f", {source.size(product(printer.batch))}" if printer.batched else ""
     grid = f"({_tiles_of(source, printer)}, {schedule.split_k}{batches})"
     source.kernel(emitter, printer.constants(), grid, options, "parts", outputs=["partial"], given=given)
-    _print_summed(source, printer, partial)
-
-
-def _print_summed(source: Source, printer: ProductPrinter, partial: Buffer) -> None:
-    """The second kernel: partial sums at `i`, added, and the epilogue."""
-    total = numel(source.outputs[0][1].shape)
-    emitter = source.emitter()
-    emitter.names |= {"i", "inside", "n", "acc", "part"}
-    base = Base("i", total, frozenset({0}), ("inside",))
-    size = emitter.size(total, True)
-    emitter.line("i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)")
-    emitter.line(f"inside = i < {size}")
-    emitter.line("acc = tl.zeros((BLOCK,), dtype=tl.float32)")
-    emitter.open("part", f"for part in tl.static_range({printer.schedule.split_k}):")
-    emitter.line(f"acc += tl.load({partial.name}_ptr + part * {size} + i, mask=inside, other=0.0)")
-    emitter.close()
-    emitter.given[printer.prim.out.name] = lambda *_: Term(
-        "acc", "float32", frozenset({0}), frozenset(), ("inside",)
-    )
-    made = source.shapes.of[printer.prim.out.name]
-    places = parted(base, made)
-    source.store(emitter, printer.prim.out, places, "the product")
-    grid = f"(triton.cdiv({source.size(total)}, 1024),)"
-    source.kernel(emitter, {"BLOCK": "1024"}, grid, "num_warps=4", "summed", given={"partial_ptr": "partial"})
+    loop = f"tl.static_range({schedule.split_k})"
+    source.add_up(printer.prim.out, loop, 1024, "the product", {})

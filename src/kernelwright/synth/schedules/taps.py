@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import math
 
-from kernelwright.synth.emitter import Term
-from kernelwright.synth.index import Base, parted
 from kernelwright.synth.primitives import Prim, Unsupported
 from kernelwright.synth.program import DepthwiseSchedule
 from kernelwright.synth.sizes import Size
-from kernelwright.synth.source import Buffer, Source, numel
+from kernelwright.synth.source import Buffer, Source
 
 MOST_TAPS = 49
 """Sums that a lane holds without giving them to memory."""
@@ -132,27 +130,6 @@ class TapsPrinter:
             emitter.pointers[name] = f"{name}_ptr"
         source.allocate(partial)
 
-    def add_up(self) -> None:
-        """The second kernel: what the parts left at `i`, and maps behind it."""
-        source, emitter = self.source, self.source.emitter()
-        emitter.names |= set(_NAMES)
-        made = source.shapes.of[self.total.out.name]
-        size = emitter.size(numel(made), True)
-        emitter.line("i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)")
-        emitter.line(f"inside = i < {size}")
-        emitter.line("acc = tl.zeros((BLOCK,), dtype=tl.float32)")
-        emitter.open("part", "for part in range(0, PARTS):")
-        emitter.line(f"acc += tl.load(partial_ptr + part * {size} + i, mask=inside, other=0.0)")
-        emitter.close()
-        emitter.given[self.total.out.name] = lambda *_: Term(
-            "acc", "float32", frozenset({0}), frozenset(), ("inside",)
-        )
-        base = Base("i", numel(made), frozenset({0}), ("inside",))
-        source.store(emitter, self.total.out, parted(base, made), "the sums")
-        grid = f"(triton.cdiv({source.size(numel(made))}, 128),)"
-        constants = {"BLOCK": "128", "PARTS": str(self.parts)}
-        source.kernel(emitter, constants, grid, "num_warps=4", "summed", given={"partial_ptr": "partial"})
-
 
 def print_taps(source: Source, schedule: DepthwiseSchedule) -> None:
     """Raises Unsupported for all but the weights' gradient of a depthwise convolution."""
@@ -166,4 +143,5 @@ def print_taps(source: Source, schedule: DepthwiseSchedule) -> None:
     options = f"num_warps={schedule.warps}"
     grid = f"({printer.parts}, triton.cdiv({channels}, {schedule.warps}))"
     source.kernel(printer.emitter, constants, grid, options, "parts", outputs=["partial"])
-    printer.add_up()
+    constants = {"PARTS": str(printer.parts)}
+    source.add_up(printer.total.out, "range(0, PARTS)", 128, "the sums", constants)
