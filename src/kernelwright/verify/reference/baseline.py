@@ -317,7 +317,7 @@ def baseline(task: Task, shape: dict[str, int], target: Target) -> Baseline:
     recorder, live = _Recorder(), Live()
     edge = recorder.parts(held.values())
     with (
-        oracle.runs_reference(), oracle.private_rng(0), torch.device("meta"), torch.no_grad(),
+        runs_reference(), private_rng(0), torch.device("meta"), torch.no_grad(),
         _Fused(recorder), live, recorder,
     ):  # fmt: skip
         output = module(*inputs)
