@@ -45,7 +45,16 @@ from kernelwright.verify.trace.pretend_cuda import (
     has_data,
     storage_of,
 )
-from kernelwright.verify.trace.recorder import HostTensor, Recorder, after, made_by, storages, with_views
+from kernelwright.verify.trace.recorder import (
+    LAZY,
+    HostTensor,
+    Recorder,
+    after,
+    is_lazy,
+    made_by,
+    storages,
+    with_views,
+)
 from kernelwright.verify.trace.stand_ins import CompiledKernel
 from kernelwright.verify.trace.streams import STREAMS
 from kernelwright.verify.trace.surroundings import Surroundings
@@ -429,6 +438,8 @@ class HostWorker(Service):
             raise Failure(Outcome.WRONG_STRUCTURE, "an output is not a dense tensor")
         if any(recorder.cuda.on_host(tensor) for tensor in tensors):
             raise Failure(Outcome.WRONG_STRUCTURE, "an output lives in host memory, not on the device")
+        if any(map(is_lazy, tensors)):
+            raise Failure(Outcome.TORCH_COMPUTE, f"an output is {LAZY}")
         views = [recorder.view(tensor) for tensor in tensors]
         used = {view[0] for view in views} | set(storages(recorder.operations))
         foreign = {str(number): recorder.size(number) for number in used - made_by(recorder.operations)}

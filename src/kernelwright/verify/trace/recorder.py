@@ -33,6 +33,14 @@ from kernelwright.verify.trace.tape import Kind
 _READS = frozenset(["_local_scalar_dense", "item", "equal", "is_nonzero", "nonzero", "unique", "_unique2"])
 
 
+LAZY = "a view that torch negates or conjugates when it is read (`.conj().imag`)"
+
+
+def is_lazy(tensor: torch.Tensor) -> bool:
+    """Whether values have other signs than what stands in memory."""
+    return tensor.is_neg() or tensor.is_conj()
+
+
 class HostTensor(Exception):
     """A kernel was given a tensor that lives in host memory."""
 
@@ -77,7 +85,9 @@ class Recorder(TorchDispatchMode):
         return storage_of(tensor)._cdata in self._numbers
 
     def view(self, tensor: torch.Tensor) -> list[Any]:
-        """A tensor as `tape.View` writes it."""
+        """A tensor as `tape.View` writes it. Raises HostRead for one whose memory has other signs than its values."""
+        if is_lazy(tensor):
+            raise HostRead(LAZY)
         dtype = str(tensor.dtype).removeprefix("torch.")
         return [
             self.number(tensor),
