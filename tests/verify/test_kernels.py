@@ -85,7 +85,6 @@ def test_ordinary_kernels_are_kernels(body: str) -> None:
         "global tl",
         "nonlocal tl",
         "del n",
-        "raise ValueError",
         "yield 1",
         "await n",
         "match n:\n        case object(__class__=c): pass",
@@ -117,7 +116,7 @@ def test_ordinary_kernels_are_kernels(body: str) -> None:
         "x = np.zeros(3)",
         "x = torch.zeros(3)",
     ],
-    ids=range(45),
+    ids=range(44),
 )
 def test_anything_else_is_not(body: str) -> None:
     with pytest.raises(NotAKernel) as caught:
@@ -279,6 +278,49 @@ def test_a_described_kernel_computes_what_the_original_computes() -> None:
     with engine.installed():
         engine.launch(kernel, (2,), (x, out, 100), {"BLOCK": 64})
     torch.testing.assert_close(out, x * 3 + 1)
+
+
+@tl.constexpr
+def named_after_a_dtype(dtype: tl.dtype) -> tl.dtype:
+    if dtype.is_fp16():
+        return tl.float32
+    return dtype
+
+
+@triton.constexpr_function
+def doubled(number):
+    return 2 * number
+
+
+@triton.jit
+def refusing_kernel(x_ptr, BLOCK: tl.constexpr):
+    kind: tl.constexpr = named_after_a_dtype(x_ptr.dtype.element_ty)
+    if BLOCK > 4:
+        raise ValueError("too many")
+    tl.store(x_ptr + tl.arange(0, doubled(BLOCK)), 1.0)
+
+
+def test_functions_of_constants_are_described_and_a_raise_fails_where_constants_lead_to_it() -> None:
+    found: dict[int, Any] = {}
+    number = describe(refusing_kernel, found)
+    assert len(found) == 3
+    kernel = Kernels([item for _, item in found.values()])[number]
+    engine, x = Engine(lambda launch: 1.0), torch.zeros(16)
+    with engine.installed():
+        engine.launch(kernel, (1,), (x,), {"BLOCK": 4})
+        assert x.sum() == 8
+        with pytest.raises(KernelError):
+            engine.launch(kernel, (1,), (x,), {"BLOCK": 8})
+
+
+@pytest.mark.parametrize(
+    "body", ["return len(str(number))", "return number is None", "return isinstance(number, int)"]
+)
+def test_a_function_of_constants_does_not_learn_who_calls_it(body: str) -> None:
+    described = spec(body, head="def kernel(number):")
+    described["options"]["of_constants"] = True
+    with pytest.raises(NotAKernel):
+        Kernels([described])[0]
 
 
 @pytest.mark.parametrize(

@@ -177,6 +177,8 @@ class Engine:
     """Execute instances in reverse order, and watch for two of them using one element."""
     all_zero = False
     """Loads of a model give zeros, also where they are floats."""
+    straying = False
+    """What is modelled may stray: values that nobody knows decide on the places."""
     guess = 0
     """What loads of a model give for integers and truth values that nobody knows."""
     atomics = False
@@ -216,6 +218,9 @@ class Engine:
         self.executed_rounds: dict[tuple[str, int], int] = {}
         """By kernel and line, most rounds of a loop in any call that was executed, and in any that was modelled."""
         self.modelled_rounds: dict[tuple[str, int], int] = {}
+        self._strays: list[tuple[int, OutOfBounds]] = []
+        """Of the program that is planned: memory instructions that stray, by their number. Where values decide on the place it
+        says nothing, for those are made up."""
         self._watch: Races | None = None
         self._pipelines: list[Pipeline] = []
         """Loops that are running, of those that say how many stages they have, the innermost last."""
@@ -414,19 +419,22 @@ class Engine:
             if self.mode == "sample":
                 for region in memory.regions:
                     self.sampled.place(region)
+            self._strays.clear()
             with kernel_errors():
                 if recording is None or not recording.replayable or not recording.play():
                     body(**arguments)
+            if self._strays:
+                raise Unsure("places that hang on loaded numbers")
 
         def modelled(program: int, guess: int) -> Traffic:
             stand(program)
-            self.mode, self.traffic, self.guess = "model", Traffic(), guess
+            self.mode, self.traffic, self.guess, self.straying = "model", Traffic(), guess, True
             try:
                 with kernel_errors(), contextlib.suppress(Enough):
                     body(**arguments)
                 return self.traffic
             finally:
-                self.mode, self.traffic, self.guess = "sample", None, 0
+                self.mode, self.traffic, self.guess, self.straying = "sample", None, 0, False
 
         def priced(program: int) -> Traffic:
             made = modelled(program, 0)
@@ -462,6 +470,7 @@ class Engine:
     ) -> tuple[Recording, ProgramMap]:
         """What one program does, step by step, and who else does so. Raises NotFollowed."""
         begun = self.planned_steps
+        self._strays.clear()
         self.instances.making = made = Recording(arguments, self._did, keep=True)
         try:
             with made.record(), kernel_errors():
@@ -475,11 +484,18 @@ class Engine:
         if overflow(made):
             self._noted.add((self._at[0], 0, OVERFLOW))
         try:
-            return made, ProgramMap(made, program, extents, _width)
+            found = ProgramMap(made, program, extents, _width)
         except NotFollowed:
+            for _, stray in self._strays:
+                raise stray from None
             raise
         except Exception as error:  # it reads what was recorded, and runs nothing of the kernel's
             raise InfrastructureError(f"program map: {type(error).__name__}: {error}") from error
+        for step, stray in self._strays:
+            place = step - begun - 1
+            if place >= len(found.accesses) or not found.accesses[place].data:
+                raise stray
+        return made, found
 
     def _sample(self, body: Body, arguments: Arguments, grid: tuple[int, ...], traced: TracedLaunch) -> None:
         """A few instances, modelled: under integers of 0 and of 1 where nobody knows them, whichever asks for more (a mask that
@@ -701,7 +717,13 @@ class Engine:
             made = self.instances.making
             if made is not None and made.kept_bytes > _KEPT_BYTES:
                 raise Unsure("more numbers than are kept of what is planned")
-        region = self.memory.check(pointers, mask, itemsize, what)
+        try:
+            region = self.memory.check(pointers, mask, itemsize, what)
+        except OutOfBounds as error:
+            if self.mode != "plan" and not (self.mode == "model" and self.straying):
+                raise
+            self._strays.append((self.planned_steps, error))  # of made-up values, perhaps
+            region = self.memory.nearest(pointers, mask)
         if (
             not self._awaited
             and self.mode == "execute"

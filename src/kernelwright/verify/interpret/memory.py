@@ -95,6 +95,11 @@ class Memory:
         found: np.ndarray = mask & (offsets + itemsize <= held)
         return found
 
+    def nearest(self, pointers: np.ndarray, mask: np.ndarray) -> Region | None:
+        """The region that the first unmasked pointer lies in, or a little before or behind."""
+        slot = (int(pointers[mask][0]) + (1 << (REGION_BITS - 1))) // (1 << REGION_BITS) - 1
+        return self.regions[slot] if 0 <= slot < len(self.regions) else None
+
     def _explain(self, active: np.ndarray, itemsize: int, what: str) -> None:
         slots = (active >> np.uint64(REGION_BITS)).astype(np.int64) - 1
         for address, slot in zip(active.tolist(), slots.tolist(), strict=True):

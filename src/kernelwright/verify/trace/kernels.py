@@ -42,6 +42,8 @@ _NODES = (
     ast.Compare, ast.Starred, ast.JoinedStr, ast.FormattedValue, ast.operator, ast.unaryop, ast.boolop, ast.cmpop,
     ast.expr_context, ast.Module, ast.Load, ast.ListComp, ast.comprehension, ast.NamedExpr,
 )  # fmt: skip
+_CONSTANT_BUILTINS = frozenset(["min", "max", "abs", "int", "float", "bool"])
+"""Of Python's, those that tell nobody whether a constant comes with a compiler's wrapper or bare."""
 _BUILTINS = frozenset(
     [
         "range", "min", "max", "abs", "int", "float", "bool", "len", "tuple", "print", "isinstance", "sum",
@@ -77,13 +79,19 @@ class NotAKernel(Exception):
     """The text is not in the kernel language; the message says which part."""
 
 
-def describe(function: jit.JITFunction, found: dict[int, tuple[int, dict[str, Any]]]) -> int:
-    """In the candidate's process: a kernel and what it refers to as data, entered in `found`. Returns its number."""
-    if id(function) in found:
-        return found[id(function)][0]
+def describe(
+    function: jit.JITFunction | jit.ConstexprFunction, found: dict[int, tuple[int, dict[str, Any]]]
+) -> int:
+    """In the candidate's process: a kernel, or a function of constants that the compiler calls, and what it refers to as data,
+    entered in `found`. Returns its number."""
+    key = id(function if isinstance(function, jit.JITFunction) else function.fn)
+    if key in found:
+        return found[key][0]
     number = len(found)
     spec: dict[str, Any] = {"name": function.fn.__name__, "source": function.src, "names": {}, "options": {}}
-    found[id(function)] = (number, spec)
+    found[key] = (number, spec)
+    if not isinstance(function, jit.JITFunction):
+        spec["options"]["of_constants"] = True
     for option in _OPTIONS:
         value = getattr(function, option, None)
         if value:
@@ -112,6 +120,10 @@ def inspect_closure(function: Function) -> dict[str, object]:
 def _reference(value: object, found: dict[int, tuple[int, dict[str, object]]]) -> object:
     if isinstance(value, jit.JITFunction):
         return member(value) or {"kernel": describe(value, found)}
+    if isinstance(value, tl.constexpr) and isinstance(value.value, types.FunctionType):
+        return {"kernel": describe(jit.constexpr_function(value.value), found)}
+    if isinstance(value, jit.ConstexprFunction) and not member(value):
+        return {"kernel": describe(value, found)}
     if isinstance(value, types.ModuleType):
         return {"module": value.__name__}
     return constant(value) or member(value) or {"unknown": type(value).__name__}
@@ -227,9 +239,11 @@ class Kernels:
                 members[key] = (str(value["module"]), str(value["member"]))
             elif (bound := self._global(value)) is not None:
                 scope[key] = bound[0]
-        if _spell_out(root, members, scope):
+        of_constants = spec["options"].get("of_constants") is True
+        respelt = _spell_out(root, members, scope)
+        if _refuse_to_compile(root, scope) or respelt:
             source = ast.unparse(tree)
-        _Checker({**scope, name: None}).check(root)
+        _Checker({**scope, name: None}, _CONSTANT_BUILTINS if of_constants else _BUILTINS).check(root)
         filename = f"<kernel {next(_counter)} {name}>"
         linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
         try:
@@ -238,7 +252,8 @@ class Kernels:
             )  # evaluates defaults and annotations: any of them can raise
             function = scope[name]
             function.__module__ = "candidate"
-            made = triton.jit(function, **_options(dict(spec["options"])))
+            options = _options(dict(spec["options"]))
+            made: Any = jit.constexpr_function(function) if of_constants else triton.jit(function, **options)
         except Exception as error:
             raise NotAKernel(f"`{name}`: {type(error).__name__}: {error}"[:300]) from None
         made._unsafe_update_src(source)  # the whole text, whatever was made of its lines
@@ -314,6 +329,25 @@ def _spell_out(root: ast.FunctionDef, members: dict[str, tuple[str, str]], scope
     return bool(spelt)
 
 
+def _refuse_to_compile(root: ast.FunctionDef, scope: dict[str, object]) -> bool:
+    """Write `raise` as an assertion that fails where it is compiled: so does Triton, which passes over what constants leave out.
+    Returns whether the tree has changed."""
+    if not any(isinstance(node, ast.Raise) for node in ast.walk(root)):
+        return False
+    used = {node.id for node in ast.walk(root) if isinstance(node, ast.Name)} | _locals(root)
+    alias = next(name for name in _aliases(tl) if name not in used or scope.get(name) is tl)
+    scope[alias] = tl
+
+    class Refuser(ast.NodeTransformer):
+        def visit_Raise(self, node: ast.Raise) -> ast.stmt:
+            called = ast.Attribute(ast.Name(alias, ast.Load()), "static_assert", ast.Load())
+            fails = ast.Call(called, [ast.Constant(False)], [])
+            return ast.fix_missing_locations(ast.copy_location(ast.Expr(fails), node))
+
+    Refuser().visit(root)
+    return True
+
+
 def _aliases(module: types.ModuleType) -> Iterator[str]:
     """Names for a module, in a kernel that may use some of them for other things."""
     short = module.__name__.rpartition(".")[2]
@@ -375,8 +409,9 @@ def _dtype(name: str) -> tl.dtype:
 class _Checker:
     """Walks a kernel's tree. Raises NotAKernel at the first thing that a kernel has no use for."""
 
-    def __init__(self, scope: dict[str, object]) -> None:
-        self.scope = scope
+    def __init__(self, scope: dict[str, object], allowed: frozenset[str] = _BUILTINS) -> None:
+        """`allowed` are Python's own names that are in scope."""
+        self.scope, self.allowed = scope, allowed
 
     def check(self, root: ast.FunctionDef) -> None:
         local = _locals(root)
@@ -395,7 +430,7 @@ class _Checker:
         made = {n.id for n in ast.walk(root) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
         for node in ast.walk(root):
             if isinstance(node, (ast.Call, ast.Compare)):
-                _same_kind(node, made)
+                _same_kind(node, made, none=self.allowed is _BUILTINS)
             if isinstance(node, ast.Attribute) and node.attr == "inline_asm_elementwise":
                 self._assembly(node, callees.get(id(node)), local)
             if not isinstance(node, _NODES) or (isinstance(node, ast.FunctionDef) and node is not root):
@@ -413,7 +448,7 @@ class _Checker:
         if (
             node.id in local
             or (node.id in self.scope and not node.id.startswith("__"))
-            or node.id in _BUILTINS
+            or node.id in self.allowed
         ):
             return
         # Undefined, or defined as something no kernel may use: the compiler's own complaint names it best.
@@ -465,12 +500,12 @@ class _Checker:
             )
 
 
-def _same_kind(node: ast.Call | ast.Compare, made: set[str]) -> None:
+def _same_kind(node: ast.Call | ast.Compare, made: set[str], none: bool) -> None:
     """Of what class a value is, and whether two are one object, is another matter to a compiler than to an interpreter:
-    what a kernel assigns is a tensor to the one, and tuples and shapes are the language's own."""
+    what a kernel assigns is a tensor to the one, and tuples and shapes are the language's own. `none`: None is known to both."""
     if isinstance(node, ast.Compare):
         sides = [node.left, *node.comparators]
-        named = any(isinstance(side, ast.Constant) and side.value is None for side in sides)
+        named = none and any(isinstance(side, ast.Constant) and side.value is None for side in sides)
         if any(isinstance(operator, (ast.Is, ast.IsNot)) for operator in node.ops) and not named:
             raise NotAKernel(f"line {node.lineno}: `is` with anything but None")
     elif isinstance(node.func, ast.Name) and node.func.id == "isinstance" and node.args:
