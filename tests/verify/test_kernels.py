@@ -297,7 +297,7 @@ def refusing_kernel(x_ptr, BLOCK: tl.constexpr):
     kind: tl.constexpr = named_after_a_dtype(x_ptr.dtype.element_ty)
     if BLOCK > 4:
         raise ValueError("too many")
-    tl.store(x_ptr + tl.arange(0, doubled(BLOCK)), 1.0)
+    tl.store(x_ptr + tl.arange(0, doubled(BLOCK)), tl.full((), 1.0, kind))
 
 
 def test_functions_of_constants_are_described_and_a_raise_fails_where_constants_lead_to_it() -> None:

@@ -361,7 +361,7 @@ class InterpretDevice(Service):
             self._plan(session, candidate, Sampled())
         except Unsure:
             raise stray from None
-        if not all(launch.whole for launch in engine.planned):
+        if not all(launch.inside for launch in engine.planned):
             raise stray
         engine.mode, engine.straying = "model", True
         try:
@@ -473,6 +473,8 @@ class InterpretDevice(Service):
         given = {view.storage for view in (*candidate.inputs[-1], *candidate.state.values())}
         for storage in candidate.steady.foreign.keys() - given:  # kept scratch
             sampled.fresh.add(session.storages[storage]._cdata)
+        for planned in engine.planned:
+            planned.check()
         self._large.clear()
         for launch in engine.launches:
             self._large.setdefault(launch.function.fn, []).append(declared(launch))

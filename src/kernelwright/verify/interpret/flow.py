@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kernelwright.verify.interpret.program_map import Access
-from kernelwright.verify.interpret.slices import REACH, Intervals, Planned, Way, runs
+from kernelwright.verify.interpret.slices import REACH, Intervals, Planned, Way, alike, runs
 
 _PIECES = 2_000_000
 """Runs of bytes that are followed."""
@@ -106,7 +106,7 @@ def _loads(launch: Planned, way: Way, found: Needs, grown: dict[int, list[Interv
         lives = [live for fed, live in together.items() if fed >> number & 1]
         if not lives:
             continue
-        if access.data or not _alike(way, access):
+        if access.data or not alike(way, access):
             found.rough.add(storage)
             grown.setdefault(storage, []).append((np.array([0]), np.array([WHOLE])))
             continue
@@ -122,19 +122,11 @@ def _loads(launch: Planned, way: Way, found: Needs, grown: dict[int, list[Interv
     return True
 
 
-def _alike(way: Way, access: Access) -> bool:
-    """Whether all programs have the lanes there that the recorded one has, none at all included."""
-    if not access.keys:
-        return True
-    classes = way.map.classes(access.keys)
-    return bool((classes[way.members] == classes[way.recorded]).all())
-
-
 def _live(storage: int | None, way: Way, access: Access, found: Needs) -> np.ndarray:
     """By program, whether what it stores there may be of use."""
     if storage is not None and storage not in found.places:
         return np.zeros_like(way.members)
-    if storage is None or access.data or not _alike(way, access):
+    if storage is None or access.data or not alike(way, access):
         return way.members
     if not access.pointers.size:
         return np.zeros_like(way.members)

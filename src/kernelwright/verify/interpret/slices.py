@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from kernelwright.verify.interpret.memory import REGION_BITS, Memory, Traffic
+from kernelwright.verify.interpret.memory import REGION_BITS, Memory, OutOfBounds, Traffic
 from kernelwright.verify.interpret.program_map import Access, ProgramMap
 from kernelwright.verify.interpret.recording import Recording
 from kernelwright.verify.trace.tape import View
@@ -89,6 +89,38 @@ class Planned:
         return self.memory.regions[slot].keep._cdata if 0 <= slot < len(self.memory.regions) else None
 
     @property
+    def inside(self) -> bool:
+        """Whether all places are known to be inside of their memory, but those on which loaded values decide."""
+        return self.whole and all(
+            access.data or not access.pointers.size or alike(way, access)
+            for way in self.ways
+            for access in way.map.accesses
+        )
+
+    def check(self) -> None:
+        """Raises OutOfBounds where a program strays, whatever is loaded: of those that have the lanes there that the recorded
+        one of their way has."""
+        for way in self.ways:
+            for access in way.map.accesses:
+                if access.data or not access.pointers.size:
+                    continue
+                slot = (int(access.pointers.min()) >> REGION_BITS) - 1  # a base may lie before its tensor
+                if slot != (int(access.pointers.max()) >> REGION_BITS) - 1 or not 0 <= slot < len(
+                    self.memory.regions
+                ):
+                    continue
+                classes, region = way.map.classes(access.keys), self.memory.regions[slot]
+                shift = access.shift[way.members & (classes == classes[way.recorded])]
+                places = access.pointers.astype(np.int64) - ((slot + 1) << REGION_BITS)
+                low, high = int(places.min() + shift.min()), int(places.max() + shift.max())
+                if low < 0 or high + access.itemsize > region.size:
+                    at = (low if low < 0 else high) // access.itemsize
+                    raise OutOfBounds(
+                        f"{access.kind} out of bounds by some program: `{region.name}` element {at}, "
+                        f"valid 0..{region.size // access.itemsize - 1}"
+                    )
+
+    @property
     def ranked(self) -> bool:
         """Whether what an atomic access finds decides what a program does."""
         return any(way.map.ranked for way in self.ways)
@@ -121,14 +153,14 @@ class Planned:
             for access in way.accesses(kinds):
                 if self.storage(access) != storage:
                     continue
-                classes, members = way.map.classes(access.keys), way.members
-                alike = bool((classes[members] == classes[way.recorded]).all())
-                if access.data or not alike:  # loads may be masked otherwise in programs that store alike
+                if access.data or not alike(
+                    way, access
+                ):  # loads may be masked otherwise in programs that store alike
                     return None
                 if not access.pointers.size:
                     continue
                 starts, ends = runs(access)
-                shifts = way.map.shifts(access, members)
+                shifts = way.map.shifts(access, way.members)
                 if len(starts) * len(shifts) > _PIECES:
                     return None
                 found.append(
@@ -238,6 +270,14 @@ def runs(access: Access) -> Intervals:
     starts = offsets[np.concatenate(([0], cuts + 1))]
     ends = offsets[np.concatenate((cuts, [len(offsets) - 1]))] + access.itemsize
     return starts, ends
+
+
+def alike(way: Way, access: Access) -> bool:
+    """Whether all programs have the lanes there that the recorded one has, none at all included."""
+    if not access.keys:
+        return True
+    classes = way.map.classes(access.keys)
+    return bool((classes[way.members] == classes[way.recorded]).all())
 
 
 def union(pieces: Sequence[Intervals], low: int, high: int) -> int:

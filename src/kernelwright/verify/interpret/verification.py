@@ -521,8 +521,10 @@ class InterpretedVerification(Verification):
 
     def _followed(self, host: Confined, device: Confined, full: Trace, base: Baseline | None) -> None:
         """What is added up at full size in more steps than were planned at first, and than loops have wherever values were
-        checked. Raises Stop."""
+        checked: of a reference of which no few programs can be held against it there, as of a sum over everything. Raises Stop."""
         if not self._cut or self._looked or not self._reaches_throughout(base):
+            return
+        if self.judge.patch(self.task) is not None:
             return
         with self._timed(Gate.FULL):
             answer, _ = device.ask(
