@@ -19,6 +19,7 @@ import hashlib
 import inspect
 import json
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -27,36 +28,6 @@ from torch import nn
 from kernelwright.errors import UserError
 from kernelwright.graph import TensorType
 from kernelwright.runs import write_text
-
-_LAYER = '''"""{name}: kernels that were verified by kernelwright for the shapes below."""
-
-import torch
-import torch.nn as nn
-
-from .stitched import run
-
-VERIFIED = {{
-{verified}
-}}
-
-
-class {name}(nn.Module):
-    has_backward = False
-    can_torch_compile = False
-
-    def forward({signature}):
-        given = dict(
-{given}
-        )
-        for name, (dtype, shape) in VERIFIED.items():
-            if given[name].dtype != dtype or given[name].shape != shape:
-                raise ValueError(f"{{name}} is {{given[name].dtype}} {{tuple(given[name].shape)}}; verified: {{dtype}} {{shape}}")
-        results = run(**given)
-        return {returned}
-
-
-__all__ = ["{name}"]
-'''
 
 
 def export(optimized: nn.Module, folder: str | Path, name: str = "") -> Path:
@@ -94,7 +65,7 @@ def export(optimized: nn.Module, folder: str | Path, name: str = "") -> Path:
         verified.append(f"    {one.name!r}: (torch.{one.type.dtype}, torch.Size({list(one.type.shape)})),")
     if state.call.outputs.num_leaves != state.call.outputs.num_children and state.call.outputs.num_children:
         raise UserError(f"export: {label} returns nested results; only a tensor or a tuple can be exported")
-    text = _LAYER.format(
+    text = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))["layer"].format(
         name=label,
         verified="\n".join(verified),
         signature=_bare(inspect.signature(type(state.original).forward)),

@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from kernelwright.errors import UserError
 from kernelwright.graph import sizes
@@ -26,54 +28,7 @@ from kernelwright.graph.types import Graph, Node, TensorType
 ENTRY = "kernel"
 """The function that a kernel's text defines."""
 _IMPORTS = ("import torch", "import torch.nn as nn", "import triton", "import triton.language as tl")
-_MODULE = """
-class ModelNew(nn.Module):
-    def __init__(self, *arguments):
-        super().__init__()
-        for name, shape, dtype, learnable in STATE:
-            *path, leaf = name.split(".")
-            home = self
-            for part in path:
-                if part not in home._modules:
-                    home.add_module(part, nn.Module())
-                home = home._modules[part]
-            value = torch.zeros(shape, dtype=dtype)
-            if learnable:
-                home.register_parameter(leaf, nn.Parameter(value, requires_grad=dtype.is_floating_point))
-            else:
-                home.register_buffer(leaf, value)
-
-    def forward(self, {inputs}):
-        {results} = run({arguments})
-        return {returned}
-"""
-
-
-_FORM = """
-
-class ModelNew(nn.Module):
-    def forward(self, {arguments}):
-        return {call}
-"""
-
-
-_BACKWARD = """
-
-class KernelFunction(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, {arguments}):
-        ctx.save_for_backward(*[one for one in ({arguments},) if isinstance(one, torch.Tensor)])
-        ctx.numbers = [None if isinstance(one, torch.Tensor) else one for one in ({arguments},)]
-        return kernel({arguments})
-
-    @staticmethod
-    def backward(ctx, *cotangents):
-        tensors = iter(ctx.saved_tensors)
-        given = [next(tensors) if one is None else one for one in ctx.numbers]
-        made = kernel_backward(*given, *cotangents)
-        gradients = iter(made if isinstance(made, (tuple, list)) else (made,))
-        return tuple([next(gradients) if one else None for one in FLOATING])
-"""
+_TEXTS: dict[str, str] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 
 
 @dataclass(frozen=True)
@@ -140,10 +95,10 @@ def candidate(code: str, graph: Graph, entry: str = ENTRY) -> str:
     argument in order, has gradients.
     """
     names = ", ".join(one.name for one in graph.arguments)
-    form = _FORM
+    form = _TEXTS["form"]
     if entry == ENTRY and re.search(rf"^def {ENTRY}_backward\(", code, re.MULTILINE):
         floating = [isinstance(one.type, TensorType) and one.type.dtype in FLOATS for one in graph.arguments]
-        form = _BACKWARD.replace("FLOATING", repr(tuple(floating))) + _FORM
+        form = _TEXTS["backward"].replace("FLOATING", repr(tuple(floating))) + _TEXTS["form"]
         entry = "KernelFunction.apply"
     call = f"{entry}({names})" + ("[0]" if entry == "run" and len(graph.results) == 1 else "")
     if not re.search(r"^import torch\.nn as nn$", code, re.MULTILINE):
@@ -315,7 +270,7 @@ def _module(graph: Graph, state: Sequence[Entry]) -> str:
     first = sum(one.mutated for one in graph.arguments)
     names = [f"y{at}" for at in range(len(graph.results))]
     shown = names[first:]
-    text = _MODULE.format(
+    text = _TEXTS["module"].format(
         inputs=", ".join(inputs) or "*inputs",
         results=", ".join(names) + ("," if len(names) == 1 else ""),
         arguments=", ".join(arguments),

@@ -12,26 +12,15 @@ that file, and what is told apart is told apart for sure only where its operator
 from __future__ import annotations
 
 import hashlib
+import tomllib
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from kernelwright.graph import operators
 from kernelwright.graph.types import Graph, Node, NumberType, Operand, Ref, TensorType
 
-_SAME = {
-    "native_layer_norm": "layer_norm", "native_group_norm": "group_norm", "_fused_rms_norm": "rms_norm",
-    "_softmax": "softmax", "_safe_softmax": "softmax", "_log_softmax": "log_softmax", "mm": "matmul", "bmm": "matmul",
-    "mv": "matmul", "dot": "matmul", "convolution": "conv", "_convolution": "conv", "conv1d": "conv", "conv2d": "conv",
-    "conv3d": "conv", "conv_transpose1d": "conv", "conv_transpose2d": "conv", "conv_transpose3d": "conv",
-    "max_pool2d_with_indices": "max_pool", "max_pool3d_with_indices": "max_pool", "max_pool1d": "max_pool",
-    "max_pool2d": "max_pool", "max_pool3d": "max_pool", "avg_pool1d": "avg_pool", "avg_pool2d": "avg_pool",
-    "avg_pool3d": "avg_pool", "adaptive_avg_pool1d": "mean", "adaptive_avg_pool2d": "mean", "adaptive_avg_pool3d": "mean",
-    "_adaptive_avg_pool2d": "mean", "_adaptive_avg_pool3d": "mean", "batch_norm": "batch_norm", "true_divide": "div",
-    "_native_batch_norm_legit_no_training": "batch_norm", "native_batch_norm": "batch_norm", "special_expit": "sigmoid",
-    "_native_batch_norm_legit_functional": "batch_norm", "hardtanh": "clamp", "clamp_max": "clamp", "relu6": "clamp",
-    "max": "amax", "min": "amin", "cat": "cat", "stack": "cat", "concat": "cat", "var_mean": "var", "_prelu_kernel": "prelu",
-    "index_select": "gather", "embedding": "gather", "index": "gather", "linalg_vector_norm": "norm", "subtract": "sub",
-    "multiply": "mul", "divide": "div",
-}  # fmt: skip
+_TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+_SAME = {name: one for one, names in _TABLE.items() for name in names.split()}
 _PASSED = frozenset(["_to_copy", "clone", "contiguous", "copy", "to", "alias", "positive", "lift_fresh_copy"])
 _COMMUTE = frozenset(["add", "mul", "maximum", "minimum", "eq", "ne", "logical_and", "logical_or"])
 _LEAF = "."

@@ -9,28 +9,16 @@ from __future__ import annotations
 import ast
 import math
 import re
+import tomllib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from kernelwright.parsing import called
 from kernelwright.tasks.redraw import Use, number
 
-REASONS = {
-    "no tensor": "no argument is a tensor",
-    "argument": "an argument is made of more than tensors and literals",
-    "no result": "what it returns is no tensor",
-    "random": "the function draws random numbers",
-    "out": "the call only writes to `out` what another returns",
-    "complex": "complex numbers, which Triton has not",
-    "not unique": "factors that are unique but for signs, or an implementation's own",
-    "domain": "no finite value for such inputs",
-    "empty": "an input without elements",
-    "constant": "the same for all inputs",
-    "imprecise": "it strays further from exact arithmetic than a judge allows",
-    "may raise": "the test expects that it may fail",
-    "needs a GPU": "PyTorch has it on a GPU only",
-    "unread": "the test is not straight-line code",
-}
+_TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+REASONS: dict[str, str] = _TABLES["reasons"]
 """Why a call is no task."""
 
 DRAWS = frozenset({"rand", "randn", "randint", "randperm", "normal", "rand_like", "randn_like"})
@@ -42,15 +30,7 @@ _MATRICES = frozenset({"linalg", "cholesky", "cholesky_solve", "det", "inverse",
 _COMPARES = frozenset({"eq", "ne", "equal", "isin"})
 _COUNTS = frozenset({"masked_select", "nonzero", "argwhere"})
 _INDEX = re.compile(r"ind(ex|ices)|target|label|mask|idx")
-_DOMAINS = {
-    "sqrt": (0.0, math.inf),
-    "rsqrt": (0.0, math.inf),
-    "log": (0.0, math.inf),
-    "log1p": (-1.0, math.inf),
-    "asin": (-1.0, 1.0),
-    "acos": (-1.0, 1.0),
-    "zeta": (1.0, math.inf),
-}
+_DOMAINS: dict[str, tuple[float, float]] = _TABLES["domains"]
 _UNKNOWN = object()
 
 

@@ -213,13 +213,17 @@ class _Visitor(ast.NodeVisitor):
     def visit_Name(self, node: ast.Name) -> None:
         name = node.id
         if _dunder(name):
-            allowed = rules.DUNDER_NAMES if isinstance(node.ctx, ast.Load) else rules.DUNDER_GLOBALS
+            allowed = (
+                rules.NAMED["dunder_names"]
+                if isinstance(node.ctx, ast.Load)
+                else rules.NAMED["dunder_globals"]
+            )
             if name not in allowed:
                 self._reject(Outcome.FORBIDDEN_CODE, node, f"`{name}`")
         elif isinstance(node.ctx, ast.Load) and not self._local(name):
-            if name in rules.BUILTINS:
+            if name in rules.NAMED["builtins"]:
                 self._reject(Outcome.FORBIDDEN_CODE, node, f"`{name}`")
-            if name in rules.REFLECTION and id(node) not in self._callees:
+            if name in rules.NAMED["reflection"] and id(node) not in self._callees:
                 self._reject(Outcome.FORBIDDEN_CODE, node, f"`{name}` as a value: call it")
         if isinstance(node.ctx, ast.Load):
             self._mentioned(node, name)
@@ -230,7 +234,7 @@ class _Visitor(ast.NodeVisitor):
         self._attribute(node, node.attr, node.value)
         if isinstance(node.ctx, (ast.Store, ast.Del)):
             owner = self._path(node.value)
-            strange = _dunder(node.attr) and node.attr not in rules.ASSIGNED_DUNDERS
+            strange = _dunder(node.attr) and node.attr not in rules.NAMED["assigned_dunders"]
             if strange or owner is not None or self._is_foreign_class(node.value):
                 what = f"assignment to `{ast.unparse(node)}` patches a library"
                 self._reject(Outcome.FORBIDDEN_CODE, node, what)
@@ -245,8 +249,8 @@ class _Visitor(ast.NodeVisitor):
     def _attribute(self, node: ast.AST, name: str, base: ast.AST) -> None:
         """Judge the name of an attribute, whatever it is an attribute of."""
         of_super = isinstance(base, ast.Call) and isinstance(base.func, ast.Name) and base.func.id == "super"
-        strange = _dunder(name) and name not in (rules.SUPER_DUNDERS if of_super else rules.DUNDERS)
-        if strange or name in rules.ATTRIBUTES:
+        strange = _dunder(name) and name not in (rules.SUPER_DUNDERS if of_super else rules.NAMED["dunders"])
+        if strange or name in rules.NAMED["attributes"]:
             self._reject(Outcome.FORBIDDEN_CODE, node, f"attribute `{name}`")
 
     def _value(self, node: ast.expr) -> None:
@@ -329,7 +333,7 @@ class _Visitor(ast.NodeVisitor):
         if isinstance(function, ast.Subscript):
             self.launched = self.launched or not self._in_kernel
         if isinstance(function, ast.Name) and not self._local(function.id):
-            if function.id in rules.REFLECTION and node.args:
+            if function.id in rules.NAMED["reflection"] and node.args:
                 self._allow(node.args[0])
                 self._reflective(node, function.id)
             if function.id == "type" and len(node.args) == 3:
@@ -371,7 +375,7 @@ class _Visitor(ast.NodeVisitor):
         return any(self._path(item) in _JIT for item in targets)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
-        if node.name in rules.DEFINITIONS:
+        if node.name in rules.NAMED["definitions"]:
             self._reject(Outcome.FORBIDDEN_CODE, node, f"definition of {node.name}")
         kernel = self._is_kernel(node)
         self.jitted = self.jitted or kernel
@@ -433,4 +437,6 @@ def _beginning(key: ast.AST | None) -> str:
 
 def _harmless(beginning: str) -> bool:
     """Whether no forbidden attribute begins so."""
-    return beginning[:1] not in ("", "_") and not any(name.startswith(beginning) for name in rules.ATTRIBUTES)
+    return beginning[:1] not in ("", "_") and not any(
+        name.startswith(beginning) for name in rules.NAMED["attributes"]
+    )

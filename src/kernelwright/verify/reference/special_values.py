@@ -34,7 +34,9 @@ from __future__ import annotations
 
 import functools
 import math
+import tomllib
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -44,34 +46,9 @@ from kernelwright.verify.reference.distributions import in_order
 from kernelwright.verify.structures import convert, flatten
 from kernelwright.verify.trace.pretend_cuda import ALLOCATION, COPIES, METADATA, VIEWS
 
-_VARIANCES = ("layer_norm", "group_norm", "batch_norm", "var", "std", "instance_norm")
-_FACTORS = (
-    "linalg_solve", "linalg_inv", "linalg_cholesky", "linalg_svd", "linalg_svdvals", "linalg_eig", "linalg_eigh",
-    "linalg_eigvals", "linalg_eigvalsh", "linalg_qr",
-)  # fmt: skip
-_PRODUCTS = (
-    "mm", "bmm", "addmm", "addbmm", "baddbmm", "convolution", "scaled_dot_product", "mv", "dot", "vdot", "vecdot", "addmv",
-    "einsum", *_FACTORS,
-)  # fmt: skip
-_SENSITIVE = (
-    "softmax", "attention", "exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "logit", "logaddexp", "logsumexp",
-    "logcumsumexp", "xlogy", "norm", "renorm", "var", "std", "linalg", "div", "divide", "addcdiv", "sqrt", "rsqrt", "pow", "max",
-    "amax", "argmax", "cummax", "aminmax", "maximum", "fmax", "min", "amin", "argmin", "cummin", "minimum", "fmin",
-)  # fmt: skip
-"""Operators beside products that make much of a last digit."""
-_DECOMPOSITIONS = (*_FACTORS, "linalg_lu", "linalg_det", "linalg_ldl", "triangular_solve", "cholesky")
-_PICKS = (
-    "topk", "max", "amax", "argmax", "aminmax", "cummax", "softmax", "kthvalue", "sort", "argsort", "msort", "logsumexp",
-    "logcumsumexp",
-)  # fmt: skip
-_WEIGHED = ("softmax", "attention")
-_MASKABLE = ("softmax", "logsumexp", "logcumsumexp")
-_ORDERS = (
-    "topk", "sort", "argsort", "msort", "mode", "median", "nanmedian", "kthvalue", "unique", "unique2", "multinomial",
-)  # fmt: skip
-"""Operators that may choose among ties."""
-_STEPS = ("round", "floor", "ceil", "trunc", "remainder", "fmod", "floor_divide", "frac", "bucketize")
-_RANDOM = ("dropout", "bernoulli", "rand", "randn", "randint", "randperm", "normal", "uniform")
+_TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+_NAMED = {what: tuple(names.split()) for what, names in _TABLES.items()}
+"""Operators by parts of their names."""
 _FEW = (0.0, 0.5, -0.5, 1.0, -1.0, 2.0, -2.0, 3.0, -3.0, 6.0, 20.0)
 _OFFSET, _FAR, _LOW, _EXTREME = 300.0, 3000.0, -20_000.0, 1e20
 _DISTANT, _LADDER = (3.5, 6.0), (-3.0, 3.5)
@@ -84,28 +61,8 @@ _HALVES = 9
 """Halves lie between its negative and this."""
 _NEAR_END = 0.01
 """Share of a range that its drawn end may be short of the true one."""
-_RELATIVE = ("log1p", "expm1")
-_ASKS_FOR_NAN = (
-    "fmax", "fmin", "nan_to_num", "isnan", "nansum", "nanmean", "nanmedian", "isfinite", "isinf", "isposinf", "isneginf",
-)  # fmt: skip
-_CUTS = (
-    "histc", "histogram", "bucketize", "searchsorted", "gt", "ge", "lt", "le", "eq", "ne", "threshold", "hardshrink",
-    "heaviside",
-)  # fmt: skip
-"""Operators that do another thing at a bound than just beside it."""
 _FAINT = 1e-8
-_INDEXED = (
-    "index", "gather", "scatter", "embedding", "take", "select", "bincount", "nll", "one_hot", "put", "histc", "slice",
-    "repeat_interleave", "arange", "to_sparse",
-)  # fmt: skip
-"""Operators that may read an integer as a place or a count."""
 _MOST_LANDMARKS, _MOST = 32, 1e6
-_EXACT = (
-    "eq", "ne", "lt", "le", "gt", "ge", "where", "neg", "abs", "sign", "sgn", "maximum", "minimum", "clamp", "relu", "relu6",
-    "logical", "bitwise", "isnan", "isinf", "signbit", "hardtanh", "hardshrink", "threshold", "masked_fill", "heaviside", "round",
-    "floor", "ceil", "trunc",
-)  # fmt: skip
-"""Operators (by how their names begin) that give one of what they are given, or a truth value."""
 _DIRECT = 2
 """Operators that nobody has a choice about."""
 
@@ -113,8 +70,8 @@ _DIRECT = 2
 def _of_products(names: set[str], ladder: list[str], plain: bool) -> list[str]:
     """Of a reference with products. With equal or large rows, what is left after a softmax hangs on the last digit of a score, and
     what a matrix decomposition makes of them on its pivots."""
-    sums = not _among(names, _SENSITIVE) and not _among(names, _ORDERS)
-    whole = not _among(names, (*_DECOMPOSITIONS, *_ORDERS, *_STEPS))
+    sums = not _among(names, "sensitive") and not _among(names, "orders")
+    whole = not _among(names, "factors", "decompositions", "orders", "steps")
     behind = _behind_products(names) + (["sparse", "faint"] if whole else [])
     return (["rows"] if plain and sums else []) + ladder + (behind if plain else [])
 
@@ -126,26 +83,26 @@ def kinds(
     names = set(operators) - _quiet()
     given = flatten(inputs)
     floating = any(tensor.is_floating_point() and tensor.numel() > 1 for tensor in given)
-    if _among(names, _RANDOM):
+    if _among(names, "random"):
         return []
-    smooth = not (_among(names, (*_ORDERS, *_STEPS)) or whole_outputs)
+    smooth = not (_among(names, "orders", "steps") or whole_outputs)
     ladder = _padding(names, given)
-    ladder += ["ladder"] if floating and smooth and not _among(names, ("linalg",)) else []
-    if _among(names, _PRODUCTS):
+    ladder += ["ladder"] if floating and smooth and not _named(names, ("linalg",)) else []
+    if _among(names, "factors", "products"):
         return _of_products(names, ladder, floating and not whole_outputs)
     found = []
     elementwise = pointwise(operators)
-    stepped = whole_outputs and _among(names, _STEPS) and len(names) > 1
-    if floating and not _among(names, _ORDERS) and not stepped:
+    stepped = whole_outputs and _among(names, "steps") and len(names) > 1
+    if floating and not _among(names, "orders") and not stepped:
         found += ["rows", "ties"]
-    if floating and whole_outputs and not _among(names, _ORDERS):
+    if floating and whole_outputs and not _among(names, "orders"):
         found.append("signs")
     if floating:
         found.append("far")
-    if floating and _among(names, _VARIANCES):
+    if floating and _among(names, "variances"):
         found.append("offset")
-    picks = _among(names - {"clamp_max"}, _PICKS)
-    if floating and picks and not _among(names, _VARIANCES):
+    picks = _among(names - {"clamp_max"}, "picks")
+    if floating and picks and not _among(names, "variances"):
         found.append("apart")
     if smooth and degenerate.pairs(inputs):
         found.append("near")
@@ -154,41 +111,41 @@ def kinds(
     if elementwise and direct:
         found.append("extreme")
     counted = elementwise or not (
-        _among(set(operators), _INDEXED) or _among(names, _ORDERS) or "_to_copy" in operators
+        _among(set(operators), "indexed") or _among(names, "orders") or "_to_copy" in operators
     )
     if counted and any(_counts(tensor) for tensor in given):
         found.append("integers")
     wide = floating and not any(tensor.dtype == torch.float16 for tensor in given)
     if wide and smooth:
         found.append("distant")
-        if _tiny_constants(landmarks) or _among(names, _RELATIVE):
+        if _tiny_constants(landmarks) or _among(names, "relative"):
             found.append("tiny")
     if any(kind in ("far", "offset", "tiny") for kind in found):
         found.append("long")
     if any(tensor.dtype == torch.bool and tensor.numel() > 1 for tensor in given) and not _among(
-        names, _WEIGHED
+        names, "weighed"
     ):
         found.append("masks")
-    if floating and _among(names, _MASKABLE) and not _among(set(operators), (*_INDEXED, *_ORDERS)):
+    if floating and _among(names, "maskable") and not _among(set(operators), "indexed", "orders"):
         found.append("masked")
-    if floating and _among(names, _ASKS_FOR_NAN):
+    if floating and _among(names, "asks_for_nan"):
         found.append("nan")
-    if floating and landmarks and any(name.rstrip("_").split("_")[0] in _CUTS for name in names):
+    if floating and landmarks and any(name.rstrip("_").split("_")[0] in _NAMED["cuts"] for name in names):
         found.append("bounds")
     return found + ladder
 
 
 def _padding(names: set[str], given: Sequence[torch.Tensor]) -> list[str]:
     """The kind of masks that a softmax has."""
-    weighed = _among(names, (*_WEIGHED, *_MASKABLE))
+    weighed = _among(names, "weighed", "maskable")
     return ["padding"] if weighed and any(map(is_mask, given)) else []
 
 
 def _behind_products(names: set[str]) -> list[str]:
     """Kinds for references that make much of products."""
-    if _among(names, _DECOMPOSITIONS) or not _among(names, _SENSITIVE):
+    if _among(names, "factors", "decompositions") or not _among(names, "sensitive"):
         return []
-    varied = _among(names, _VARIANCES) and not _among(names, (*_WEIGHED, *_STEPS))
+    varied = _among(names, "variances") and not _among(names, "weighed", "steps")
     return ["degenerate", "level"] if varied else ["degenerate"]
 
 
@@ -202,25 +159,25 @@ def is_mask(tensor: torch.Tensor) -> bool:
 def sensitive(operators: Sequence[str]) -> bool:
     """Whether large inputs make much of a last digit."""
     names = set(operators)
-    uneven = _among(names, _PRODUCTS) and _among(names, _SENSITIVE)
-    return uneven or _among(names, (*_RANDOM, *_ORDERS, *_WEIGHED))
+    uneven = _among(names, "factors", "products") and _among(names, "sensitive")
+    return uneven or _among(names, "random", "orders", "weighed")
 
 
 def multiplies(operators: Iterable[str]) -> bool:
     """Whether a reference takes products of matrices, which are more work than what they read and write."""
-    return _among(set(operators), _PRODUCTS)
+    return _among(set(operators), "factors", "products")
 
 
 def weighs(operators: Iterable[str]) -> bool:
     """Whether a reference makes weights of products."""
     names = set(operators)
-    return _among(names, _PRODUCTS) and _among(names, _WEIGHED)
+    return _among(names, "factors", "products") and _among(names, "weighed")
 
 
 def relative(operators: Sequence[str]) -> bool:
     """Whether a reference is a function that keeps its digits near 0 (log1p), and next to nothing else."""
     direct = pointwise(operators) and inexact(operators) <= _DIRECT
-    return direct and any(name in _RELATIVE for name in operators)
+    return direct and any(name in _NAMED["relative"] for name in operators)
 
 
 def _tiny_constants(landmarks: Sequence[float]) -> list[float]:
@@ -327,7 +284,7 @@ def infinite(inputs: object, shape: Sequence[int]) -> torch.Tensor | None:
 
 def chooses(operators: Iterable[str]) -> bool:
     """Whether a condition leaves elements out, whatever they are."""
-    return _among(set(operators), ("where", "masked_fill"))
+    return _named(set(operators), ("where", "masked_fill"))
 
 
 def product_of_magnitudes(inputs: object, shape: Sequence[int]) -> torch.Tensor | None:
@@ -346,7 +303,7 @@ def product_of_magnitudes(inputs: object, shape: Sequence[int]) -> torch.Tensor 
 
 def inexact(operators: Sequence[str]) -> int:
     """How many of pointwise operators may round."""
-    return sum(_tagged(name) for name in operators if not _begins(name, _EXACT))
+    return sum(_tagged(name) for name in operators if not _begins(name, _NAMED["exact"]))
 
 
 def _tagged(name: str) -> bool:
@@ -356,8 +313,12 @@ def _tagged(name: str) -> bool:
     return any(torch.Tag.pointwise in getattr(packet, overload).tags for overload in packet.overloads())
 
 
-def _among(names: set[str], words: Sequence[str]) -> bool:
-    """Whether some name has one of these as a part between underscores: `cummax` is no `mm`."""
+def _among(names: set[str], *tables: str) -> bool:
+    """Whether some name has one of the words of these tables as a part between underscores: `cummax` is no `mm`."""
+    return any(_named(names, _NAMED[table]) for table in tables)
+
+
+def _named(names: set[str], words: Sequence[str]) -> bool:
     bounded = [f"_{name.strip('_')}_" for name in names]
     return any(f"_{word}_" in name for name in bounded for word in words)
 
