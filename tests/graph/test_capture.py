@@ -299,3 +299,15 @@ def test_a_word_among_the_arguments_is_held_fixed_whatever_inputs_are_called() -
     for how, times in (("sum", 1.0), ("mean", 1)):  # another word, a number of another kind
         with pytest.raises(UserError, match="captured for"):
             captured.bind((x, how), {"what": "how", "times": times})
+
+
+def test_a_recurrent_layer_of_many_steps_is_refused_before_it_is_written_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("kernelwright.graph.normalise.MOST_CELLS", 7)
+    lstm = nn.LSTM(2, 3, num_layers=2).eval()
+    with pytest.raises(
+        UserError, match=r"aten::lstm.input would be written out as 8 cells, and 7 are what a graph may have"
+    ):
+        capture(lstm, (torch.randn(4, 1, 2),))
+    assert len(capture(lstm, (torch.randn(3, 1, 2),)).graph.nodes) > 20

@@ -235,6 +235,9 @@ def _tried(
             with contextlib.redirect_stderr(io.StringIO()):  # it prints half a graph where it fails
                 program = torch.export.export(module, args, kwargs, strict=strict, dynamic_shapes=shapes)
             return decomposed(program), how
+        except UserError as error:  # of the graph, which another way to export makes no shorter
+            reasons.append(error)
+            break
         except Exception as error:  # the user's code under tracing raises what it likes
             reasons.append(error)
     return None

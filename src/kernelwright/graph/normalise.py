@@ -92,9 +92,16 @@ def from_fx(
 
 
 def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
-    """The program in the documented set, functional. Raises what torch raises, which calls the user's code again nowhere."""
+    """The program in the documented set, functional. Raises what torch raises, which calls the user's code again nowhere, and
+    UserError for a recurrent layer over so many steps that its cells would be thousands of nodes."""
     from torch.export import exported_program as torchs
 
+    for node in program.graph.nodes:
+        if (cells := _cells(node)) > MOST_CELLS:
+            raise UserError(
+                f"{node.target.name()} would be written out as {cells} cells, and {MOST_CELLS} are what a graph may have; "
+                "optimize what is before and behind it, or give it fewer steps"
+            )
     composites, others = operators.decompositions()
     split = "_split_decomp_table_to_cia_and_python_decomp"
     with (
@@ -104,6 +111,20 @@ def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedPr
     ):
         warnings.simplefilter("ignore")
         return program.run_decompositions({})
+
+
+_RECURRENT = frozenset(("aten.lstm.input", "aten.gru.input", "aten.rnn_tanh.input", "aten.rnn_relu.input"))
+MOST_CELLS = 128
+"""Of a recurrent layer, some twelve nodes each."""
+
+
+def _cells(node: torch.fx.Node) -> int:
+    """Steps of a recurrent layer, of all its layers and directions; 0 of all else."""
+    if str(node.target) not in _RECURRENT:
+        return 0
+    x, layers, ways, first = node.args[0], node.args[4], node.args[7], node.args[8]
+    shape = x.meta["val"].shape  # type: ignore[union-attr]
+    return int(shape[1 if first else 0]) * int(layers) * (2 if ways else 1)  # type: ignore[arg-type]
 
 
 def from_exported(
