@@ -39,13 +39,13 @@ from kernelwright.records import FASTER, Candidate, Verdict
 from kernelwright.rollouts import Verifier
 from kernelwright.search.cache import Answer, Entry, KernelCache, Key, Row, Rung, against_inductor
 from kernelwright.search.ladder import Form, Ladder, Sizes, Tried, Watch, function_form
-from kernelwright.search.rung import AnyRung, CannotWrite, Writer, entry_of
+from kernelwright.search.rung import AnyRung, CannotWrite, Writer, entry_of, key_of
 from kernelwright.search.rungs import Contractions, UserRung
 from kernelwright.verify.cost.eager import eager_ms
 
 LONG = 250
 """Nodes beyond which a graph is not compiled in one piece."""
-MANY = 80
+MANY = 50
 """Nodes beyond which to compile a graph in one piece costs more than its groups, of which many are alike."""
 ENOUGH = 0.98
 """Of the faster baseline's speed, from which on a kernel counts as no slower: within a clock's noise."""
@@ -215,6 +215,8 @@ class _Search:
 
     shapes: Sizes = field(default_factory=dict)
     """Small values of the graph's symbols."""
+    cut_off: bool = False
+    """Whether a rung had no time to answer for the graph in one piece."""
     inductor_ms: float | None = None
     """What Inductor's own kernels for the whole take, by the cost model."""
     captured: Graph | None = None
@@ -271,8 +273,9 @@ class _Search:
                 verifier, rungs, self.cache, target=s.target, contractions=s.contractions, precision=s.precision,
                 protocol=s.protocol, gpu=s.gpu, watch=self.watch,
             )  # fmt: skip
-            if not (s.gpu or self.user) and len(self.graph.nodes) > MANY:
-                found += self._written(ladder)
+            many = len(self.graph.nodes) > MANY
+            if many and not (s.gpu or self.user):
+                found += self._written(ladder, _WHOLE_UNTIL)
             # Without a clock, times that are modelled decide nothing between two kernels that are both worth it.
             settled = any(one.worth_it for one in found)
             if not settled and (self.user or len(self.graph.nodes) <= LONG):
@@ -285,6 +288,8 @@ class _Search:
                     found += self._in_one_piece(ladder)
                 ladder.rungs = list(rungs)
                 settled = not s.gpu and any(one.worth_it for one in found)
+            if not (found or many or s.gpu) and self.cut_off:
+                found += self._written(ladder, _RUNGS_UNTIL)
             if not settled and time.monotonic() < self._until(_RUNGS_UNTIL):
                 found += self._in_groups(ladder)
             if not found and time.monotonic() >= self._until(_RUNGS_UNTIL):
@@ -326,6 +331,7 @@ class _Search:
             form=form,
         )
         self.inductor_ms = entry.inductor_ms
+        self.cut_off = any(key_of(rung) not in entry.tried for rung in ladder.rungs)
         if entry.best is None:
             self.failed.update({key.partition(":")[0]: what for key, what in entry.tried.items()})
             return []
@@ -334,9 +340,9 @@ class _Search:
         same = judged.candidate_digest == Candidate(code=text(entry.best.code, entry.best.rung)).digest
         return [_option(whole, {digest: entry.best}, (row,), judged if same else None, _worth_it(judged))]
 
-    def _written(self, ladder: Ladder) -> list[_Option]:
-        """Kernels for each distinct group as they are written, judged in the whole only: a layer that occurs twelve times is
-        compiled once, and nothing is judged twice."""
+    def _written(self, ladder: Ladder, share: float) -> list[_Option]:
+        """Kernels for each distinct group as they are written until a share of the budget, judged in the whole only: a layer that
+        occurs twelve times is compiled once, and nothing is judged twice."""
         whole = partition(self.graph)
         distinct, cost, total = self._costs(whole)
         kernels: dict[str, str] = {}
@@ -348,9 +354,9 @@ class _Search:
         written: dict[str, tuple[str, Rung | None, str]] = {}
         for number, digest in enumerate(sorted(distinct, key=lambda one: -cost[one]), 1):
             group, why = distinct[digest][0], "time ran out"
-            if (kind := _kind(group)) in written or time.monotonic() < self._until(_WHOLE_UNTIL):
+            if (kind := _kind(group)) in written or time.monotonic() < self._until(share):
                 if kind not in written:
-                    written[kind] = self._write(ladder, alike[kind])
+                    written[kind] = self._write(ladder, alike[kind], self._until(share))
                 text, rung, why = written[kind]
                 if rung is not None:
                     kernels[digest], rungs[digest] = text, rung
@@ -365,14 +371,14 @@ class _Search:
                 )
             )
         option = _Option(whole, kernels, rungs, tuple(rows))
-        if not kernels:
+        if not kernels or (self.form and self.form.task.policy == "full" and not option.own):
             return []
         verdict = self._verdict_of(option, ladder, self._until(_VERDICT_UNTIL))
         if verdict is None or not verdict.correct:
             return []
         return [dataclasses.replace(option, verdict=verdict, worth_it=_worth_it(verdict))]
 
-    def _write(self, ladder: Ladder, groups: Sequence[Group]) -> tuple[str, Rung | None, str]:
+    def _write(self, ladder: Ladder, groups: Sequence[Group], until: float) -> tuple[str, Rung | None, str]:
         """A kernel for groups that differ in their sizes only, with who wrote it, else why there is none. Under `auto` a product
         by itself stays with ATen."""
         group, own = groups[0], self.settings.contractions == "own"
@@ -382,7 +388,7 @@ class _Search:
             return "", None, "a product stays with ATen"
         why = "time ran out"
         for rung in ladder.rungs:
-            left = self._until(_WHOLE_UNTIL) - time.monotonic()
+            left = until - time.monotonic()
             if not isinstance(rung, Writer) or left <= 0:
                 continue
             try:
