@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import math
 
+import pytest
+import torch
+
+from kernelwright.graph.capture import capture
 from kernelwright.records import Task
+from kernelwright.search.ladder import function_form
+from kernelwright.search.whole import shrunk
+from kernelwright.verify.judge import Judge
+from kernelwright.verify.protocol import protocol
 from kernelwright.verify.reference.long_sizes import long_sets
 
 SOURCE = "ROWS = 4096\nCOLS = 8192\nGROUPS = 8\n"
@@ -40,3 +48,19 @@ def test_what_is_too_much_is_taken_as_far_as_may_be() -> None:
 
 def test_a_reference_that_takes_none_of_them_has_none() -> None:
     assert long_sets(_task(), list(SETS), lambda sizes: math.inf) == []
+
+
+def test_those_of_a_graph_are_told_by_its_types(monkeypatch: pytest.MonkeyPatch) -> None:
+    layers = torch.nn.Sequential(torch.nn.Linear(96, 192), torch.nn.GELU(), torch.nn.Linear(192, 4096))
+    captured = capture(layers.eval(), (torch.randn(64, 96),))
+    graph, shapes = shrunk(captured.graph, captured.part.arguments)
+    task = function_form(graph, captured.part.arguments, shapes, "partial").task
+    judge = Judge(protocol("strict"), "h200", secret=7)
+    done = judge._cost
+    asked: list[float] = []
+    monkeypatch.setattr(judge, "_cost", lambda task, sizes: asked.append(done(task, sizes)) or asked[-1])
+    found = judge._long_sets(task, 1)
+    assert len(asked) == len(found)
+    assert found == long_sets(task, judge.small(task), lambda sizes: done(task, sizes))
+    monkeypatch.setattr(judge, "_cost", lambda task, sizes: math.inf)
+    assert judge._long_sets(task, 1) == []

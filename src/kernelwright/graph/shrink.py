@@ -387,6 +387,12 @@ def _bounded(graph: Graph, wanted: dict[str, int], hints: Mapping[str, int]) -> 
 
 def _within(graph: Graph, symbols: Mapping[str, int]) -> bool:
     """Whether values and products are few."""
+    elements, products = work(graph, symbols)
+    return elements <= ELEMENTS and products <= PRODUCTS
+
+
+def work(graph: Graph, symbols: Mapping[str, int]) -> tuple[int, int]:
+    """Elements of all values together, and multiplications of contractions, at some sizes."""
     types = graph.types()
 
     def shape(name: str) -> list[int]:
@@ -410,4 +416,4 @@ def _within(graph: Graph, symbols: Mapping[str, int]) -> bool:
                 else max((s[-1] for s in given if s), default=1)
             )
             products += out * max(1, depth)
-    return elements <= ELEMENTS and products <= PRODUCTS
+    return elements, products

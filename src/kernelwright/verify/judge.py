@@ -54,6 +54,8 @@ _WIDER, _WIDER_COST = 48, 2.0
 """Sizes beside shortened long ones, where that does not cost more: errors of few elements tell little."""
 _NAMED_POSITION = 7
 """As the position of a shape set: none of the first, which get more cases."""
+_ABOUT = 1.5
+"""Of what a reference may do at long sizes: how far it may be from what its graph's types told."""
 _WHOLE = 64.0
 """Of a full size that is interpreted as a whole: the most that the reference does there, as a factor on what it may at long ones."""
 _FAR_AT_FULL_SIZE = 30.0
@@ -280,9 +282,7 @@ class Judge:
 
         def make() -> list[ShapeCases]:
             found: list[ShapeCases] = []
-            costs = functools.cache(lambda sizes: self._cost(task, dict(sizes)))
-            proposed = long_sets(task, self.small(task), lambda sizes: costs(tuple(sizes.items())) / room)
-            for number, sizes in enumerate(proposed):
+            for number, sizes in enumerate(self._long_sets(task, room)):
                 with contextlib.suppress(UserError), _ours("long sizes"):
                     made = shape_cases(
                         task,
@@ -303,6 +303,49 @@ class Judge:
         if special and not has_special(self.cases(task)[0]):
             return []
         return list(self._long.get((task.digest, room), make))
+
+    def _long_sets(self, task: Task, room: int) -> list[dict[str, int]]:
+        """Sets of long sizes at which the reference does `room` times as much as usual at most. A graph's work is told by its
+        types; what is proposed so is looked at as it is done, and all of it is where that is more, or fails."""
+        costs = functools.cache(lambda sizes: self._cost(task, dict(sizes)) / room)
+
+        def done(sizes: Mapping[str, int]) -> float:
+            return costs(tuple(sizes.items()))
+
+        told = self._told_cost(task)
+        if told is not None:
+            found = long_sets(task, self.small(task), lambda sizes: told(sizes) / room)
+            if all(done(sizes) <= _ABOUT for sizes in found):
+                return found
+        return long_sets(task, self.small(task), done)
+
+    def _told_cost(self, task: Task) -> Callable[[Mapping[str, int]], float] | None:
+        """`_cost` of a task with a graph, in proportion to what the graph does at full size; None without."""
+        from kernelwright.graph import Graph
+        from kernelwright.graph.shrink import work
+
+        base = self.baseline(task) if task.graph else None
+        if base is None:
+            return None
+        graph = Graph.model_validate_json(task.graph)
+        hints = {one.name: one.hint for one in graph.symbols}
+        shares = (base.eager.bytes / MOST_BYTES, base.contraction_flops / MOST_FLOPS)
+
+        def at(sizes: Mapping[str, int]) -> tuple[int, int]:
+            return work(graph, hints | {name.lower(): size for name, size in sizes.items()})
+
+        full = at(full_sizes(task))
+
+        def told(sizes: Mapping[str, int]) -> float:
+            try:
+                return max(
+                    share * now / max(1, then)
+                    for share, now, then in zip(shares, at(sizes), full, strict=True)
+                )
+            except ValueError:  # a size below zero
+                return math.inf
+
+        return told
 
     def shorter(self, task: Task, name: str, share: float) -> ShapeCases | None:
         """One case at sizes of which the long ones are that share of those of the long set `name`, and the others not so small

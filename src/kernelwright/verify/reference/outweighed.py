@@ -36,14 +36,20 @@ def outweighed(inputs: Any, call: Callable[[object], list[torch.Tensor]], seed: 
     def with_those(made: dict[int, torch.Tensor]) -> Any:
         return convert(inputs, lambda tensor: made.get(id(tensor), tensor))
 
+    doubled: list[torch.Tensor] = []
     for values in given[2:]:
-        right = call(inputs)
-        if not _close(call(with_those({id(values): 2.0 * values})), [2.0 * one for one in right]):
+        axes = [
+            axis
+            for axis in range(-2, -min(values.ndim, given[1].ndim) - 1, -1)
+            if values.shape[axis] == given[1].shape[axis] >= 4
+        ]
+        if not axes:
             continue
-        for axis in range(-2, -min(values.ndim, given[1].ndim) - 1, -1):
+        doubled = doubled or [2.0 * one for one in call(inputs)]
+        if not _close(call(with_those({id(values): 2.0 * values})), doubled):
+            continue
+        for axis in axes:
             extent = given[1].shape[axis]
-            if values.shape[axis] != extent or extent < 4:
-                continue
             late = (torch.arange(extent) >= extent // 4).view(-1, *(1,) * (-1 - axis))
             scores = _scores(given[0], given[1], late, axis, generator)
             weights = []
