@@ -398,10 +398,9 @@ class Engine:
 
     def _plan(self, traced: TracedLaunch, body: Body, arguments: Arguments, grid: tuple[int, ...]) -> Planned:
         """What is known of a launch without its values. Raises Unsure."""
-        memory, count = self.memory, math.prod(grid)
+        memory, extents = self.memory, (grid[0], grid[1], grid[2])
         self._noted.clear()
         self.planned_steps = 0
-        extents = grid[0], grid[1], grid[2]
 
         def stand(program: int) -> None:
             self.memory = memory
@@ -443,23 +442,26 @@ class Engine:
                     return max(made, modelled(program, 1), key=lambda one: one.touched_bytes)
             return made
 
-        ways: list[Way] = []
-        rest = np.ones(count, dtype=bool)
+        ways, rest = list[Way](), np.ones(math.prod(grid), dtype=bool)
         cut, endless = False, waits(traced.function)  # what waits for another program would wait for ever
         if not endless:
             try:
-                ways, rest = plan(count, record, self.dice, self.thorough)
+                ways, rest = plan(math.prod(grid), record, self.dice, self.thorough)
                 cut = bool(rest.any()) and len(ways) < (THOROUGH_WAYS if self.thorough else MOST_WAYS)
             except Unsure:
                 cut = endless = True
             except NotFollowed:
                 pass  # it can still be run
+        self._count_arrivals(traced.function.fn, ways)
+        decided = {(self._at[0], *branch) for way in ways for branch in way.map.branches}
+        does = {self._at, *self._noted, *decided}
+        return Planned(self._at[0], does, extents, memory, ways, rest, run, priced, cut)
+
+    def _count_arrivals(self, function: Any, ways: Sequence[Way]) -> None:
+        """Note how many programs meet at one place, where a kernel's ways rank those that do."""
         met = np.concatenate([way.meetings for way in ways if way.map.ranked] or [np.zeros(0)])
         if (met >= 0).any():
-            self.arrivals[traced.function.fn] = int(np.unique(met[met >= 0], return_counts=True)[1].max())
-        decided = {(self._at[0], *branch) for way in ways for branch in way.map.branches}
-        does = {self._at, *decided, *self._noted}
-        return Planned(self._at[0], does, extents, memory, ways, rest, run, priced, cut)
+            self.arrivals[function] = int(np.unique(met[met >= 0], return_counts=True)[1].max())
 
     def _recorded(
         self,
