@@ -59,7 +59,7 @@ browser:
 	fi
 
 test: lint types docs browser
-	@$(BIN)/python -m pytest -n $(JOBS) $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(PYTEST_ARGS)
 
 # Each adapter against the real package, in an environment of its own beside ours (they cannot all live together).
 ADAPTERS := skyrl:skyrl-gym==0.4.0 inspect:inspect_ai==0.3.285 openenv:openenv==0.10.0 verifiers:verifiers==0.4.0 verl:verl==0.9.0 cluster:ray==2.60.0
