@@ -172,9 +172,12 @@ class Demand:
             mine = self._sampled.mine.get(storage)
             if mine and plain:
                 places = distinct(np.concatenate(mine))
-                before = self._places.get(storage, np.zeros(0, dtype=np.uint64))
-                self.again += int(np.isin(places, before).all())
-                self._places[storage] = np.union1d(before, places)
+                before = self._places.get(storage, np.zeros(0, dtype=places.dtype))
+                at = np.searchsorted(before, places)  # both are in order
+                new = np.ones(places.shape, dtype=bool)
+                new[at < before.size] = before[at[at < before.size]] != places[at < before.size]
+                self.again += int(not new.any())
+                self._places[storage] = np.insert(before, at[new], places[new])
 
     def run(self, number: int) -> None:
         """The chosen programs of one launch, on real values. Raises Unsure."""

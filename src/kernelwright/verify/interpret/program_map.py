@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from kernelwright.verify.interpret.memory import distinct
 from kernelwright.verify.interpret.recording import Recording
 
 MOST_PROGRAMS = 1 << 20
@@ -164,9 +165,9 @@ class ProgramMap:
     def shifts(self, access: Access, programs: np.ndarray) -> np.ndarray:
         """Those of an access that some programs (truth values, by number) have, each once."""
         if not programs.all():
-            return np.unique(access.shift[programs])
+            return distinct(access.shift[programs])
         if id(access.shift) not in self._shifts:
-            self._shifts[id(access.shift)] = np.unique(access.shift)
+            self._shifts[id(access.shift)] = distinct(access.shift)
         return self._shifts[id(access.shift)]
 
     # -- steps ------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from kernelwright.verify.interpret.memory import REGION_BITS, Memory, OutOfBounds, Traffic
+from kernelwright.verify.interpret.memory import REGION_BITS, Memory, OutOfBounds, Traffic, distinct
 from kernelwright.verify.interpret.program_map import Access, ProgramMap
 from kernelwright.verify.interpret.recording import Recording
 from kernelwright.verify.trace.tape import View
@@ -265,7 +265,7 @@ def _strays(where: np.ndarray, shift: np.ndarray, dice: random.Random) -> np.nda
 
 def runs(access: Access) -> Intervals:
     """The bytes of the recorded program as runs without gaps."""
-    offsets = np.unique(access.pointers & REACH).astype(np.int64)
+    offsets = distinct(access.pointers & REACH).astype(np.int64)
     cuts = np.flatnonzero(np.diff(offsets) > access.itemsize)
     starts = offsets[np.concatenate(([0], cuts + 1))]
     ends = offsets[np.concatenate((cuts, [len(offsets) - 1]))] + access.itemsize

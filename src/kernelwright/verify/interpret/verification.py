@@ -131,7 +131,7 @@ class InterpretedVerification(Verification):
         if self.task.gradients and self.protocol.honesty:
             self._beside = self.judge.another_size(self.task)
         with self._timed(Gate.LOAD):
-            host, device = self._summon("host"), self._summon("interpret")
+            host = self._summon("host")
             host.ask(Gate.LOAD, {"command": "load", "code": self.candidate.code})
         with self._timed(Gate.TRACE):
             pairs = []
@@ -142,6 +142,8 @@ class InterpretedVerification(Verification):
             for _, trace in pairs:
                 self._policy(trace)
             full = self._full(host, base)
+        with self._timed(Gate.LOAD):
+            device = self._summon("interpret")  # nobody before: of what is refused half goes no further
         return host, device, [shape for shape, _ in pairs], [trace for _, trace in pairs], full
 
     def _values(
