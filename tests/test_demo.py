@@ -52,10 +52,10 @@ max_tokens = 24
 limit = 2
 """
 CORPUS = {
-    "graphs": 16,
+    "graphs": 8,
     "catalogue": 0,
     "practice": 2,
-    "schedules": 3,
+    "schedules": 2,
     "faults": 0,
     "forms": ("map",),
     "most_operators": 2,
