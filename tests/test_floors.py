@@ -1,10 +1,9 @@
 """The floors of the design, enforced on the source text: imports go down only."""
 
 import ast
+import functools
 from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 import kernelwright
 
@@ -32,22 +31,30 @@ def modules() -> list[Path]:
     return sorted(p for p in PACKAGE.rglob("*.py") if "wright" not in p.relative_to(PACKAGE).parts[:-1])
 
 
+@functools.cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text("utf-8"))
+
+
 def unit_of(path: Path) -> str:
     """The table's name for a file: `verify/pool.py` -> `verify`, `cli.py` -> `cli`."""
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
-def imports(path: Path) -> Iterator[tuple[str, int]]:
+@functools.cache
+def imports(path: Path) -> list[tuple[str, int]]:
     """Dotted names imported anywhere in the file, lazily or not, with their lines."""
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    found: list[tuple[str, int]] = []
+    for node in ast.walk(tree(path)):
         if isinstance(node, ast.Import):
-            yield from ((alias.name, node.lineno) for alias in node.names)
+            found += [(alias.name, node.lineno) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             base = node.module or ""
             if node.level:
                 package = ("kernelwright", *path.relative_to(PACKAGE).parts[:-1])
                 base = ".".join((*package[: len(package) - node.level + 1], *filter(None, [base])))
-            yield from ((f"{base}.{alias.name}", node.lineno) for alias in node.names)
+            found += [(f"{base}.{alias.name}", node.lineno) for alias in node.names]
+    return found
 
 
 def own_imports(path: Path) -> Iterator[tuple[str, str]]:
@@ -77,19 +84,19 @@ def files_imported() -> dict[Path, set[Path]]:
     return found
 
 
-PARAMETERS = pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_every_module_has_a_floor() -> None:
+    """Else it is to be added to FLOORS, and to the design."""
+    assert {unit_of(path) for path in modules()} - {*FLOORS, "__init__", "__main__"} == set()
 
 
-@PARAMETERS
-def test_every_module_has_a_floor(path: Path) -> None:
-    assert unit_of(path) in {*FLOORS, "__init__", "__main__"}, "add it to FLOORS (and to the design)"
-
-
-@PARAMETERS
-def test_imports_go_down_only(path: Path) -> None:
-    unit = unit_of(path)
-    floor = FLOORS.get(unit, 8)
-    climbs = [where for name, where in own_imports(path) if name != unit and FLOORS[name] > floor]
+def test_imports_go_down_only() -> None:
+    climbs = [
+        where
+        for path in modules()
+        for unit in [unit_of(path)]
+        for name, where in own_imports(path)
+        if name != unit and FLOORS[name] > FLOORS.get(unit, 8)
+    ]
     assert climbs == []
 
 
@@ -105,47 +112,50 @@ def test_no_file_imports_itself_by_way_of_others() -> None:
     assert sorted(str(path.relative_to(PACKAGE)) for path in left) == []
 
 
-@PARAMETERS
-def test_workflows_never_import_each_other(path: Path) -> None:
-    unit = unit_of(path)
-    if unit in WORKFLOWS:
-        assert [where for name, where in own_imports(path) if name in WORKFLOWS - {unit}] == []
+def test_workflows_never_import_each_other() -> None:
+    workflows = [path for path in modules() if unit_of(path) in WORKFLOWS]
+    found = [
+        where
+        for path in workflows
+        for name, where in own_imports(path)
+        if name in WORKFLOWS - {unit_of(path)}
+    ]
+    assert found == []
 
 
-@PARAMETERS
-def test_the_judge_imports_only_nouns_candidates_and_graphs(path: Path) -> None:
-    if unit_of(path) == "verify":
-        allowed = NOUNS | {"candidates", "graph", "verify"}
-        assert [where for name, where in own_imports(path) if name not in allowed] == []
+def test_the_judge_imports_only_nouns_candidates_and_graphs() -> None:
+    allowed = NOUNS | {"candidates", "graph", "verify"}
+    judge = [path for path in modules() if unit_of(path) == "verify"]
+    assert [where for path in judge for name, where in own_imports(path) if name not in allowed] == []
 
 
-@PARAMETERS
-def test_nouns_import_nothing_heavy(path: Path) -> None:
-    if unit_of(path) in {*NOUNS, "__init__"}:
-        assert [name for name, _ in imports(path) if name.split(".")[0] in HEAVY] == []
+def test_nouns_import_nothing_heavy() -> None:
+    nouns = [path for path in modules() if unit_of(path) in {*NOUNS, "__init__"}]
+    assert [(path, name) for path in nouns for name, _ in imports(path) if name.split(".")[0] in HEAVY] == []
 
 
-@PARAMETERS
-def test_every_module_says_why_it_exists(path: Path) -> None:
-    text = path.read_text("utf-8")
-    assert not text.strip() or ast.get_docstring(ast.parse(text)), "open the file with a docstring"
+def test_every_module_says_why_it_exists() -> None:
+    """It opens with a docstring."""
+    written = [path for path in modules() if path.read_text("utf-8").strip()]
+    assert [path for path in written if not ast.get_docstring(tree(path))] == []
 
 
-@PARAMETERS
-def test_functions_are_short(path: Path) -> None:
+def test_functions_are_short() -> None:
+    """A long one is split where the split has a name."""
     long = [
-        f"{node.name}: {lines} lines"
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        f"{path.relative_to(PACKAGE)}: {node.name}: {lines} lines"
+        for path in modules()
+        for node in ast.walk(tree(path))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and node.end_lineno is not None
         and (lines := node.end_lineno - node.lineno + 1) > 60
     ]
-    assert long == [], "split where the split has a name"
+    assert long == []
 
 
 def annotations(path: Path) -> Iterator[ast.expr]:
     """Of arguments, returned values and variables."""
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for node in ast.walk(tree(path)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.returns is not None:
             yield node.returns
         elif isinstance(node, ast.arg | ast.AnnAssign) and node.annotation is not None:
