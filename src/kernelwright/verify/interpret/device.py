@@ -22,7 +22,7 @@ from kernelwright.verify.cost import crosscompile
 from kernelwright.verify.cost import model as cost
 from kernelwright.verify.interpret import flow
 from kernelwright.verify.interpret.demand import Demand
-from kernelwright.verify.interpret.endings import KernelError, Unpriced, Unsupported
+from kernelwright.verify.interpret.endings import KernelError, Stuck, Unpriced, Unsupported
 from kernelwright.verify.interpret.full_size import Fold, Sampled, Unsure
 from kernelwright.verify.interpret.interpreter import Engine, TracedLaunch, declared, waits
 from kernelwright.verify.interpret.marks import Marks
@@ -299,6 +299,7 @@ class InterpretDevice(Service):
             "configurations": session.configurations,
             "false_hints": self.engine.false_hints,
             "atomics": self.engine.atomics,
+            "together": sorted(self.engine.together),
         }
 
     def _begin(self, play: Run) -> None:
@@ -642,6 +643,8 @@ class InterpretDevice(Service):
             self._assemblies(self.engine.launches[-1:])  # only what the compiler takes is unsupported
             unpriced = isinstance(error, Unpriced)
             raise Failure(Outcome.UNPROVEN if unpriced else Outcome.UNSUPPORTED, str(error)) from None
+        except Stuck as error:
+            raise Failure(Outcome.TIMEOUT, str(error)) from None
         except KernelError as error:
             raise self._kernel_failure(error) from None
         except (TypeError, ValueError, KeyError, RuntimeError, NotImplementedError) as error:

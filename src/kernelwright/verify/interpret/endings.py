@@ -20,6 +20,10 @@ class Unpriced(Unsupported):
     """It could, but nobody knows what that costs on a GPU."""
 
 
+class Stuck(Exception):
+    """Programs wait for one another for ever."""
+
+
 class KernelError(Exception):
     """A kernel raised while it ran."""
 
@@ -34,7 +38,7 @@ def kernel_errors() -> Iterator[None]:
     try:
         with np.errstate(all="ignore"):
             yield
-    except (OutOfBounds, Unsupported, Race, Unsure, Enough, MemoryError):
+    except (OutOfBounds, Unsupported, Race, Unsure, Enough, Stuck, MemoryError):
         raise
     except NotImplementedError as error:
         raise Unsupported(str(error) or "an operation that the interpreter lacks") from error
@@ -42,6 +46,6 @@ def kernel_errors() -> Iterator[None]:
         cause: BaseException = error
         while cause.__cause__ is not None:
             cause = cause.__cause__
-        if isinstance(cause, (OutOfBounds, Unsupported, Race, Unsure, Enough)):
+        if isinstance(cause, (OutOfBounds, Unsupported, Race, Unsure, Enough, Stuck)):
             raise cause from None
         raise KernelError(f"{type(cause).__name__}: {cause}") from cause

@@ -46,6 +46,7 @@ from kernelwright.verify.interpret.program_map import NotFollowed, ProgramMap
 from kernelwright.verify.interpret.races import Race, Races
 from kernelwright.verify.interpret.recording import Instances, Recording, deciding_line, outcome_of
 from kernelwright.verify.interpret.slices import MOST_WAYS, THOROUGH_WAYS, Planned, Way, plan
+from kernelwright.verify.interpret.together import Together, polls
 from kernelwright.verify.messages import ROUNDED, ROUNDS
 from kernelwright.verify.trace.binding import bind, plain
 from kernelwright.verify.trace.kernels import tree_of
@@ -107,11 +108,17 @@ class Ticket:
     def __init__(self, rank: int = 0, meet: int = 1) -> None:
         self._rank, self._meet = rank, meet
         self._drawn: dict[int, int] = {}
+        self._asked: dict[int, int] = {}
 
     def next(self, address: int) -> int:
         """Counts the draws at an address."""
         drawn = self._drawn[address] = self._drawn.get(address, -1) + 1
         return min(self._rank + drawn * self._meet, 1 << 30)
+
+    def asked(self, address: int) -> int:
+        """1, and where that is asked again as many as meet: a barrier opens."""
+        asked = self._asked[address] = self._asked.get(address, -1) + 1
+        return min(max(asked * self._meet, 1), 1 << 30)
 
 
 @dataclasses.dataclass
@@ -222,6 +229,10 @@ class Engine:
         """Of the program that is planned: memory instructions that stray, by their number. Where values decide on the place it
         says nothing, for those are made up."""
         self._watch: Races | None = None
+        self._together: Together | None = None
+        """The instances that run, where some may wait for later ones."""
+        self.together: set[str] = set()
+        """Kernels of which some did, by name."""
         self._pipelines: list[Pipeline] = []
         """Loops that are running, of those that say how many stages they have, the innermost last."""
         self._stages = 0
@@ -377,19 +388,57 @@ class Engine:
             if not waits(function):  # one that waits for an earlier instance would wait for ever
                 order = reversed(range(math.prod(grid)))
         self.instances.begin(function.fn, grid, arguments)
+
+        def run(linear: int) -> None:
+            self._start(linear, grid)
+            if self._before or self._together is not None:
+                with kernel_errors():
+                    body(**arguments)
+            else:
+                self.instances.run(body, arguments)
+
         try:
+            if polls(function):
+                self._together = Together(run, self._place)
+                self._together.run(order)
+                self.together |= {function.__name__} if self._together.waited else set()
+                return
             with kernel_errors():
                 for linear in order:
-                    builder.set_grid_idx(*_index(linear, grid))
-                    if self._watch is not None:
-                        self._watch.start(linear)
-                    self._awaited = not self._before
-                    if self._before:
-                        body(**arguments)
-                    else:
-                        self.instances.run(body, arguments)
+                    run(linear)
         finally:
-            self._watch = None
+            self._watch = self._together = None
+
+    def _start(self, linear: int, grid: tuple[int, ...]) -> None:
+        """Go to an instance's beginning."""
+        interpreter.interpreter_builder.set_grid_idx(*_index(linear, grid))
+        if self._watch is not None:
+            self._watch.start(linear)
+        self._awaited, self._pipelines = not self._before, []
+
+    def _place(self) -> Callable[[], None]:
+        """What comes back to where the instance at hand stands."""
+        builder = interpreter.interpreter_builder
+        at, awaited, pipelines = builder.grid_idx, self._awaited, self._pipelines
+        known = None if self._watch is None else self._watch.place()
+
+        def back() -> None:
+            builder.grid_idx, self._awaited, self._pipelines = at, awaited, pipelines
+            if self._watch is not None and known is not None:
+                self._watch.come_back(known)
+
+        return back
+
+    def _polled(self, ptrs: Handle, mask: np.ndarray, region: Region | None) -> None:
+        """The instance at hand reads what others may change meanwhile."""
+        if self._together is not None:
+            real, meant = (
+                self.memory.translate(ptrs.data, region),
+                np.ascontiguousarray(spread(mask, ptrs.data.shape)),
+            )
+            dtype = interpreter._get_np_dtype(ptrs.get_element_ty())
+            nothing = np.zeros(ptrs.data.shape, dtype)
+            self._together.asks(ptrs.data, meant, interpreter._interpreter.load(real, meant, nothing, dtype))
 
     def _did(self, operations: float) -> float:
         """Count operations; how many there are."""
@@ -619,6 +668,8 @@ class Engine:
             return interpreter.TensorHandle(self._invented(region, ptrs.data, dtype, dtype_np), dtype)
         if self.mode == "sample":
             self.sampled.reads(region, partial(_offsets, ptrs.data, mask.data), mask.data, dtype_np.itemsize)
+        if volatile:
+            self._polled(ptrs, mask.data, region)
         if self._watch is not None and self._watch.minds(region):
             self._watch.read(ptrs.data, mask.data, dtype_np.itemsize, volatile)
         fallback = self._undefined(ptrs.data.shape, dtype, dtype_np) if other is None else other.data
@@ -682,6 +733,8 @@ class Engine:
                 self.marks.store(self.memory, ptrs.data, mask.data, itemsize)
             if self._pipelines:
                 self._pipelines[-1].store(ptrs.data, mask.data)
+            if self._together is not None:
+                self._together.did()
             real = self.memory.translate(ptrs.data, region)
             self._storing.update([region.name] if region is not None else self.memory.names())
             if self._watch is not None:
@@ -700,6 +753,7 @@ class Engine:
             self.writes.append((region.keep._cdata, _offsets(ptrs.data, mask)))
         if self.mode in ("model", "plan"):
             return None
+        self._polled(ptrs, mask, region)
         self.atomics = True
         self.memory.note_stores(ptrs.data, mask, region)
         if self.marks is not None:
@@ -848,7 +902,8 @@ class Engine:
         if not val.data.any():  # asks what is there, and changes nothing
             if self.traffic is not None:
                 self.traffic.guessed = True
-            return np.full_like(val.data, self.guess)
+            asked = self._ticket.asked(int(ptr.data.reshape(-1)[0]))
+            return np.full_like(val.data, asked if self.guess else 0)
         return val.data * val.data.dtype.type(self._ticket.next(int(ptr.data.reshape(-1)[0])))
 
     def count(self, unit: str, operations: float) -> None:

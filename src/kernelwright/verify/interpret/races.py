@@ -107,6 +107,15 @@ class Races:
         self._program, self._epoch, self._clock = program, 0, Clock()
         self._phase += 1
 
+    def place(self) -> tuple[int, int, Clock]:
+        """The instance at hand, and what it knows."""
+        return self._program, self._epoch, self._clock
+
+    def come_back(self, place: tuple[int, int, Clock]) -> None:
+        """An instance goes on from where it stood."""
+        self._program, self._epoch, self._clock = place
+        self._phase += 1
+
     def barrier(self) -> None:
         """All lanes of the instance have come so far."""
         self._phase += 1

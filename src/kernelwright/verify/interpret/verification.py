@@ -91,6 +91,8 @@ class InterpretedVerification(Verification):
         self._ran: bool | None = None
         """Whether all programs were run at full size; None before anybody asked."""
         self._executed: dict[str, float] = {}
+        self._together: set[str] = set()
+        """Kernels of which a program waited for later ones."""
         """Floating-point operations of the last run, by shape."""
 
     def _funnel(self) -> Timing | None:
@@ -351,6 +353,7 @@ class InterpretedVerification(Verification):
         run = Run(shape.name, call, races=races, configuration=position + number)
         worst, answer, outputs = self._interpret(device, gate, run, case, position, number)
         self._executed[shape.name] = float(answer["flops"])
+        self._together |= set(answer["together"])
         self._not_summed_in_half(case.name)
         if gate is Gate.DETERMINISM and self._first:
             same = all(map(same_bits, outputs, self._first))
@@ -768,6 +771,7 @@ class InterpretedVerification(Verification):
         the launches as they were looked at last: who passes by a closer look is priced by it, too. Where a `host` is there,
         and programs wait for one another, a full size that is small enough is run as a whole before anyone is unproven.
         """
+        self._held(launches)
         if not self.protocol.honesty:
             return launches
         problem = ""
@@ -793,6 +797,20 @@ class InterpretedVerification(Verification):
         if waiting and host is not None and self._run_whole(host, device) and self._as_priced(launches):
             return launches
         raise Stop(Outcome.UNPROVEN, Gate.TIMING, problem)  # a saving is no proof of fraud: algebra is legal
+
+    def _held(self, launches: list[Launched]) -> None:
+        """Programs that wait for later ones are all on the GPU at a time, or wait for ever. Raises Stop."""
+        sheet = self.judge.target
+        for launch in launches:
+            name, programs = launch["kernel"], launch["work"]["programs"]
+            of_it = [one for one in self.facts.get("binaries", ()) if one.kernel == name]
+            if name not in self._together or not of_it:
+                continue
+            warps = max(one.occupancy for one in of_it) * sheet.threads_per_sm / sheet.warp_size
+            held = round(warps / of_it[0].num_warps) * sheet.sms
+            if programs > held:
+                detail = f"{name}: of {programs:.0f} programs that wait for later ones {sheet.name} holds {held} at a time"
+                raise Stop(Outcome.TIMEOUT, Gate.COMPILE, detail)
 
     def _as_priced(self, launches: list[Launched]) -> bool:
         """Whether a full size that was run as a whole took no more arithmetic than the samples by which it is priced."""

@@ -1,0 +1,190 @@
+"""Program instances that wait for later ones (a barrier of the whole grid), run together.
+
+Each has a thread of its own, of which one runs at a time. An instance hands over where it polls: where an atomic operation or a
+volatile load asks again for what it has just asked for, and finds the same. Those that wait are asked in turn until all have ended, or
+nobody gets on.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextvars
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+from triton.runtime import jit
+
+from kernelwright.verify.interpret.endings import Stuck
+from kernelwright.verify.trace.kernels import tree_of
+
+_MOST = 1024
+"""Instances that wait at a time."""
+_ROUNDS = 4
+"""How often each of them asks while nobody finds anything new."""
+_ASKED = 4
+"""Accesses of an instance that are remembered."""
+
+
+class _Ended(BaseException):
+    """Another instance failed; this one goes no further."""
+
+
+class _Instance:
+    """One instance and its thread."""
+
+    def __init__(self, run: Callable[[], None]) -> None:
+        self._run, self._mine, self._others = run, threading.Semaphore(0), threading.Semaphore(0)
+        self._recent: deque[tuple[bytes, ...]] = deque(maxlen=_ASKED)
+        self.done = self.ended = False
+        self.moved = True
+        """Whether it did anything but poll since it was let on."""
+        self.error: BaseException | None = None
+        self.back: Callable[[], None] = lambda: None
+        self._thread = threading.Thread(
+            target=contextvars.copy_context().run, args=(self._whole,), daemon=True
+        )
+
+    def step(self) -> None:
+        """Let it on until it polls or ends. Raises what it raises."""
+        self.moved = False
+        if self._thread.ident is None:
+            self._thread.start()
+        else:
+            self.back()
+            self._mine.release()
+        self._others.acquire()
+        if self.error is not None:
+            raise self.error
+
+    def end(self) -> None:
+        """Let it unwind, wherever it is."""
+        self.ended = True
+        if self._thread.ident is not None:
+            self._mine.release()
+            self._thread.join()
+
+    def asks(self, key: tuple[bytes, ...], keep: Callable[[], Callable[[], None]]) -> None:
+        """It is about to read what others may change; `keep` gives what puts its place back."""
+        if key not in self._recent:
+            self._recent.append(key)
+            self.moved = True
+            return
+        self.back = keep()
+        self._others.release()
+        self._mine.acquire()
+        if self.ended:
+            raise _Ended
+
+    def did(self) -> None:
+        """It stored something."""
+        self._recent.clear()
+        self.moved = True
+
+    def _whole(self) -> None:
+        try:
+            self._run()
+        except _Ended:
+            pass
+        except BaseException as error:
+            self.error = error
+        self.done = True
+        self._others.release()
+
+
+class Together:
+    """The instances of one launch."""
+
+    def __init__(self, run: Callable[[int], None], keep: Callable[[], Callable[[], None]]) -> None:
+        """`run` is one instance, by number; `keep` gives what puts back where the one at hand stands."""
+        self._one, self._keep = run, keep
+        self._at: _Instance | None = None
+        self.waited = False
+        """Whether any had to wait for a later one."""
+
+    def run(self, programs: Iterable[int]) -> None:
+        """All of them, in that order as far as none waits. Raises Stuck where they wait for ever."""
+        waiting: deque[_Instance] = deque()
+        try:
+            for one in self._begun(programs, waiting):
+                self._at = one
+                one.step()
+                if not one.done:
+                    waiting.append(one)
+                    self.waited = True
+            idle = 0
+            while waiting:
+                self._at = one = waiting[0]
+                one.step()
+                waiting.popleft()
+                if not one.done:
+                    waiting.append(one)
+                idle = 0 if one.done or one.moved else idle + 1
+                if idle > _ROUNDS * len(waiting):
+                    raise Stuck(f"{len(waiting)} programs wait for one another for ever")
+        finally:
+            self._at = None
+            for one in waiting:
+                one.end()
+
+    def _begun(self, programs: Iterable[int], waiting: deque[_Instance]) -> Iterator[_Instance]:
+        for program in programs:
+            if len(waiting) >= _MOST:
+                raise Stuck(
+                    f"more than {_MOST} programs wait for later ones, which a GPU may not hold at a time"
+                )
+            yield _Instance(lambda program=program: self._one(program))  # type: ignore[misc]
+
+    def asks(self, pointers: np.ndarray, mask: np.ndarray, found: np.ndarray) -> None:
+        """The instance at hand reads by an atomic operation or a volatile load, and would find that."""
+        if self._at is not None:
+            self._at.asks(tuple(one.tobytes() for one in (pointers, mask, found)), self._keep)
+
+    def did(self) -> None:
+        """It stored something."""
+        if self._at is not None:
+            self._at.did()
+
+
+def polls(function: jit.JITFunction) -> bool:
+    """Whether a kernel, or one that it calls, has a loop on a condition in which it reads what others may change meanwhile."""
+    known = _POLLS.get(function.fn)
+    if known is None:
+        known = _POLLS[function.fn] = _has_poll(function)
+    return known
+
+
+_POLLS: dict[object, bool] = {}
+
+
+def _has_poll(function: jit.JITFunction) -> bool:
+    tree = tree_of(function) or function.parse()
+    loops = [node for node in ast.walk(tree) if isinstance(node, ast.While)]
+    inside = [part for loop in loops for part in ast.walk(loop)]
+    called = _called(function, ast.walk(tree))
+    return (
+        any(_shared(part) for part in inside)
+        or any(polls(other) for other in called)
+        or any(
+            _shared(part)
+            for other in _called(function, inside)
+            for part in ast.walk(tree_of(other) or other.parse())
+        )
+    )
+
+
+def _called(function: jit.JITFunction, nodes: Iterable[ast.AST]) -> list[jit.JITFunction]:
+    names = {node.id for node in nodes if isinstance(node, ast.Name)}
+    found = [function.fn.__globals__.get(name) for name in names]
+    return [one for one in found if isinstance(one, jit.JITFunction) and one is not function]
+
+
+def _shared(node: ast.AST) -> bool:
+    """Whether a node is a call that reads what others may change meanwhile."""
+    if not isinstance(node, ast.Call):
+        return False
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    return name.startswith("atomic_") or (
+        name == "load" and any(word.arg == "volatile" for word in node.keywords)
+    )
