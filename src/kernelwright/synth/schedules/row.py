@@ -374,12 +374,17 @@ Parts = list[tuple[Prim, Buffer]]
 
 def _print_split(source: Source, schedule: RowSchedule) -> None:
     """Parts of a row reduced by programs of their own, a kernel a level, each of which puts the parts of those before it together;
-    then what a row's values make, and what is as long as a row."""
+    then what a row's values make, and what is as long as a row. A row that is shorter than its parts' blocks has fewer."""
     levels = levels_of(source.lowered.prims)
     if any(prim.op in ("argmax", "argmin") for level in levels for prim in level):
         raise Unsupported("split rows with places of extremes")
     parts: Parts = []
-    at_once, later = _wide_results(RowPrinter(source, schedule), levels)
+    first = RowPrinter(source, schedule)
+    columns, block = source.size(first.columns), schedule.block
+    source.host.append(
+        f"part_size = triton.cdiv(triton.cdiv({columns}, {schedule.split}), {block}) * {block}"
+    )
+    at_once, later = _wide_results(first, levels)
     for number, level in enumerate(levels):
         parts += _print_parts(source, schedule, number, level, parts, [] if number else at_once)
     if len(at_once) + len(later) < len(source.outputs):
@@ -439,19 +444,17 @@ def _join(printer: RowPrinter, split_into: int, parts: Parts) -> None:
     if not parts:
         return
     emitter = printer.emitter
-    emitter.names |= {"parts", "in_parts"}
+    emitter.names |= {"parts", "in_parts", "part_size"}
     power = next_power_of_two(split_into)
     emitter.root.add(f"parts = tl.arange(0, {power})" + ("[None, :]" if printer.wide else ""))
-    masks = ["in_rows"] if printer.wide else []
-    if power != split_into:
-        emitter.root.add(f"in_parts = parts < {split_into}")
-        masks.append("in_parts")
+    emitter.root.add(f"in_parts = parts < tl.cdiv({emitter.size(printer.columns)}, part_size)")
+    masks = ["in_rows", "in_parts"] if printer.wide else ["in_parts"]
     for prim, buffer in parts:
         emitter.names.add(f"{buffer.name}_ptr")
         fill = printer._fill(prim, buffer.dtype)
-        mask = f", mask={' & '.join(masks)}, other={fill}" if masks else ""
+        mask = f"mask={' & '.join(masks)}, other={fill}"
         place = _part_of(printer, split_into, "parts")
-        emitter.root.add(f"{buffer.name} = tl.load({buffer.name}_ptr + {place}{mask})")
+        emitter.root.add(f"{buffer.name} = tl.load({buffer.name}_ptr + {place}, {mask})")
         printer.done[prim.out.name] = printer._finish(prim, buffer.name, buffer.dtype)
 
 
@@ -465,14 +468,14 @@ def _launch_parts(printer: RowPrinter, suffix: str, outputs: list[str], parts: P
     emitter.names |= {"begin", "end", "part_size", "part"}
     columns = emitter.size(printer.columns)
     head = [*printer.head(), "part = tl.program_id(1)",
-            f"part_size = tl.cdiv(tl.cdiv({columns}, {schedule.split}), BLOCK) * BLOCK",
             "begin = part * part_size", f"end = tl.minimum(begin + part_size, {columns})"]  # fmt: skip
     constants = {"ROWS": str(schedule.rows)} if printer.wide else {}
     constants["BLOCK"] = str(schedule.block)
     rows = source.size(printer.rows)
     grid = f"triton.cdiv({rows}, {schedule.rows})" if printer.wide else rows
-    source.kernel(emitter, constants, f"({grid}, {schedule.split})", f"num_warps={schedule.warps}", suffix,
-                  outputs=outputs, head=head, given=_given(parts))  # fmt: skip
+    grid = f"({grid}, triton.cdiv({source.size(printer.columns)}, part_size))"
+    source.kernel(emitter, constants, grid, f"num_warps={schedule.warps}", suffix, outputs=outputs, head=head,
+                  extra=("part_size",), given=_given(parts))  # fmt: skip
 
 
 def _wide_results(
@@ -499,4 +502,5 @@ def _print_joined(source: Source, schedule: RowSchedule, parts: Parts) -> None:
     rows = source.size(printer.rows)
     grid = f"(triton.cdiv({rows}, {many}),)" if printer.wide else f"({rows},)"
     source.kernel(printer.emitter, {"ROWS": str(many)} if printer.wide else {}, grid, "num_warps=4", "joined",
-                  outputs=[buffer.name for _, buffer in narrow], head=printer.rows_head(), given=_given(parts))  # fmt: skip
+                  outputs=[buffer.name for _, buffer in narrow], head=printer.rows_head(), extra=("part_size",),
+                  given=_given(parts))  # fmt: skip

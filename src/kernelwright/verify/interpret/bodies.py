@@ -13,11 +13,14 @@ from typing import Any
 import triton.language as tl
 from triton.runtime import interpreter, jit
 
+from kernelwright.verify.interpret.linear_loops import linear_loops
 from kernelwright.verify.trace.kernels import HELPERS, tree_of
 
 _LANGUAGE: dict[tuple[str, ...], list[tuple[object, str, object]]] = {}
 """By the libraries that are loaded: each attribute of Triton's language that the interpreter replaces, and by what."""
 _REWRITTEN: dict[object, Callable[..., object]] = {}
+LINEAR: dict[types.CodeType, frozenset[int]] = {}
+"""Of candidates' kernels: lines of loops of which is known what Python makes of their variable."""
 LOOPS: dict[str, Callable[..., object]] = {"range": range}
 """What `range` means in kernels: the loop of the engine that is installed."""
 
@@ -92,6 +95,7 @@ def _compiled(
     code = compile(ast.fix_missing_locations(module), function.fn.__code__.co_filename, "exec")
     exec(code, names)
     body: Callable[..., object] = names[tree.name]
+    LINEAR[body.__code__] = linear_loops(tree)
     names[tree.name] = function
     return body
 

@@ -20,6 +20,7 @@ import dataclasses
 import itertools
 import math
 import random
+import types
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -33,7 +34,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from kernelwright.errors import InfrastructureError
 from kernelwright.verify.interpret import hints, patches
-from kernelwright.verify.interpret.bodies import rewritten
+from kernelwright.verify.interpret.bodies import LINEAR, rewritten
 from kernelwright.verify.interpret.counts import overflow
 from kernelwright.verify.interpret.coverage import Coverage, Touched, farther, reads_the_same
 from kernelwright.verify.interpret.endings import Enough, KernelError, Unsupported, kernel_errors
@@ -44,7 +45,14 @@ from kernelwright.verify.interpret.number_formats import to_bf16
 from kernelwright.verify.interpret.pipelines import Pipeline
 from kernelwright.verify.interpret.program_map import NotFollowed, ProgramMap
 from kernelwright.verify.interpret.races import Race, Races
-from kernelwright.verify.interpret.recording import Instances, Recording, deciding_line, outcome_of
+from kernelwright.verify.interpret.recording import (
+    Instances,
+    Recording,
+    asking_frame,
+    deciding_line,
+    outcome_of,
+)
+from kernelwright.verify.interpret.rounds import FEWEST, Rounds
 from kernelwright.verify.interpret.slices import MOST_WAYS, THOROUGH_WAYS, Planned, Way, plan
 from kernelwright.verify.interpret.together import Together, polls
 from kernelwright.verify.messages import ROUNDED, ROUNDS
@@ -812,7 +820,7 @@ class Engine:
         traffic = self.traffic
         middle = len(values) - LOOP_HEAD - LOOP_TAIL
         if traffic is None or middle <= LOOP_SAMPLED:
-            yield from values
+            yield from self._rounds(values, lambda: None)
             return
         yield from values[:LOOP_HEAD]
         parts = [LOOP_HEAD + middle * end // LOOP_SAMPLED for end in range(LOOP_SAMPLED + 1)]
@@ -836,12 +844,31 @@ class Engine:
         """The rounds of a loop whose loads are fetched ahead. Raises Race."""
         self._pipelines.append(loop)
         try:
-            for value in values:
-                loop.start_round()
-                yield value
+            yield from self._rounds(values, loop.start_round)
             loop.end()
         finally:
             self._pipelines.remove(loop)
+
+    def _rounds(self, values: range, each: Callable[[], None]) -> Iterator[int]:
+        """All rounds of a loop, `each` called before one; of a recorded instance, those that do what the one before did are done
+        here (`rounds.py`)."""
+        making, loop = self.instances.making, None
+        if making is not None:
+            if making.rounds is not None:
+                making.rounds.lose()  # of the loop around this one
+            if self.traffic is None and len(values) >= FEWEST and _told(asking_frame()):
+                loop = Rounds(making, values)
+        place = 0
+        try:
+            while place < len(values):
+                each()
+                yield values[place] if loop is None else loop.begin(place)
+                if loop is not None:
+                    place += loop.follow(place, asking_frame(), each)
+                place += 1
+        finally:
+            if making is not None:
+                making.rounds = None
 
     def multiply(self, a: Handle, b: Handle) -> None:
         """A product of blocks, at which the lanes of the running instance meet."""
@@ -974,6 +1001,11 @@ class Engine:
 def _index(linear: int, grid: tuple[int, ...]) -> tuple[int, int, int]:
     """Where an instance lies in the grid; the first dimension runs fastest, as on a GPU."""
     return linear % grid[0], linear // grid[0] % grid[1], linear // (grid[0] * grid[1])
+
+
+def _told(frame: types.FrameType) -> bool:
+    """Whether that is a kernel, at a loop of which is known what Python makes of its variable."""
+    return frame.f_lineno in LINEAR.get(frame.f_code, ())
 
 
 def waits(function: jit.JITFunction) -> bool:

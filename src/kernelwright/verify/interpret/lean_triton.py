@@ -18,10 +18,13 @@ from triton.backends.nvidia.compiler import CUDAOptions
 from triton.language import core, semantic
 from triton.runtime import interpreter
 
+from kernelwright.verify.interpret.rounds import Round
+
 _own_block_init = core.block_type.__init__
 _own_block_eq = core.block_type.__eq__
 _own_tensor_init = core.tensor.__init__
 _own_broadcast = semantic.TritonSemantic.broadcast_impl_value
+_own_constant = semantic.TritonSemantic.scalar_constant
 _own_check = interpreter.TensorHandle.__post_init__
 
 _blocks: dict[tuple[int, tuple[object, ...]], dict[str, object]] = {}
@@ -73,6 +76,14 @@ def _broadcast(self: object, lhs: core.tensor, rhs: core.tensor) -> tuple[object
     return own
 
 
+def _constant(self: semantic.TritonSemantic, value: object, dtype: core.dtype) -> object:
+    """A loop's variable is not asked whether it is 0 (Triton's own asks, for the sake of 0.0)."""
+    if type(value) is Round and dtype.is_int() and hasattr(self.builder, f"get_{dtype.name}"):
+        return self.make_tensor(getattr(self.builder, f"get_{dtype.name}")(value), dtype)
+    made: object = _own_constant(self, value, dtype)
+    return made
+
+
 def _handle_init(
     self: interpreter.TensorHandle, data: np.ndarray, dtype: core.dtype, attr: dict[str, object] | None = None
 ) -> None:
@@ -94,6 +105,7 @@ def install() -> None:
     core.block_type.__eq__ = _block_eq
     core.tensor.__init__ = _tensor_init
     semantic.TritonSemantic.broadcast_impl_value = _broadcast
+    semantic.TritonSemantic.scalar_constant = _constant
     interpreter.TensorHandle.__init__ = _handle_init
     interpreter.InterpreterBuilder.create_erf = _erf
     builder = interpreter.interpreter_builder

@@ -14,10 +14,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import math
 import sys
+import types
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeGuard
+from typing import Any, Protocol, TypeGuard
 
 import triton.language as tl
 from triton.runtime import interpreter
@@ -35,7 +37,7 @@ _LAUNCHES = 64
 """Launches whose recordings are remembered: the same kernel with the same grid and arguments, addresses included."""
 _WRITES = ("store", "atomic", "scatter")
 _READS = ("load", "get_program_id", "descriptor_gather")
-_PLACED = frozenset(
+PLACED = frozenset(
     (
         "create_get_program_id", "pack", "create_add", "create_sub", "create_mul", "create_minsi", "create_maxsi",
         "create_and", "create_or", "create_xor", "create_splat", "create_broadcast", "create_expand_dims", "create_addptr",
@@ -48,6 +50,15 @@ _HELD_BYTES = 48 << 20
 """Of such values, for all instances."""
 _SPEAKS = ("create_print", "create_assert", "create_assume", "create_barrier")
 """What is done for its effect, whatever it is given."""
+
+
+class Watcher(Protocol):
+    """Whoever looks at the rounds of a loop (`rounds.py`)."""
+
+    def lose(self) -> None: ...
+    def plain(self, args: tuple[object, ...]) -> tuple[object, ...]: ...
+    def note(self, label: str, function: Function, args: Args, kwargs: dict[str, object], made: object, step: bool,
+             flops: float, line: int) -> None: ...  # fmt: skip
 
 
 class _Diverged(Exception):
@@ -73,7 +84,9 @@ class Recording:
         """(line, outcome) of each step `decide`, in order."""
         self.branches: list[tuple[int, object]] = []
         """(line, outcome) of each decision that is the same for every instance."""
-        self._keep = keep
+        self.rounds: Watcher | None = None
+        """Of the loop whose round is being interpreted, where somebody looks at it."""
+        self.keeps = keep
         self.kept_bytes = 0
         """Of `made`."""
         self._flops = flops
@@ -122,6 +135,15 @@ class Recording:
             self._loaded.clear()
             self._kept.clear()
 
+    @contextlib.contextmanager
+    def aside(self) -> Iterator[None]:
+        """While somebody does calls whose like are noted already."""
+        self._inside += 1
+        try:
+            yield
+        finally:
+            self._inside -= 1
+
     def placed(self, number: object) -> TypeGuard[tl.tensor]:
         """Whether a number hangs on the instance's place in the grid, and on no memory."""
         if not isinstance(number, tl.tensor):
@@ -133,6 +155,9 @@ class Recording:
         """Do a call of the builder's, and note it unless it can be done once and for all."""
         if self._inside:
             return function(*args, **kwargs)
+        asked, rounds = args, self.rounds
+        if rounds is not None:
+            args = rounds.plain(args)
         given = _handles((args, kwargs) if kwargs else args)
         for one in given:
             # Python's numbers become handles of one element; anything else was made where nobody looked.
@@ -146,8 +171,12 @@ class Recording:
             made = function(*args, **kwargs)
         finally:
             self._inside -= 1
-        if not dynamic and not acts:
-            self._once += self._flops(0.0) - before
+        done = self._flops(0.0) - before
+        step = dynamic or acts
+        if rounds is not None:
+            rounds.note(name, function, asked, kwargs, made, step, done, deciding_line())
+        if not step:
+            self._once += done
             for one in _handles(made):
                 self._constants.add(id(one))
                 self._kept.append(one)
@@ -198,11 +227,35 @@ class Recording:
     def _new(self, handle: interpreter.TensorHandle) -> int:
         self._places[id(handle)] = len(self.values)
         self._kept.append(handle)
-        if self._keep and handle.data.dtype.kind in "iub":  # of what has a place or a mask
-            self.made[len(self.values)] = handle
-            self.kept_bytes += handle.data.nbytes
+        self.keep(len(self.values), handle)
         self.values.append(None)
         return len(self.values) - 1
+
+    def keep(self, place: int, handle: interpreter.TensorHandle) -> None:
+        """Remember what the recorded instance made there, if somebody wants to know."""
+        if self.keeps and handle.data.dtype.kind in "iub":  # of what has a place or a mask
+            self.made[place] = handle
+            self.kept_bytes += handle.data.nbytes
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Values and steps so far."""
+        return len(self.values), len(self.steps)
+
+    def count_once(self, operations: float) -> None:
+        """So many were done that are not done again."""
+        self._once += operations
+
+    def replace(self, old: interpreter.TensorHandle, new: interpreter.TensorHandle, by: int) -> None:
+        """`new` is what `old` was so many values before."""
+        self._kept.append(new)
+        place = self._places.get(id(old))
+        if place is None:
+            self._constants.add(id(new))
+            return
+        self._places[id(new)] = place + by
+        if id(old) in self._loaded:
+            self._loaded.add(id(new))
 
     def _hook(self, name: str, own: Callable[..., Any]) -> Function:
         """For what reads or makes tensors beside the builder."""
@@ -212,6 +265,8 @@ class Recording:
                 found = own(tensor)
                 if self._inside:
                     return found
+                if self.rounds is not None:
+                    self.rounds.lose()
                 line = deciding_line()
                 if id(tensor.handle) not in self._places:
                     self.branches.append((line, outcome_of(found)))
@@ -249,6 +304,7 @@ class Recording:
                 return [one.handle for one in made] if isinstance(made, list | tuple) else made.handle
 
             again.terms = functools.partial(_terms, operator)  # type: ignore[attr-defined]
+            again.operator = operator  # type: ignore[attr-defined]
             self._called("reduce", again, *(one.handle for one in given))
             return found[0]
 
@@ -268,7 +324,7 @@ class Recording:
             if still and label == "decide":
                 continue
             made = (out,) if type(out) is int else out or ()
-            if still and label in _PLACED:
+            if still and label in PLACED:
                 fixed.update(made)
                 continue
             moving.update(made)
@@ -396,12 +452,35 @@ class Instances:
             self._known[self._launch] = None
 
 
+_TOLD: list[int] = []
+"""Lines whose calls are done again."""
+
+
+def told_line(line: int, function: Function, *args: object) -> object:
+    """A call of that line of the kernel."""
+    _TOLD.append(line)
+    try:
+        return function(*args)
+    finally:
+        _TOLD.pop()
+
+
 def deciding_line() -> int:
     """The line of the kernel that asks for a decision, itself or through a function of Triton's; 0 if nobody knows."""
+    if _TOLD:
+        return _TOLD[-1]
     frame = sys._getframe(1)
     while frame.f_back is not None and not frame.f_code.co_filename.startswith("<kernel"):
         frame = frame.f_back
     return frame.f_lineno if frame.f_code.co_filename.startswith("<kernel") else 0
+
+
+def asking_frame() -> types.FrameType:
+    """Of whoever asks the generator at hand for the next value."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_flags & inspect.CO_GENERATOR:
+        frame = frame.f_back
+    return frame
 
 
 def outcome_of(found: object) -> object:

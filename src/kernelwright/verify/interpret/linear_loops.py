@@ -1,0 +1,96 @@
+"""Loops of which `rounds.py` can tell whatever Python makes of their variable: read in the kernel's text.
+
+The variable is a number to Python while a kernel is interpreted, and what it is taken for shows only where it is asked itself. A
+Python float on its left is not: `2.5 * i` is Python's own. So loops are passed over in which one may stand there, or whose variable
+is handed to a function that is none of Triton's.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+
+def linear_loops(tree: ast.FunctionDef) -> frozenset[int]:
+    """Lines of a kernel's loops whose variable is asked itself wherever it is used."""
+    names = _Names(tree)
+    loops = [
+        node for node in ast.walk(tree) if isinstance(node, ast.For) and isinstance(node.target, ast.Name)
+    ]
+    return frozenset(loop.lineno for loop in loops if _asked_itself(loop, names))
+
+
+class _Names:
+    """Names of a kernel that can be no Python float: tensors, and variables of loops."""
+
+    def __init__(self, tree: ast.FunctionDef) -> None:
+        arguments = [*tree.args.posonlyargs, *tree.args.args, *tree.args.kwonlyargs]
+        given = {one.arg for one in arguments if one.annotation is None}
+        made: dict[str, bool] = {}
+        for node in ast.walk(tree):
+            targets, sure = _stored(node)
+            for name in targets:
+                made[name] = made.get(name, True) and sure
+        self.sure = {name for name, sure in made.items() if sure} | {
+            one for one in given if made.get(one, True)
+        }
+
+    def may_be_float(self, node: ast.expr) -> bool:
+        if isinstance(node, ast.Constant):
+            return isinstance(node.value, float | complex)
+        if isinstance(node, ast.Name):
+            return node.id not in self.sure
+        if isinstance(node, ast.BinOp):
+            return self.may_be_float(node.left) or self.may_be_float(node.right)
+        return not isinstance(node, ast.UnaryOp) or self.may_be_float(node.operand)
+
+
+def _stored(node: ast.AST) -> tuple[list[str], bool]:
+    """Names that a statement or an expression stores to, and whether they hold a tensor then, or the number of a round."""
+    if isinstance(node, ast.Assign):
+        plain = (
+            len(node.targets) == 1
+            and isinstance(node.targets[0], ast.Name)
+            and not isinstance(node.value, ast.Tuple)
+        )
+        return [name for target in node.targets for name in _names(target)], plain
+    if isinstance(node, ast.AnnAssign | ast.NamedExpr):
+        return list(_names(node.target)), False
+    if isinstance(node, ast.For):
+        return list(_names(node.target)), isinstance(node.target, ast.Name)
+    return [], True
+
+
+def _names(node: ast.AST) -> Iterator[str]:
+    return (one.id for one in ast.walk(node) if isinstance(one, ast.Name))
+
+
+def _asked_itself(loop: ast.For, names: _Names) -> bool:
+    assert isinstance(loop.target, ast.Name)
+    name = loop.target.id
+    for node in (inner for statement in loop.body for inner in ast.walk(statement)):
+        if isinstance(node, ast.Name) and node.id == name and not isinstance(node.ctx, ast.Load):
+            return False
+        pairs: list[tuple[ast.expr, ast.expr]] = []
+        if isinstance(node, ast.BinOp):
+            pairs = [(node.left, node.right)]
+        elif isinstance(node, ast.AugAssign):
+            pairs = [(node.target, node.value)]
+        elif isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+            pairs = [(left, right) for place, left in enumerate(sides) for right in sides[place + 1 :]]
+        if any(names.may_be_float(left) and name in _names(right) for left, right in pairs):
+            return False
+        if isinstance(node, ast.Call) and not _tritons(node.func):
+            handed = [*node.args, *(keyword.value for keyword in node.keywords)]
+            if any(name in _names(one) for one in handed):
+                return False
+    return True
+
+
+def _tritons(function: ast.expr) -> bool:
+    return (
+        isinstance(function, ast.Attribute)
+        and isinstance(function.value, ast.Name)
+        and function.value.id == "tl"
+    )
