@@ -1,12 +1,17 @@
 """What verifications share: cases and baselines, and whose failure it is where one cannot be made."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
+import torch
 
 from kernelwright.errors import InfrastructureError
 from kernelwright.records import Task
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.protocol import protocol
 from kernelwright.verify.reference import baseline, periodic
+from kernelwright.verify.verification import Verification
 
 
 def task(body: str) -> Task:
@@ -47,3 +52,21 @@ def test_a_bug_in_the_case_at_full_size_is_an_infrastructure_error(monkeypatch: 
     monkeypatch.setattr(periodic, "patch", broken)
     with pytest.raises(InfrastructureError, match="a case at full size: IndexError"):
         judge().patch(task("return x * 2"))
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "programs", "operators", "idle"),
+    [
+        ("one", 0, 0, {"aten.mm.out": 2}, True),
+        ("one", 3, 0, {"aten.mm.out": 2}, False),
+        ("one", 3, 0, {}, True),
+        ("one", 0, 4, {}, False),
+        ("small", 0, 0, {"aten.mm.out": 2}, False),
+    ],
+)
+def test_a_size_at_which_nothing_is_returned_tells_nothing_of_kernels(
+    name: str, rows: int, programs: int, operators: dict[str, int], idle: bool
+) -> None:
+    launch = SimpleNamespace(programs=programs)
+    trace: Any = SimpleNamespace(tape=SimpleNamespace(launches=lambda: [launch], compute=lambda: operators))
+    assert Verification._idles(name, [torch.empty(rows, 4)], trace) is idle

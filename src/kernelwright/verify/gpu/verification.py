@@ -204,7 +204,7 @@ class MeasuredVerification(Verification):
                     gradients=shape.gradients,
                     earlier=self._met_before(shape.init, shape.description),
                 )
-                if self._idles(shape, trace):
+                if self._idles(shape.name, shape.expected, trace):
                     continue
                 self._policy(trace)
                 self._form(Gate.TRACE, trace, shape)

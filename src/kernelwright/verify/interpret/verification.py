@@ -140,7 +140,9 @@ class InterpretedVerification(Verification):
             for position, shape in enumerate(shapes):
                 with self._may_decline(shape):
                     pairs.append(self._small(host, shape, position))
-            pairs = [(shape, trace) for shape, trace in pairs if not self._idles(shape, trace)]
+            pairs = [
+                pair for pair in pairs if not self._idles(pair[0].name, pair[0].cases[0].expected, pair[1])
+            ]
             for _, trace in pairs:
                 self._policy(trace)
             full = self._full(host, base)
