@@ -57,10 +57,10 @@ def test_a_bug_in_the_case_at_full_size_is_an_infrastructure_error(monkeypatch: 
 @pytest.mark.parametrize(
     ("name", "rows", "programs", "operators", "idle"),
     [
-        ("one", 0, 0, {"aten.mm.out": 2}, True),
-        ("one", 3, 0, {"aten.mm.out": 2}, False),
-        ("one", 3, 0, {}, True),
-        ("one", 0, 4, {}, False),
+        ("hidden_one", 0, 0, {"aten.mm.out": 2}, True),
+        ("hidden_one", 3, 0, {"aten.mm.out": 2}, False),
+        ("hidden_one", 3, 0, {}, True),
+        ("hidden_one", 0, 4, {}, False),
         ("small", 0, 0, {"aten.mm.out": 2}, False),
     ],
 )

@@ -11,6 +11,7 @@ import dataclasses
 import functools
 import math
 import random
+import statistics
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -54,8 +55,8 @@ _WIDER, _WIDER_COST = 48, 2.0
 """Sizes beside shortened long ones, where that does not cost more: errors of few elements tell little."""
 _NAMED_POSITION = 7
 """As the position of a shape set: none of the first, which get more cases."""
-_ABOUT = 1.5
-"""Of what a reference may do at long sizes: how far it may be from what its graph's types told."""
+_ABOUT, _ROUNDS = 1.5, 3
+"""How far what a reference does at long sizes may be from what its graph's types told, by a factor; times that they are put right."""
 _WHOLE = 64.0
 """Of a full size that is interpreted as a whole: the most that the reference does there, as a factor on what it may at long ones."""
 _FAR_AT_FULL_SIZE = 30.0
@@ -306,18 +307,25 @@ class Judge:
 
     def _long_sets(self, task: Task, room: int) -> list[dict[str, int]]:
         """Sets of long sizes at which the reference does `room` times as much as usual at most. A graph's work is told by its
-        types; what is proposed so is looked at as it is done, and all of it is where that is more, or fails."""
+        types, put right by what is done at the sets that they propose; where that does not come near, all are asked for what is done."""
         costs = functools.cache(lambda sizes: self._cost(task, dict(sizes)) / room)
 
         def done(sizes: Mapping[str, int]) -> float:
             return costs(tuple(sizes.items()))
 
-        told = self._told_cost(task)
-        if told is not None:
-            found = long_sets(task, self.small(task), lambda sizes: told(sizes) / room)
-            if all(done(sizes) <= _ABOUT for sizes in found):
+        told, small = self._told_cost(task), self.small(task)
+        factor = 1.0 / room
+        for _ in range(_ROUNDS if told else 0):
+            found = long_sets(task, small, lambda sizes, factor=factor: factor * told(sizes))
+            shares = [done(sizes) / told(sizes) for sizes in found]
+            if not all(map(math.isfinite, shares)):
+                break
+            if all(done(sizes) <= _ABOUT for sizes in found) and all(
+                share > factor / _ABOUT for share in shares
+            ):
                 return found
-        return long_sets(task, self.small(task), done)
+            factor = statistics.fmean(shares)
+        return long_sets(task, small, done)
 
     def _told_cost(self, task: Task) -> Callable[[Mapping[str, int]], float] | None:
         """`_cost` of a task with a graph, in proportion to what the graph does at full size; None without."""
