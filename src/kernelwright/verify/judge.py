@@ -129,6 +129,26 @@ def _cut_short(made: ShapeCases, own: Sequence[ShapeCases]) -> bool:
     return bool(made.operators.count("alias") > most)
 
 
+Work = Callable[[Mapping[str, int]], float]
+
+
+def _told_sets(
+    task: Task, small: Sequence[str], told: Work, done: Work, factor: float
+) -> list[dict[str, int]] | None:
+    """Sets of long sizes by what is `told` of the work there, times `factor`, and put right by what is `done`; None where they do
+    not come near each other."""
+    for _ in range(_ROUNDS):
+        found = long_sets(task, small, lambda sizes, by=factor: by * told(sizes))  # type: ignore[misc]
+        shares = [done(sizes) / told(sizes) for sizes in found]
+        if not all(map(math.isfinite, shares)):
+            return None
+        near = all(share > factor / _ABOUT for share in shares)
+        if near and all(done(sizes) <= _ABOUT for sizes in found):
+            return found
+        factor = statistics.fmean(shares)
+    return None
+
+
 class Judge:
     """Shared between verifications; thread-safe. `secret` seeds all inputs and never leaves this process."""
 
@@ -313,21 +333,11 @@ class Judge:
         def done(sizes: Mapping[str, int]) -> float:
             return costs(tuple(sizes.items()))
 
-        told, small = self._told_cost(task), self.small(task)
-        factor = 1.0 / room
-        for _ in range(_ROUNDS if told else 0):
-            found = long_sets(task, small, lambda sizes, factor=factor: factor * told(sizes))
-            shares = [done(sizes) / told(sizes) for sizes in found]
-            if not all(map(math.isfinite, shares)):
-                break
-            if all(done(sizes) <= _ABOUT for sizes in found) and all(
-                share > factor / _ABOUT for share in shares
-            ):
-                return found
-            factor = statistics.fmean(shares)
-        return long_sets(task, small, done)
+        told = self._told_cost(task)
+        found = told and _told_sets(task, self.small(task), told, done, 1.0 / room)
+        return long_sets(task, self.small(task), done) if found is None else found
 
-    def _told_cost(self, task: Task) -> Callable[[Mapping[str, int]], float] | None:
+    def _told_cost(self, task: Task) -> Work | None:
         """`_cost` of a task with a graph, in proportion to what the graph does at full size; None without."""
         from kernelwright.graph import Graph
         from kernelwright.graph.shrink import work
