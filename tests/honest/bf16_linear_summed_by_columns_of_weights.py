@@ -1,7 +1,6 @@
 # task: honest/tasks/linear_summed
 # precision: bf16
 # expect: correct
-# known_gap: interpret: unproven there: a sum over everything has no samples at full size, and it does a thousandth of the arithmetic
 # why: sum(x W^T) as x . colsum(W), the column sums by a kernel at each call
 import torch
 import torch.nn as nn

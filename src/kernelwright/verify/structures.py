@@ -112,8 +112,21 @@ def skeleton(tree: object) -> object:
 
 
 def alike(one: object, other: object) -> bool:
-    """Whether two skeletons are equal, and their dicts in the same order."""
+    """Whether two skeletons are equal, and their dicts in the same order; in the place of a plain tuple the first may have a
+    named one, which is one."""
+    one = _without_names(one, other)
     return one == other and list(_keys(one)) == list(_keys(other))
+
+
+def _without_names(form: object, other: object) -> object:
+    """A skeleton without the names that another one does not have."""
+    if isinstance(form, list) and isinstance(other, list) and len(form) == len(other) and form:
+        named = other[0] == "tuple" and str(form[0]).startswith("tuple ")
+        kind = "tuple" if named else form[0]
+        return [kind, *map(_without_names, form[1:], other[1:])]
+    if isinstance(form, dict) and isinstance(other, dict):
+        return {key: _without_names(value, other.get(key)) for key, value in form.items()}
+    return form
 
 
 def _keys(form: object) -> Iterator[object]:

@@ -16,6 +16,7 @@ Does not find what only together is taken (places and lengths that belong to one
 from __future__ import annotations
 
 import ast
+import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -118,6 +119,8 @@ def _taken(
             try:
                 given = call(tried)
                 taken = _finite(given) >= least and [one.shape for one in given] == forms
+                if taken and isinstance(change, _Beginning):
+                    taken = not change.ignored(tried, call, given)
             except Exception:
                 taken = False
             if taken:
@@ -174,11 +177,39 @@ def _climbs(numbers: torch.Tensor) -> bool:
     return bool((numbers.diff() >= 0).all())
 
 
+@dataclasses.dataclass
+class _Beginning:
+    """Nothing begins before `first`; the last offset is `end`."""
+
+    first: int
+    end: int
+
+    def __call__(self, old: torch.Tensor) -> torch.Tensor:
+        return old.clamp_min(self.first)
+
+    def ignored(
+        self, inputs: object, call: Callable[[object], list[torch.Tensor]], given: Sequence[torch.Tensor]
+    ) -> bool:
+        """Whether the reference makes something of rows that lie before where the first thing begins: then it takes that for
+        the start, wherever it is said to be, and so may a kernel, or not."""
+
+        def other(tensor: torch.Tensor) -> torch.Tensor:
+            if not tensor.is_floating_point() or not tensor.ndim or len(tensor) != self.end:
+                return tensor
+            return torch.cat([1.0 - tensor[: self.first], tensor[self.first :]])
+
+        found = call(convert(inputs, other))
+        return not all(
+            torch.allclose(one.double(), two.double(), rtol=1e-3, atol=1e-5, equal_nan=True)
+            for one, two in zip(found, given, strict=True)
+        )
+
+
 def _other_offsets(drawn: torch.Tensor, low: int, high: int, generator: torch.Generator) -> Iterator[Change]:
     """Others between the same ends, and the same but for a beginning: nothing says that the first one is at the start."""
     yield lambda old: torch.cat([old[:1], drawn[1:].sort().values])
     first = int(torch.randint(1, high - low + 1, (), generator=generator)) if high > low else 0
-    yield lambda old: old.clamp_min(low + first // 2)
+    yield _Beginning(low + first // 2, high)
 
 
 def _changes(
