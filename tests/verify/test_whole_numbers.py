@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from kernelwright.verify.reference.whole_numbers import alike, wider
+from kernelwright.verify.reference.whole_numbers import alike, named_in, wider
 
 
 def _rows(inputs: Any) -> list[torch.Tensor]:
@@ -56,3 +56,10 @@ def test_a_number_for_padding_is_drawn_below_what_the_task_draws() -> None:
     made = wider(_drawn(0), _drawn(1), _rows, ["index_select"], [0, 10], 5)
     assert (made[1] == 0).any()
     assert not (made[1] == 10).any()
+
+
+def test_axes_sizes_and_places_from_the_end_are_no_numbers_that_a_task_names() -> None:
+    counted = "x = torch.softmax(x.view(n, -1), dim=-1)[..., -1, -2:].sum((-2, -3))"
+    named = "y = f(x, ignore_index=-100) + (x == -7) + torch.eq(x, -3)"
+    assert not [number for number in named_in(counted) if number < 0]
+    assert [number for number in named_in(named) if number < 0] == [-100, -7, -3]

@@ -39,15 +39,21 @@ _TRUTHS = ("eq", "ne", "where", "masked_fill", "logical_not", "logical_and", "bi
 """Operators that may take an integer for a truth value."""
 _WIDE = {2: 13, 4: 30, 8: 40}
 """Bits of large integers, by bytes."""
+_COMPARES = ("eq", "ne", "ge", "gt", "le", "lt")
 _SHARE = 0.25
 _ENOUGH = 0.5
 """Share of the elements that were finite before, which must be so."""
 
 
 def named_in(source: str) -> list[int]:
-    """Whole numbers that a task's own source names: one that is ignored, or stands for padding."""
+    """Whole numbers that a task's own source names: one that is ignored, or stands for padding. Negative ones that count axes,
+    sizes or places from the end are none."""
     found = set()
-    for node in ast.walk(parse(source)):
+    tree = parse(source)
+    counted = {id(part) for node in ast.walk(tree) for part in _counts_from_the_end(node)}
+    for node in ast.walk(tree):
+        if id(node) in counted:
+            continue
         if isinstance(node, ast.Constant) and type(node.value) is int:
             found.add(node.value)
         elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
@@ -55,6 +61,23 @@ def named_in(source: str) -> list[int]:
             if type(value) is int:
                 found.add(-value)
     return sorted(found)
+
+
+def _counts_from_the_end(node: ast.AST) -> list[ast.expr]:
+    """Where a negative number is an axis (`softmax(x, -1)`), a size (`view(n, -1)`) or a place (`x[-1]`)."""
+    if isinstance(node, ast.Call):
+        name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+        axes = [word.value for word in node.keywords if word.arg in ("dim", "dims", "axis")]
+        given = [*(() if name in _COMPARES else node.args), *axes]
+    elif isinstance(node, ast.Subscript):
+        given = [node.slice]
+    else:
+        return []
+    parts = [
+        part for one in given for part in (one.elts if isinstance(one, (ast.Tuple, ast.List)) else [one])
+    ]
+    ends = [end for part in parts if isinstance(part, ast.Slice) for end in (part.lower, part.upper)]
+    return [*parts, *(end for end in ends if end is not None)]
 
 
 def wider(
