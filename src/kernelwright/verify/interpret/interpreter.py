@@ -216,6 +216,11 @@ class Engine:
     """Plan further than usual."""
     planned_steps = 0
     """Memory instructions of the mode `plan` since somebody set this to 0."""
+    flops = 0.0
+    """Operations done since somebody set this to 0."""
+    _watch: Races | None = None
+    _together: Together | None = None
+    """The instances that run, where some may wait for later ones."""
     _awaited = True
     """Whether the instance at hand is behind the launches that it need not wait for."""
 
@@ -226,8 +231,6 @@ class Engine:
         self.launches: list[TracedLaunch] = []
         self.memory = Memory()
         self.traffic: Traffic | None = None
-        self.flops = 0.0
-        """Operations done since somebody set this to 0."""
         self.units: set[str] = set()
         """Units of arithmetic that were used, as `hardware.Target` names them."""
         self.executed_rounds: dict[tuple[str, int], int] = {}
@@ -236,9 +239,6 @@ class Engine:
         self._strays: list[tuple[int, OutOfBounds]] = []
         """Of the program that is planned: memory instructions that stray, by their number. Where values decide on the place it
         says nothing, for those are made up."""
-        self._watch: Races | None = None
-        self._together: Together | None = None
-        """The instances that run, where some may wait for later ones."""
         self.together: set[str] = set()
         """Kernels of which some did, by name."""
         self._pipelines: list[Pipeline] = []
