@@ -64,7 +64,9 @@ class WithGradients:
                 one.requires_grad_(required)
 
     def _forward(self, given: Sequence[object]) -> Any:
-        return type(self.module).forward(self.module, *given)
+        if isinstance(vars(self.module).get("forward"), WithGradients):  # the reference (`attach`)
+            return type(self.module).forward(self.module, *given)
+        return self.module(*given)
 
     def _both(
         self, given: Sequence[object], cotangents: Sequence[torch.Tensor], learnt: Sequence[torch.Tensor]

@@ -87,13 +87,20 @@ class Building:
     pass; None for some of the same size."""
     optimised: bool = False
     """As `python -OO` has it: without assertions and docstrings."""
+    names: Sequence[str] = ()
+    """What the reference calls its inputs, in their order; empty where nobody asks for them by name."""
+    tied: Sequence[Sequence[str]] = ()
+    """Names that are one parameter of the reference, group by group."""
+    renumbered: Sequence[Any] = ()
+    """Inputs, `describe`d, of which one number of Python's is another: for calls before all others, which may raise."""
     ways: Sequence[str] = ()
     """Other ways to call it (`trace/ways.py`), a call each, from the second on; those that it raises in are `refused`."""
 
     def body(self) -> dict[str, Any]:
         """As it travels."""
         found = {one.name: getattr(self, one.name) for one in dataclasses.fields(self)}
-        return {"command": "trace", **found, "ways": list(self.ways)}
+        lists = {name: list(found[name]) for name in ("names", "tied", "renumbered", "ways")}
+        return {"command": "trace", **found, **lists}
 
     @staticmethod
     def read(body: dict[str, Any]) -> Building:

@@ -26,6 +26,17 @@ def flatten(tree: Any) -> list[torch.Tensor]:
     return []
 
 
+def containers(tree: object) -> list[object]:
+    """The lists and dicts of a nest: what whoever holds it can change."""
+    if not isinstance(tree, (list, tuple, dict)):
+        return []
+    parts = tree.values() if isinstance(tree, dict) else tree
+    return [
+        *([] if isinstance(tree, tuple) else [tree]),
+        *(one for part in parts for one in containers(part)),
+    ]
+
+
 def convert(tree: Any, function: Any) -> Any:
     """The same nest with every tensor replaced by `function(tensor)`."""
     if isinstance(tree, torch.Tensor):

@@ -65,20 +65,17 @@ class Trace:
         except RecursionError:
             raise Stop(Outcome.MALFORMED_RESULT, Gate.TRACE, "not a trace: a nest without end") from None
 
-    def _kept(self) -> list[int]:
-        """Storages that the steady call uses and is not given, in the order in which they came up."""
-        return sorted(set(self.tape.foreign) - {view.storage for view in self.inputs})
-
-    def _work(self) -> list[object]:
-        """What the steady call does, its memory named by the part that it plays."""
+    def _work(self, call: int = -1) -> list[object]:
+        """What a call does, its memory named by the part that it plays."""
+        tape, inputs = self.traced.tapes[call], self.traced.inputs[call]
         names: dict[int, object] = {
             view.storage: ("weight", name) for name, view in self.traced.state.items()
         }
-        names |= {view.storage: ("input", place) for place, view in enumerate(self.inputs)}
-        kept = [storage for storage in self._kept() if storage not in names]
-        starts = {view.storage: view.offset * view.itemsize for view in self.inputs}
+        names |= {view.storage: ("input", place) for place, view in enumerate(inputs)}
+        kept = [storage for storage in sorted(tape.foreign) if storage not in names]
+        starts = {view.storage: view.offset * view.itemsize for view in inputs}
         return list(
-            self.tape.meaning(
+            tape.meaning(
                 names | {one: ("kept", place) for place, one in enumerate(kept)},
                 starts,
                 self.answer["kernels"],
@@ -102,6 +99,8 @@ class Trace:
             return False
         if GradientWay.read(way) is not None:
             return True
+        if way == ways.BY_NAME:
+            return self._work(call) != self._work()
         if not (layout := ways.layout_of(way)):
             return bool(there.form() != here.form())
         launched, usual = there.launched(), here.launched()

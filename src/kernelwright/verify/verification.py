@@ -95,6 +95,8 @@ class Verification:
         something else."""
         self._evaluating: Trace | None = None
         """What it does in evaluation mode, where that is something else to the reference, too."""
+        self._steered: dict[tuple[str, bool], bool] = {}
+        """By a tensor of the reference's state, and whether outputs alone are meant: whether they hang on it."""
         self._fallen: dict[str, Stop] = {}
         """Protocols beside ours whose tolerances an output of this execution did not meet."""
 
@@ -256,6 +258,7 @@ class Verification:
         forward = again.gradients is None
         asked = [*([ways.FED_BACK, *ways.BEFORE_A_BACKWARD_PASS] if forward else []), *ways.SWITCHES]
         asked += [ways.ONE_TENSOR] if forward and _some_alike(inputs) else []
+        asked += [ways.BY_NAME] if forward and again.names else []
         asked += ways.LAYOUTS
         in_gradients = _gradient_ways(inputs, again.gradients) if again.gradients else []
         asked += in_gradients
@@ -330,6 +333,10 @@ class Verification:
             ways.DETERMINISTIC: ("under deterministic algorithms", lambda: case),
             ways.AUTOCAST: ("under automatic casts", lambda: roughly(case)),
             ways.PRECISION: ("in another precision of products", lambda: roughly(case)),
+            ways.COMPILED: ("where torch.compiler.is_compiling() says yes", lambda: case),
+            ways.EXPORTED: ("where torch.compiler.is_exporting() says yes", lambda: case),
+            ways.ANOMALIES: ("where torch.is_anomaly_enabled() says yes", lambda: case),
+            ways.BY_NAME: ("with inputs by the names that the reference has for them", lambda: case),
             ways.FED_BACK: ("on what it gave before", lambda: case),
             ways.LEARNING: ("where a backward pass follows", lambda: case),
             ways.BEHIND: ("behind a layer that learns", lambda: case),
@@ -416,7 +423,7 @@ class Verification:
         return alike[0] if len(alike) > 1 else None
 
     def _trace_checkpoint(
-        self, host: Confined, shape: ShapeCases, inputs: Any, earlier: object
+        self, host: Confined, shape: ShapeCases, inputs: Any, earlier: object, **how: Any
     ) -> tuple[ShapeCases, Trace]:
         """The candidate built for a shape whose weights are a checkpoint's, where it has a place for them; else for the
         same shape with the weights that its constructor draws."""
@@ -432,6 +439,7 @@ class Verification:
                 seed=shape.seed,
                 gradients=shape.gradients,
                 earlier=earlier,
+                **how,
             )
 
         trace = traced(shape)
@@ -715,7 +723,8 @@ class Verification:
         from kernelwright.verify.structures import flatten
 
         brackets = self._brackets + 7919 * (position + number)
-        run = dataclasses.replace(run, after=list(case.after), brackets=brackets)
+        same = [one for one in case.written if isinstance(one, str) and one not in case.after]  # by chance
+        run = dataclasses.replace(run, after=[*case.after, *same], brackets=brackets)
         answer, outputs = device.ask(gate, run.body(), flatten(case.inputs))
         self._atomics |= bool(answer["atomics"])
         self._units |= set(answer["units"])
@@ -791,9 +800,8 @@ class Verification:
         self, case: Case, held: Mapping[int | str, torch.Tensor], state_changed: Iterable[str], gate: Gate
     ) -> None:
         """What inputs and running statistics hold after a call, where the reference changes them. Statistics that no kernel
-        touches are the caller's business (docs/judge.md); those that are updated must be right, all of them. A count of calls
-        must be right where it is kept, or where statistics hang on it."""
-        from kernelwright.verify.reference.cases import steers
+        touches are the caller's business (docs/judge.md), but for those that the next call's outputs hang on; those that are
+        updated must be right, all of them. A count of calls must be right where it is kept, or where statistics hang on it."""
         from kernelwright.verify.reference.comparison import judged
 
         statistics = {
@@ -801,16 +809,31 @@ class Verification:
         }
         updates = not statistics.isdisjoint(state_changed)
         for key, expected in case.after.items():
-            if key not in held or not self.protocol.honesty or (isinstance(key, str) and not updates):
+            if not self.protocol.honesty:
                 continue
-            left_alone = isinstance(key, str) and key not in statistics and key not in state_changed
-            if left_alone and not steers(case, str(key)):
+            left_alone = (
+                isinstance(key, str) and not (updates and key in statistics) and key not in state_changed
+            )
+            if left_alone and not self._steers(case, str(key), not updates):
+                continue
+            if key not in held:
+                if isinstance(key, str) and self._steers(case, key, True):
+                    detail = f"the next call's outputs hang on {plain(key, 100)}, which a call moves, and the module has none"
+                    raise Stop(Outcome.STATEFUL, gate, detail, where=case.name)
                 continue
             comparison = judged(0, held[key], expected, self.protocol, partial(case.after.__getitem__, key))
             if comparison.kind:
                 name = f"input {key}" if isinstance(key, int) else plain(key, 100)
                 detail = f"{name} after the call: {explain(comparison, case.name)}"
                 raise Stop(Outcome(comparison.kind), gate, detail, where=case.name)
+
+    def _steers(self, case: Case, name: str, outputs_alone: bool) -> bool:
+        """`cases.steers`, asked once for all cases."""
+        from kernelwright.verify.reference.cases import steers
+
+        if (name, outputs_alone) not in self._steered:
+            self._steered[name, outputs_alone] = steers(case, name, outputs_alone)
+        return self._steered[name, outputs_alone]
 
     @staticmethod
     def _named(kind: str, position: int, number: int) -> Outcome:

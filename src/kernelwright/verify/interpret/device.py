@@ -172,7 +172,7 @@ class InterpretDevice(Service):
             if command == "open":
                 return self.open(body["key"], body["trace"], channel.decode(body["state"], tensors), tensors)
             if command == "weights":
-                return self.reweigh(body["key"], channel.decode(body["state"], tensors))
+                return self.reweigh(body["key"], channel.decode(body["state"], tensors), body["trained"])
             if command == "run":
                 return self.run(Run.read(body), tensors, outputs)
             if command == "model":
@@ -218,11 +218,11 @@ class InterpretDevice(Service):
         self._state[key] = {name: session.tensor(view).clone() for name, view in candidate.state.items()}
         return {}
 
-    def reweigh(self, key: str, state: dict[str, torch.Tensor]) -> dict[str, object]:
+    def reweigh(self, key: str, state: dict[str, torch.Tensor], trained: bool) -> dict[str, object]:
         """Other values for some weights of a shape, in place; whatever earlier calls made of the old ones stays. Nothing is done
-        (`laid_out`) where that is only their old values in another place, which a user can lay out again."""
+        (`laid_out`) where that is only their old values in another place, which a user can lay out again who has not `trained` them."""
         session, views = self.sessions[key], self.candidates[key].state
-        if self._laid_out(key):
+        if not trained and self._laid_out(key):
             return {"laid_out": True}
         for name, value in state.items():
             session.tensor(views[name]).copy_(value)

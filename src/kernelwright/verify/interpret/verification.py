@@ -219,8 +219,11 @@ class InterpretedVerification(Verification):
         inputs = describe(list(shape.cases[0].inputs))
         many = position == 0
         earlier = self._met_before(shape.init, inputs)
+        how: dict[str, Any] = {} if many or self.task.gradients else {"renumbered": shape.renumbered}
+        if many:
+            how = {"names": shape.names, "tied": shape.tied}
         if shape.drawn:
-            return self._trace_checkpoint(host, shape, inputs, earlier)
+            return self._trace_checkpoint(host, shape, inputs, earlier, **how)
         trace = self._trace(
             Gate.TRACE,
             host,
@@ -232,6 +235,7 @@ class InterpretedVerification(Verification):
             gradients=shape.gradients,
             settled=many and shape.operators.settled,
             earlier=earlier,
+            **how,
         )
         if position == 0:
             self._not_folded(host, shape, inputs, trace)
@@ -479,12 +483,14 @@ class InterpretedVerification(Verification):
                 raise Stop(Outcome.STATEFUL, Gate.DETERMINISM, detail) from None
 
     def _follows_weights(self, device: Confined, shape: ShapeCases, trace: Trace) -> None:
-        """What kernels make of weights on the first call only must not outlive the weights."""
+        """What kernels make of weights on the first call only must not outlive the weights; where gradients are asked, nor may
+        anything else that is made of them."""
         from kernelwright.verify.reference.cases import with_other_weights
         from kernelwright.verify.sandbox import channel
 
         names = [name for name, view in trace.traced.state.items() if view.numel > TINY]
-        if not (trace.launches_more_at_first() and names):
+        trained = bool(self.task.gradients)
+        if not names or not (trace.launches_more_at_first() or (trained and trace.carries())):
             return
         with self._timed(Gate.DETERMINISM):
             made = with_other_weights(shape.cases[0], names, self.protocol, shape.seed)
@@ -493,6 +499,7 @@ class InterpretedVerification(Verification):
             case, state = made
             tensors: list[torch.Tensor] = []
             body = {"command": "weights", "key": shape.name, "state": channel.encode(state, tensors)}
+            body["trained"] = trained
             if device.ask(Gate.DETERMINISM, body, tensors)[0]["laid_out"]:
                 return
             try:

@@ -446,8 +446,8 @@ def roughly(case: Case) -> Case:
     return dataclasses.replace(case, name=f"{case.name}, roughly", expected=list(map(wide, case.expected)))
 
 
-def steers(case: Case, name: str) -> bool:
-    """Whether the outputs of a call, or the state that it leaves, hang on an integer of the reference's state."""
+def steers(case: Case, name: str, outputs_alone: bool = False) -> bool:
+    """Whether the outputs of a call, or the state that it leaves unless `outputs_alone`, hang on a tensor of the reference's state."""
     made = []
     for more in (0, 1):
         module = copy.deepcopy(case.module)
@@ -455,7 +455,7 @@ def steers(case: Case, name: str) -> bool:
         with where_possible(), running(case.inputs, case.precision):
             outputs = flatten(module(*convert(case.inputs, torch.clone)))
             state = {key: value for key, value in module.state_dict().items() if key != name}
-            made.append([*outputs, *state.values()])
+            made.append(outputs if outputs_alone else [*outputs, *state.values()])
     return len(made) == 2 and not all(map(_same, *made))
 
 

@@ -28,6 +28,7 @@ from kernelwright.verify.reference.expected import Expected
 from kernelwright.verify.reference.hidden_sizes import RELATED
 from kernelwright.verify.reference.operators import Operators, operators, sides
 from kernelwright.verify.reference.outweighed import outweighed
+from kernelwright.verify.reference.renumbered import names_of_inputs, renumbered
 from kernelwright.verify.reference.rounded import Wide
 from kernelwright.verify.reference.task_module import (
     NotModelled,
@@ -93,6 +94,25 @@ class ShapeCases:
         if not self.drawn:
             return case
         return dataclasses.replace(case, module=checkpoint.load(copy.deepcopy(case.module), self.drawn))
+
+    @functools.cached_property
+    def renumbered(self) -> list[object]:
+        """Inputs (`describe`d) with another number of Python's in the place of each, one at a time, as far as the reference takes
+        that and gives outputs of the same shapes."""
+        return list(renumbered(self.cases[0]))
+
+    @property
+    def names(self) -> Sequence[str]:
+        """What the reference calls its inputs; none where it does not say."""
+        return names_of_inputs(self.cases[0])
+
+    @property
+    def tied(self) -> list[list[str]]:
+        """Names that are one parameter."""
+        groups: dict[int, list[str]] = {}
+        for name, one in self.cases[0].module.named_parameters(remove_duplicate=False):
+            groups.setdefault(id(one), []).append(name)
+        return [names for names in groups.values() if len(names) > 1]
 
     @functools.cached_property
     def twin(self) -> Case | None:

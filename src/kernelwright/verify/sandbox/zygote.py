@@ -288,9 +288,11 @@ def _child(control: socket.socket, fd: int, request: dict[str, Any], target_name
             from kernelwright.verify.trace.host import HostWorker
             from kernelwright.verify.trace.left_behind import notice_seeds
             from kernelwright.verify.trace.surroundings import Surroundings
+            from kernelwright.verify.trace.switches import hide_streams
 
             surroundings = Surroundings()
             surroundings.hide_clock()
+            hide_streams()
             notice_seeds(surroundings.hear_of_seeds)
             with pretend_torch_cuda(sheet, surroundings):
                 service.serve(sock, HostWorker(surroundings))

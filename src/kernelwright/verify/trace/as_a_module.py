@@ -9,7 +9,7 @@ Does not try casts and moves to another device, nor pickles; nor loads more than
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import torch
 
@@ -25,10 +25,14 @@ _UNCOPIED = (TypeError, RuntimeError, NotImplementedError, AttributeError, Value
 """What says so to a user as well."""
 
 
-def copied(module: torch.nn.Module, wanted: Mapping[str, object]) -> torch.nn.Module:
-    """A copy of a module, itself where it cannot be copied; `wanted` has the names of the reference's weights. Raises Failure where
-    it does not do what a module does."""
+def copied(
+    module: torch.nn.Module, wanted: Mapping[str, torch.Tensor], tied: Sequence[Sequence[str]] = ()
+) -> torch.nn.Module:
+    """A copy of a module, itself where it cannot be copied; `wanted` has the names of the reference's weights, `tied` those that
+    are one parameter there. Raises Failure where it does not do what a module does."""
     _lists(module)
+    for names in tied:
+        _is_one(module, names, wanted[names[0]])
     saved = _saved(module, wanted)
     try:
         made = copy.deepcopy(module)
@@ -54,6 +58,24 @@ def _lists(module: torch.nn.Module) -> None:
     ):
         if set(map(id, found)) != own:
             raise _stop(f"{what} does not give what is registered")
+
+
+def _is_one(module: torch.nn.Module, names: Sequence[str], like: torch.Tensor) -> None:
+    """Parameters under the `names` of one parameter of the reference, which is `like` this, are one here; so are two of its elements
+    that begin as copies, whatever they are called."""
+    own = {name: one for name, one, learns, _ in held(module) if learns and one.numel() == like.numel()}
+    one = next((own[name] for name in names if name in own), None)
+    alike = [name for name, other in own.items() if one is not None and name in names and other is not one]
+    if one is None or not alike:
+        known: dict[int, tuple[str, torch.Tensor]] = {}
+        for name, one in own.items():
+            for other, elements in known.values():
+                if id(one) not in known and same_bits(elements, one.detach().reshape(-1).sort().values):
+                    alike, names = [name], [other]
+            known[id(one)] = known.get(id(one)) or (name, one.detach().reshape(-1).sort().values)
+    if alike:
+        detail = f"{alike[0]} and {next(name for name in names if name in own)} are one parameter of the reference, "
+        raise _stop(f"{detail}and two of its own: what is learnt by one does not reach the other")
 
 
 def _saved(module: torch.nn.Module, wanted: Mapping[str, object]) -> dict[str, torch.Tensor]:

@@ -20,7 +20,7 @@ import sys
 import time
 import traceback
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -32,7 +32,7 @@ from kernelwright.verify.gradients import WithGradients
 from kernelwright.verify.messages import Building
 from kernelwright.verify.sandbox import channel
 from kernelwright.verify.sandbox.service import Failure, Service
-from kernelwright.verify.structures import convert, flatten
+from kernelwright.verify.structures import containers, convert, flatten
 from kernelwright.verify.trace import affine, ways
 from kernelwright.verify.trace.as_a_module import copied
 from kernelwright.verify.trace.counters import Counters, set_version
@@ -58,6 +58,7 @@ from kernelwright.verify.trace.recorder import (
 from kernelwright.verify.trace.stand_ins import CompiledKernel
 from kernelwright.verify.trace.streams import STREAMS
 from kernelwright.verify.trace.surroundings import Surroundings
+from kernelwright.verify.trace.switches import posed
 from kernelwright.verify.trace.tape import Tape, TapeError
 
 _OTHER_SEED = 0x2545F491
@@ -66,6 +67,7 @@ _STEP, _MOST_STEPS = 64, 5
 """Elements, by multiples of which inputs may begin later in their memory: aligned as if they did not."""
 _HOOKS = itertools.count(1 << 10)
 """Numbers of hooks, as torch counts them."""
+_BEFORE, _BEHIND = "_forward_pre_hooks", "_forward_hooks"
 _JUMPS = 4
 """Calls after which counters of calls are moved on."""
 _TRUE_CALLS, _TRUE_CALLS_S = 5000, 2.0
@@ -86,6 +88,8 @@ class HostWorker(Service):
         self._traced = False
         self._given: list[torch.Tensor] = []
         """What the last call gave."""
+        self._containers: list[object] = []
+        """That calls returned, held so that none comes twice by chance."""
         self._other: object = None
         """The module that was called before the one that is judged."""
         self.secret = secrets.randbits(64)
@@ -203,6 +207,8 @@ class HostWorker(Service):
         self._detach(module, recorder, real)
         weights = Weights(module, state, recorder.view)
         before = [] if other_sizes is None else self._call_at(module, other_sizes, recorder)
+        for numbers in asked.renumbered:
+            before += self._call_at(module, blank(numbers), recorder, may_raise=True)
         recorder.operations = list(prepared)
         tapes, given, refused = self._calls(module, inputs, fresh, state, asked, recorder)
         weights.check(tapes)
@@ -238,13 +244,21 @@ class HostWorker(Service):
         done, recorder.operations = recorder.operations, []
         return done
 
-    def _call_at(self, module: torch.nn.Module, inputs: Any, recorder: Recorder) -> list[dict[str, object]]:
-        """Call the module that is judged at other sizes, on zeros: what that does."""
+    def _call_at(
+        self, module: torch.nn.Module, inputs: Any, recorder: Recorder, may_raise: bool = False
+    ) -> list[dict[str, object]]:
+        """Call the module that is judged at other sizes or numbers, on zeros: what that does."""
         recorder.operations = []
         given = self._blank_inputs(inputs, recorder.cuda)
         for tensor in flatten(given):
             recorder.zeros(tensor)
-        self._call(module, given, recorder)
+        try:
+            self._call(module, given, recorder)
+        except LeftBehind:
+            raise
+        except Failure:
+            if not may_raise:
+                raise
         return recorder.operations
 
     def _build(
@@ -261,7 +275,7 @@ class HostWorker(Service):
             module = self.construct(init, asked.seed, state, asked, real)
             if asked.evaluating:
                 module.eval()
-            return _with_weights_anew(copied(module, state)) if asked.copied else module
+            return _with_weights_anew(copied(module, state, asked.tied)) if asked.copied else module
 
     def _calls(
         self,
@@ -274,6 +288,7 @@ class HostWorker(Service):
     ) -> tuple[list[dict[str, Any]], list[list[Any]], list[int]]:
         """A tape for each call, the first with what was done before it, and views of what each was given; `fresh` for the
         first. Last the numbers of calls in other ways that it does not take: what stands in their place is the call before."""
+        self._containers = []
         tapes: list[dict[str, Any]] = []
         given: list[list[Any]] = []
         refused = []
@@ -292,8 +307,9 @@ class HostWorker(Service):
                 try:
                     asking = GradientWay.read(way)
                     one = called.asked(asking) if asking and isinstance(called, WithGradients) else called
+                    names = asked.names if way == ways.BY_NAME else ()
                     with ways.switched(way):
-                        output = self._call(one, fresh, recorder, way)
+                        output = self._call(one, fresh, recorder, way, names=names)
                     made = self._tape(recorder, output)
                     Tape.read(made)  # a descriptor that minds no stride reaches outside of its tensor
                     tapes.append(made)
@@ -321,6 +337,15 @@ class HostWorker(Service):
                     raise LeftBehind("every call leaves more tensors behind than there were")
             tapes.append(self._tape(recorder, output))
         return tapes, given, refused
+
+    def _in_new_containers(self, output: object, inputs: object) -> None:
+        """Raises LeftBehind where a call returns a list or dictionary that another one returned, and it was not given."""
+        given = set(map(id, containers(inputs)))
+        found = [one for one in containers(output) if id(one) not in given]
+        if set(map(id, found)) & set(map(id, self._containers)):
+            what = "a call returns the list or dictionary that an earlier one returned"
+            raise LeftBehind(what, "the caller's results change")
+        self._containers += found
 
     def _blank_inputs(self, inputs: object, cuda: PretendCuda, elsewhere: bool = False, way: str = "") -> Any:
         """Tensors like those of `inputs` that were never seen. `elsewhere`: they begin later in their memory, as a part of a
@@ -363,9 +388,10 @@ class HostWorker(Service):
         recorder: Recorder,
         way: str = "",
         often: bool = False,
+        names: Sequence[str] = (),
     ) -> Any:
-        """One forward pass, in surroundings of its own, called in a `way`; one of thousands, if it is called `often`, is not looked
-        after."""
+        """One forward pass, in surroundings of its own, called in a `way`, by `names` if there are any; one of thousands, if it is
+        called `often`, is not looked after."""
         self.surroundings.enter_call(way)
         torch.default_generator.manual_seed(self.surroundings.seed)
         graded = torch.set_grad_enabled(self.surroundings.recording)
@@ -375,14 +401,17 @@ class HostWorker(Service):
         nothing = contextlib.nullcontext()
         hooks = hooked(module) if self.surroundings.hooked and not often else nothing
         kept = nothing if often else switches_same()
-        with failures, self.listening(recorder), recorder.cuda, hooks, graded, recorder, kept:
-            output = module(*inputs)
+        seen = nothing if often else posed(self.surroundings.dice)
+        with failures, self.listening(recorder), recorder.cuda, hooks, graded, recorder, seen, kept:
+            output = module(**dict(zip(names, inputs, strict=True))) if names else module(*inputs)
             if Refused.last is not None:  # whatever it made of the exception
                 raise Refused.last
         if fault := STREAMS.fault():
             raise Failure(Outcome.NONDETERMINISTIC, fault)
         if self.surroundings.reseeded:
             raise LeftBehind(f"a call seeds a generator that everybody shares ({self.surroundings.reseeded})")
+        if not often:
+            self._in_new_containers(output, inputs)
         return output
 
     def _call_often(self, module: Callable[..., object], inputs: object, recorder: Recorder) -> None:
@@ -632,34 +661,37 @@ _HOOK = eval("lambda *given: None", {"__name__": "__main__"})
 
 @contextlib.contextmanager
 def hooked(called: object) -> Iterator[None]:
-    """With hooks on a module and its parts, as a profiler has them. Those of a backward pass are only seen: they are put there when
-    torch has looked for them."""
+    """With hooks on a module and its parts, as a profiler has them; raises LeftBehind where those of the module itself do not run.
+    Those of a backward pass are only seen: they are put there when torch has looked for them."""
     module = called.module if isinstance(called, WithGradients) else called
     assert isinstance(module, torch.nn.Module)
     key, own = next(_HOOKS), vars(module)
     kinds = [name for name in own if name.endswith("_hooks") and isinstance(own[name], dict)]
+    ran: list[object] = []
+    shown = [name for name in kinds if name not in (_BEFORE, _BEHIND)]
 
     def show(*given: object) -> None:
-        for name in kinds:
+        ran.append(_BEFORE)
+        for name in shown:
             own[name].setdefault(key, _HOOK)
 
-    show.__module__ = _HOOK.__module__
-    forward = [
-        vars(part)[name]
-        for part in torch.nn.Module.modules(module)
-        for name in ("_forward_hooks", "_forward_pre_hooks")
-    ]
+    def hide(*given: object) -> None:
+        ran.append(_BEHIND)
+        for name in shown:  # another forward pass would look for them
+            own[name].pop(key, None)
+
+    show.__module__ = hide.__module__ = _HOOK.__module__
+    forward = [vars(part)[name] for part in torch.nn.Module.modules(module) for name in (_BEFORE, _BEHIND)]
     for hooks in forward:
         hooks[key] = _HOOK
-    if isinstance(called, WithGradients):
-        show()
-    else:
-        own["_forward_pre_hooks"][key] = show
+    own[_BEFORE][key], own[_BEHIND][key] = show, hide
     try:
         yield
     finally:
         for hooks in (*forward, *(own[name] for name in kinds)):
             hooks.pop(key, None)
+    if missed := {_BEFORE, _BEHIND} - set(ran):
+        raise LeftBehind("a call leaves hooks of the module out", ", ".join(sorted(missed)))
 
 
 def _with_weights_anew(module: torch.nn.Module) -> torch.nn.Module:

@@ -9,6 +9,7 @@ Not guaranteed: what no switch here tells of (levels of a logger, how numpy prin
 from __future__ import annotations
 
 import contextlib
+import logging
 import random
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -55,6 +56,7 @@ _OTHERS: dict[str, Callable[[], object]] = {
     "how tensors are printed": lambda: repr(torch._tensor_str.PRINT_OPTS),
     "the filters of warnings": lambda: tuple(map(tuple, warnings.filters)),
     "what numpy makes of floating-point errors": np.geterr,
+    "the level of the root logger": lambda: (logging.root.level, logging.root.manager.disable),
     "the current stream": lambda: [one for one in STREAMS.entered if one is not None],
 }
 """What files set for themselves when they are loaded, and no call may change."""
@@ -63,8 +65,8 @@ _OTHERS: dict[str, Callable[[], object]] = {
 class LeftBehind(Failure):
     """A call changed what its caller has; in whatever way it was made."""
 
-    def __init__(self, what: str) -> None:
-        super().__init__(Outcome.STATEFUL, f"{what}: whatever the caller does next goes on with that")
+    def __init__(self, what: str, why: str = "whatever the caller does next goes on with that") -> None:
+        super().__init__(Outcome.STATEFUL, f"{what}: {why}")
 
 
 @contextlib.contextmanager

@@ -22,6 +22,7 @@ from typing import Any, ClassVar
 import torch
 
 from kernelwright.hardware import Target
+from kernelwright.verify.trace import switches
 from kernelwright.verify.trace.pretend_cuda import Unmodelled
 from kernelwright.verify.trace.streams import STREAMS, Clock
 from kernelwright.verify.trace.surroundings import Surroundings
@@ -338,6 +339,7 @@ def pretend_torch_cuda(target: Target, surroundings: Surroundings | None = None)
     changes += [(torch.cuda.streams, "Stream", _Stream), (torch.cuda.streams, "Event", _Event)]
     changes += [
         *_built(target),
+        *switches.answers(lambda: drawn.way),
         (torch.cuda, "initial_seed", lambda: initial_seed()),
         (torch, "initial_seed", initial_seed),
         (torch.random, "initial_seed", initial_seed),

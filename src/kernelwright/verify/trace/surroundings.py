@@ -138,6 +138,8 @@ class Surroundings:
         """Whether inputs are what another layer computed, and no leaves, as they say."""
         self.streaming = self.capturing = False
         """Whether the current stream is another than the default one, and whether a graph is captured on it."""
+        self.way = ""
+        """In which the module is called (`ways.py`); empty outside of calls, and for the usual one."""
         self.dtype = ""
         """Name of torch's default dtype, as it says during a call; empty outside of calls."""
         self.reseeded = ""
@@ -173,7 +175,7 @@ class Surroundings:
         self.wanted = self.recording = self.computed = False
         self.hooked = dice.random() < 0.5
         self.streaming = self.capturing = False
-        self.dtype = ""
+        self.dtype = self.way = ""
         self._packed, self._growing = dice.random() < 0.5, dice.random() < 0.5
         self._step = 10.0 ** dice.uniform(-8.0, 0.0)
         self._ticks = 10.0 ** dice.uniform(1.0, 7.0)
@@ -187,6 +189,7 @@ class Surroundings:
     def enter_call(self, way: str = "") -> None:
         """Other surroundings, those among them that are no constructor's business. Gradients are as the `way` to call has them."""
         self.redraw()
+        self.way = way
         self.wanted, self.recording = way in (LEARNING, BEHIND, WANTED), way in (LEARNING, BEHIND, RECORDING)
         self.computed = way == BEHIND
         self.inference &= not self.recording

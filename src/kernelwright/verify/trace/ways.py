@@ -4,8 +4,10 @@
 `deterministic`  under deterministic algorithms
 `autocast`       under automatic casts
 `precision`      with products allowed in TF32 where they were not, or the other way round
+`compiled`, `exported`, `anomalies`   where torch says that a compiler traces the call, an exporter does, or anomalies are searched
 `learning`, `behind`, `wanted`, `recording`   gradients are wanted and recorded, the same behind another layer, wanted only,
                  recorded only; else neither, as where a judge times
+`by name`        inputs are given by the names that the reference has for them
 `fed back`       inputs are what the call before gave, one each, where those have their form
 `stepped`, `padded`, `turned`, `swapped`, `rotated`, `expanded`   inputs of other strides: every second element of a larger tensor,
                  rows cut out of longer ones, the last axis in front (channels last), the two axes before the last one changed
@@ -25,9 +27,10 @@ import torch
 
 from kernelwright.verify.gradient_ways import SPREAD, GradientWay
 
-ONE_TENSOR, FED_BACK, EXPANDED = "one tensor", "fed back", "expanded"
+ONE_TENSOR, BY_NAME, FED_BACK, EXPANDED = "one tensor", "by name", "fed back", "expanded"
 DETERMINISTIC, AUTOCAST, PRECISION = "deterministic", "autocast", "precision"
-SWITCHES = (DETERMINISTIC, AUTOCAST, PRECISION)
+COMPILED, EXPORTED, ANOMALIES = "compiled", "exported", "anomalies"
+SWITCHES = (DETERMINISTIC, AUTOCAST, PRECISION, COMPILED, EXPORTED, ANOMALIES)
 LEARNING, BEHIND, WANTED, RECORDING = "learning", "behind", "wanted", "recording"
 BEFORE_A_BACKWARD_PASS = (LEARNING, BEHIND, WANTED, RECORDING)
 """A forward pass may keep what its backward pass needs, and launch more for it."""

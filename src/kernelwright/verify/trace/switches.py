@@ -1,0 +1,103 @@
+"""What a process is set to and a candidate's Python may ask for: one table of answers, drawn anew for each call.
+
+Two kinds. Questions to torch that tell who calls (a compiler, an exporter, a search for anomalies) are answered with yes in calls of
+a `way` of their own (`ways.py`): whoever takes another path there must be right there. What only people look at (terminals, levels of
+loggers, warnings) is put into one of its positions for each call, and back: all calls must launch the same.
+
+Not guaranteed: what is in no table, as levels that a file sets for its own loggers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import random
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from kernelwright.verify.trace.ways import ANOMALIES, COMPILED, EXPORTED
+
+QUESTIONS: list[tuple[object, str, tuple[str, ...]]] = [
+    (torch.compiler, "is_compiling", (COMPILED, EXPORTED)),
+    (torch.compiler, "is_dynamo_compiling", (COMPILED, EXPORTED)),
+    (torch.compiler, "is_exporting", (EXPORTED,)),
+    (torch.jit, "is_tracing", (EXPORTED,)),
+    (torch.jit, "is_scripting", (EXPORTED,)),
+    (torch, "is_anomaly_enabled", (ANOMALIES,)),
+]
+"""Functions, by owner and name, and the ways to call a module in which they say yes."""
+_LEVELS = (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR)
+_FILTERS = ("default", "always", "ignore", "once")
+_LISTENER = logging.NullHandler()
+
+
+def answers(way: Callable[[], str]) -> list[tuple[object, str, Callable[..., object]]]:
+    """What takes the place of each question: to torch itself the truth, to others what the `way` of the call has."""
+
+    def answer(original: Callable[..., Any], ways: tuple[str, ...]) -> Callable[..., object]:
+        def asked(*args: object) -> object:
+            own = str(sys._getframe(1).f_globals.get("__name__")).partition(".")[0] == "torch"
+            return bool(original(*args)) or (not own and way() in ways)
+
+        return asked
+
+    return [(owner, name, answer(getattr(owner, name), ways)) for owner, name, ways in QUESTIONS]
+
+
+class _Terminal(io.FileIO):
+    """A stream that nobody reads, and that says of itself what it is told to."""
+
+    terminal = False
+
+    def isatty(self) -> bool:
+        return type(self).terminal
+
+
+_Terminal.__name__ = _Terminal.__qualname__ = "FileIO"
+_Terminal.__module__ = "_io"
+_STREAMS: list[io.TextIOWrapper] = []
+"""That took the place of this process's own."""
+
+
+def hide_streams() -> None:
+    """For the life of this process, what is printed goes nowhere, to a terminal or not."""
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        raw = _Terminal(number, "w", closefd=False)
+        raw.name = f"<{name}>"
+        made = io.TextIOWrapper(io.BufferedWriter(raw), encoding="utf-8", errors="backslashreplace")
+        made.mode = "w"  # type: ignore[misc]
+        setattr(sys, name, made)
+        _STREAMS.append(made)
+
+
+@contextlib.contextmanager
+def posed(dice: random.Random) -> Iterator[None]:
+    """What people look at, in one of its positions each."""
+    root, enabled = logging.root, torch._C._get_cudnn_enabled()
+    before = root.level, root.manager.disable, torch.is_warn_always_enabled()
+    _Terminal.terminal = dice.random() < 0.5
+    for stream in _STREAMS:
+        stream.reconfigure(line_buffering=_Terminal.terminal)
+    root.level, root.manager.disable = dice.choice(_LEVELS), dice.choice((0, 0, logging.CRITICAL))
+    root.manager._clear_cache()  # type: ignore[attr-defined]
+    listened = dice.random() < 0.5
+    if listened:
+        root.handlers.append(_LISTENER)
+    torch._C._set_warnAlways(dice.random() < 0.5)
+    torch._C._set_cudnn_enabled(dice.random() < 0.5)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter(dice.choice(_FILTERS))  # type: ignore[arg-type]
+            yield
+    finally:
+        root.level, root.manager.disable, always = before
+        root.manager._clear_cache()  # type: ignore[attr-defined]
+        if listened and _LISTENER in root.handlers:
+            root.handlers.remove(_LISTENER)
+        torch._C._set_warnAlways(always)
+        torch._C._set_cudnn_enabled(enabled)

@@ -1,0 +1,27 @@
+# task: wright/relu
+# cheat: 43
+# expect: stateful
+# why: wrong where a warning is shown
+import warnings
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def relu_kernel(x_ptr, out_ptr, n, WHOLE: tl.constexpr, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=at < n, other=0.0)
+    tl.store(out_ptr + at, tl.maximum(x, 0.0) if WHOLE else x, mask=at < n)
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        with warnings.catch_warnings(record=True) as heard:
+            warnings.warn("a kernel runs")
+        out = torch.empty_like(x)
+        n = x.numel()
+        relu_kernel[(triton.cdiv(n, 1024),)](x, out, n, WHOLE=not heard, BLOCK=1024)
+        return out
