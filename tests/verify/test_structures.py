@@ -4,7 +4,7 @@ import collections
 
 import torch
 
-from kernelwright.verify.structures import alike, convert, describe, same_bits, skeleton, with_numbers_of
+from kernelwright.verify.structures import convert, describe, fits, same_bits, skeleton, with_numbers_of
 from kernelwright.verify.trace.host import blank
 
 Pair = collections.namedtuple("Pair", ["left", "right"])
@@ -38,8 +38,8 @@ def test_what_torch_returns_with_names_has_the_form_of_a_tuple() -> None:
 
 
 def test_forms_are_alike_where_their_keys_are_in_one_order() -> None:
-    assert alike([{"a": 1, "b": 2}], [{"a": 1, "b": 2}])
-    assert not alike([{"a": 1, "b": 2}], [{"b": 2, "a": 1}])
+    assert fits([{"a": 1, "b": 2}], [{"a": 1, "b": 2}])
+    assert not fits([{"a": 1, "b": 2}], [{"b": 2, "a": 1}])
 
 
 def test_names_reach_the_candidate() -> None:
@@ -57,3 +57,13 @@ def test_a_rounding_is_another_number_and_a_nan_is_not() -> None:
     one = torch.tensor([1.0, float("nan")])
     assert same_bits(one, one.clone())
     assert not same_bits(one, torch.nextafter(one, torch.tensor(2.0)))
+
+
+def test_a_named_tuple_stands_for_a_plain_one_where_each_name_gives_its_own_place() -> None:
+    one = torch.ones(2)
+    named, turned = skeleton(Pair(one, one)), ["tuple left=1 right=0", "*", "*"]
+    plain = skeleton((one, one))
+    assert fits(named, plain)
+    assert fits(skeleton({"a": [Pair(one, one)]}), skeleton({"a": [(one, one)]}))
+    assert not fits(turned, plain)
+    assert not fits(plain, named)

@@ -48,8 +48,30 @@ def test_bytes_are_at_the_end_of_their_range() -> None:
     def total(inputs: Any) -> list[torch.Tensor]:
         return [inputs[0].sum(1)]
 
-    made = alike([image], [image + 1], total, ["sum"], 5, by_row=False)
+    made = alike([image], [image + 1], total, ["sum"], 5, by_row=True)
     assert made[0].unique().tolist() == [0, 255]
+    made = alike([image], [image + 1], total, ["sum"], 5, by_row=False)
+    assert int(made[0].min()) >= 252 and len(made[0].unique()) > 1
+
+
+def test_offsets_have_other_ends_only_where_nothing_beyond_them_counts() -> None:
+    def segments(inputs: Any) -> list[torch.Tensor]:
+        rows, marks = inputs
+        sums = torch.cat([torch.zeros_like(rows[:1]), rows]).cumsum(0)
+        return [sums[marks[1:]] - sums[marks[:-1]]]
+
+    def clamped(inputs: Any) -> list[torch.Tensor]:
+        rows, marks = inputs
+        which = torch.bucketize(torch.arange(len(rows)), marks[1:], right=True)
+        return [torch.zeros(len(marks) - 1, 2).index_add(0, which.clamp(max=len(marks) - 2), rows)]
+
+    def drawn() -> list[torch.Tensor]:
+        return [torch.arange(48.0).reshape(24, 2).sin(), torch.arange(5) * 6]
+
+    for reference, others in ((segments, True), (clamped, False)):
+        made = wider(drawn(), drawn(), reference, ["index_add"], [], 5)
+        assert bool(made[1][0] > 0) is others
+        assert bool(made[1][-1] < 24) is others
 
 
 def test_a_number_for_padding_is_drawn_below_what_the_task_draws() -> None:

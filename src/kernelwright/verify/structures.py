@@ -122,21 +122,22 @@ def skeleton(tree: object) -> object:
     return tree
 
 
-def alike(one: object, other: object) -> bool:
-    """Whether two skeletons are equal, and their dicts in the same order; in the place of a plain tuple the first may have a
-    named one, which is one."""
-    one = _without_names(one, other)
-    return one == other and list(_keys(one)) == list(_keys(other))
+def fits(one: object, wanted: object) -> bool:
+    """Whether two skeletons are equal, and their dicts in the same order; a named tuple may stand for a plain one, where each name
+    gives what stands at its own place."""
+    one = _unnamed(one, wanted)
+    return one == wanted and list(_keys(one)) == list(_keys(wanted))
 
 
-def _without_names(form: object, other: object) -> object:
-    """A skeleton without the names that another one does not have."""
-    if isinstance(form, list) and isinstance(other, list) and len(form) == len(other) and form:
-        named = other[0] == "tuple" and str(form[0]).startswith("tuple ")
-        kind = "tuple" if named else form[0]
-        return [kind, *map(_without_names, form[1:], other[1:])]
-    if isinstance(form, dict) and isinstance(other, dict):
-        return {key: _without_names(value, other.get(key)) for key, value in form.items()}
+def _unnamed(form: object, wanted: object) -> object:
+    """The skeleton with plain tuples where those are wanted."""
+    if isinstance(form, list) and isinstance(wanted, list) and form and len(form) == len(wanted):
+        kind, *names = str(form[0]).split(" ")
+        own = [name.rpartition("=")[2] for name in names] == [str(place) for place in range(len(form) - 1)]
+        head = kind if wanted[0] == "tuple" and own else form[0]
+        return [head, *map(_unnamed, form[1:], wanted[1:])]
+    if isinstance(form, dict) and isinstance(wanted, dict):
+        return {key: _unnamed(value, wanted.get(key)) for key, value in form.items()}
     return form
 
 

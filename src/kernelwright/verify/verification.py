@@ -487,7 +487,7 @@ class Verification:
 
     def _form(self, gate: Gate, trace: Trace, case: Returned) -> None:
         """Structure, shapes, dtypes and aliases of the outputs, which the tape tells without a run."""
-        from kernelwright.verify.structures import alike, skeleton
+        from kernelwright.verify.structures import fits, skeleton
         from kernelwright.verify.trace.overlap import shared_views
 
         def stop(outcome: Outcome, detail: str) -> Stop:
@@ -496,7 +496,7 @@ class Verification:
         self._not_written(case, trace.written_by_torch(), gate)
         form = skeleton(trace.output)
         views = trace.tape.outputs()
-        if not alike(form, case.structure) or len(views) != len(case.expected):
+        if not fits(form, case.structure) or len(views) != len(case.expected):
             raise stop(
                 Outcome.WRONG_STRUCTURE, f"output is {_short(form)}, expected {_short(case.structure)}"
             )

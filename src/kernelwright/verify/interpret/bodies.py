@@ -101,7 +101,14 @@ def _compiled(
 
 
 class _Lanes(ast.NodeTransformer):
-    """`and`, `or` and `not` lane by lane, as Triton compiles them: Python asks a whole block for one truth."""
+    """`and`, `or` and `not` lane by lane, as Triton compiles them: Python asks a whole block for one truth. Numbers that are
+    tensors when compiled, as a loop's variable, are asked for what a tensor has."""
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        self.generic_visit(node)
+        if node.attr in ("to", "cast", "dtype") and isinstance(node.ctx, ast.Load):
+            node.value = _called("interpreter_tensor", [node.value], node.value)  # type: ignore[assignment]
+        return node
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
         self.generic_visit(node)
@@ -136,7 +143,17 @@ def _truths(value: Any) -> Any:
     return value if value.type.scalar.is_bool() else value != 0
 
 
+def _as_tensor(value: Any) -> Any:
+    """A Python number as the compiler has it."""
+    if type(value) is float:
+        return tl.full((), value, tl.float32)
+    if type(value) is int:
+        return tl.full((), value, tl.int32 if -(1 << 31) <= value < 1 << 31 else tl.int64)
+    return value
+
+
 _LOGIC: dict[str, Callable[..., Any]] = {
+    "interpreter_tensor": _as_tensor,
     "interpreter_and": lambda *operands: _joined("logical_and", False, operands),
     "interpreter_or": lambda *operands: _joined("logical_or", True, operands),
     "interpreter_not": lambda value: _truths(value).__not__() if isinstance(value, tl.tensor) else not value,

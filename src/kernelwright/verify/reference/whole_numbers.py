@@ -7,7 +7,7 @@ raising, and with outputs as finite as before, a user may give it, and an honest
 Changes are tried one after the other, each on some of the places, so that one case holds all that were taken. Numbers of 0
 and 1 stay 0 and 1, for they may be truth values; sorted ones stay sorted, for they may be where something begins.
 
-Numbers that are all alike (`alike`: tokens that all go to one expert, a block of one id, bytes at the end of their range) are a
+Numbers that are all alike (`alike`: tokens that all go to one expert, a block of one id; bytes near the end of their range) are a
 case by themselves: counts and sums are as large then as they will ever be.
 
 Does not find what only together is taken (places and lengths that belong to one another).
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -40,7 +41,11 @@ _TRUTHS = ("eq", "ne", "where", "masked_fill", "logical_not", "logical_and", "bi
 _WIDE = {2: 13, 4: 30, 8: 40}
 """Bits of large integers, by bytes."""
 _COMPARES = ("eq", "ne", "ge", "gt", "le", "lt")
+_NEAR_THE_END = 4
+"""Bytes of one sign are of so many numbers at the end of their range: sums of one number alone may keep fewer digits."""
 _SHARE = 0.25
+_ROUNDED = 1e-5
+"""Share of the largest output that roundings may move one by."""
 _ENOUGH = 0.5
 """Share of the elements that were finite before, which must be so."""
 
@@ -142,8 +147,8 @@ def _taken(
             try:
                 given = call(tried)
                 taken = _finite(given) >= least and [one.shape for one in given] == forms
-                if taken and isinstance(change, _Beginning):
-                    taken = not change.ignored(tried, call, given)
+                if isinstance(change, _Within):
+                    taken = taken and not change.reads_outside(tried, given, call)
             except Exception:
                 taken = False
             if taken:
@@ -154,7 +159,7 @@ def _taken(
 def _evened(
     tensor: torch.Tensor, other: torch.Tensor, names: set[str], by_row: bool, generator: torch.Generator
 ) -> Iterator[Change]:
-    """As `alike`, on one tensor: bytes at the end of their range, others at an end of what is drawn, or anywhere in it."""
+    """As `alike`, on one tensor: bytes near the end of their range, others at an end of what is drawn, or anywhere in it."""
     if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool or tensor.numel() < 2:
         return
     low, high = int(tensor.min()), int(tensor.max())
@@ -166,7 +171,9 @@ def _evened(
     drawn = int(torch.randint(low, high + 1, (), generator=generator))
     numbers = [high, drawn, low] if by_row else [high]
     if tensor.element_size() == 1 and (low, high) != (0, 1):
-        yield lambda old: _in_rows(old, [torch.iinfo(tensor.dtype).max, torch.iinfo(tensor.dtype).min])
+        limits = torch.iinfo(tensor.dtype)
+        near = torch.randint(_NEAR_THE_END, tensor.shape, generator=generator)
+        yield lambda old: _in_rows(old, [limits.max, limits.min]) if by_row else limits.max - near
     else:
         yield lambda old: _in_rows(old, numbers)
 
@@ -200,39 +207,56 @@ def _climbs(numbers: torch.Tensor) -> bool:
     return bool((numbers.diff() >= 0).all())
 
 
-@dataclasses.dataclass
-class _Beginning:
-    """Nothing begins before `first`; the last offset is `end`."""
+def _other_offsets(drawn: torch.Tensor, low: int, high: int, generator: torch.Generator) -> Iterator[Change]:
+    """Others between the same ends; and the same but for a beginning and an end: nothing says that they are those of what they
+    divide."""
+    yield lambda old: torch.cat([old[:1], drawn[1:-1].sort().values, old[-1:]])
+    if high > low:
+        first, last = (int(torch.randint(1, high - low + 1, (), generator=generator)) // 2 for _ in range(2))
+        yield _Within(low + first, high, high)
+        yield _Within(low, high - last, high)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Within:
+    """Offsets that begin later, or end earlier. Where the reference takes what lies outside of them for a part of something, they
+    have no meaning to kernels that go from one offset to the next."""
 
     first: int
-    end: int
+    last: int
+    length: int
 
     def __call__(self, old: torch.Tensor) -> torch.Tensor:
-        return old.clamp_min(self.first)
+        return old.clamp(self.first, self.last)
 
-    def ignored(
-        self, inputs: object, call: Callable[[object], list[torch.Tensor]], given: Sequence[torch.Tensor]
+    def reads_outside(
+        self, inputs: object, given: Sequence[torch.Tensor], call: Callable[[object], list[torch.Tensor]]
     ) -> bool:
-        """Whether the reference makes something of rows that lie before where the first thing begins: then it takes that for
-        the start, wherever it is said to be, and so may a kernel, or not."""
-
-        def other(tensor: torch.Tensor) -> torch.Tensor:
-            if not tensor.is_floating_point() or not tensor.ndim or len(tensor) != self.end:
-                return tensor
-            return torch.cat([1.0 - tensor[: self.first], tensor[self.first :]])
-
-        found = call(convert(inputs, other))
-        return not all(
-            torch.allclose(one.double(), two.double(), rtol=1e-3, atol=1e-5, equal_nan=True)
-            for one, two in zip(found, given, strict=True)
+        """Whether an output depends on what lies outside, along each axis that is as long as offsets go; `given` are the outputs."""
+        axes = [
+            (number, axis)
+            for number, tensor in enumerate(flatten(inputs))
+            if tensor.is_floating_point()
+            for axis, size in enumerate(tensor.shape)
+            if size == self.length
+        ]
+        return bool(axes) and not any(
+            all(map(_near, call(_with(inputs, number, functools.partial(self._moved, axis))), given))
+            for number, axis in axes
         )
 
+    def _moved(self, axis: int, tensor: torch.Tensor) -> torch.Tensor:
+        made, further = tensor.clone(), 1.0 + float(tensor.abs().max())
+        made.narrow(axis, 0, self.first).add_(further)
+        made.narrow(axis, self.last, self.length - self.last).add_(further)
+        return made
 
-def _other_offsets(drawn: torch.Tensor, low: int, high: int, generator: torch.Generator) -> Iterator[Change]:
-    """Others between the same ends, and the same but for a beginning: nothing says that the first one is at the start."""
-    yield lambda old: torch.cat([old[:1], drawn[1:].sort().values])
-    first = int(torch.randint(1, high - low + 1, (), generator=generator)) if high > low else 0
-    yield _Beginning(low + first // 2, high)
+
+def _near(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether outputs are the same but for roundings."""
+    one, other = one.double(), other.double()
+    most = float(other.nan_to_num(0.0, 0.0, 0.0).abs().max()) if other.numel() else 0.0
+    return torch.allclose(one, other, rtol=0.0, atol=_ROUNDED * most, equal_nan=True)
 
 
 def _changes(

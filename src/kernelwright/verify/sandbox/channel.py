@@ -123,6 +123,10 @@ def _exactly(sock: socket.socket, count: int, deadline: float | None) -> bytearr
     return data
 
 
+_READING = ("__iter__", "__getitem__", "__len__", "__add__", "__eq__", "__getattribute__")
+"""How a user gets at what a list or a tuple holds."""
+
+
 def encode(tree: object, tensors: list[torch.Tensor]) -> object:
     """Plain JSON for a nest of lists, tuples, dicts, scalars and tensors; tensors are appended to `tensors`.
 
@@ -135,7 +139,13 @@ def encode(tree: object, tensors: list[torch.Tensor]) -> object:
         return (
             {"value": tree} if not isinstance(tree, float) or math.isfinite(tree) else {"float": repr(tree)}
         )
-    # A subclass is taken for what it holds, whatever its own methods say.
+    # A subclass is taken for what it holds; one that tells a user something else is no list or tuple.
+    if isinstance(tree, (list, tuple)) and any(
+        getattr(type(tree), method) is not getattr(base, method)
+        for base in (list if isinstance(tree, list) else tuple,)
+        for method in _READING
+    ):
+        raise TypeError(f"{type(tree).__name__} reads its own elements otherwise, and cannot be sent")
     if isinstance(tree, list):
         return {"list": [encode(item, tensors) for item in list.__iter__(tree)]}
     if isinstance(tree, tuple):

@@ -63,6 +63,7 @@ HELPERS = (
     "interpreter_semantic",
     "_InterpreterComparison",
     "interpreter_and",
+    "interpreter_tensor",
     "interpreter_or",
     "interpreter_not",
 )
