@@ -5,7 +5,8 @@
     unused, order               an output is not used, and the second backward pass over one graph is compared, or that of a
                                 forward pass beside another one
 
-`drawn` spreads all of it over few calls, which is which drawn anew for each verdict; `of_way` is what a reference gives then.
+`drawn` spreads all of it over few calls, which is which drawn anew for each verdict. `subsets` are what else may be frozen: all of
+it up to five gradients, of more some; who launches nothing new there is judged no further.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ ELSEWHERE = "-elsewhere"
 """Behind CROSSED or NESTED: the other pass is one of another size, where the module takes one."""
 SPREAD = "spread"
 """Layout of one number for all elements."""
-_ALONE = 5
-"""Calls in which one gradient alone is wanted, at most."""
+_SUBSETS = 30
+"""Calls in which some gradients are wanted, at most: all subsets of five."""
 _START = "gradients="
 _OTHERS = ("turned", "swapped", "stepped", "padded", "expanded")
 
@@ -76,7 +77,7 @@ class GradientWay:
 
 def drawn(given: int, wanted: int, outputs: int, dice: random.Random) -> list[str]:
     """Ways for a task with so many tensors that are given, gradients that are wanted and outputs that have one: each gradient is
-    frozen in one of two calls, and each output unused in one of two others; some are wanted alone, where there are several."""
+    frozen in one of two calls, and each output unused in one of two others."""
     first = _some(wanted, dice)
     unused = _some(outputs, dice)
     layouts = [SPREAD, dice.choice(_OTHERS)]
@@ -90,9 +91,24 @@ def drawn(given: int, wanted: int, outputs: int, dice: random.Random) -> list[st
     for left, order in zip((unused, _rest(unused, outputs)), orders, strict=True):
         ways.append(GradientWay(unused=left, order=order, given=given))
     ways.append(GradientWay(order=dice.choice((CROSSED, NESTED)) + ELSEWHERE, given=given))
-    for lone in dice.sample(nothing, min(wanted, _ALONE)) if wanted > 2 else ():
-        ways.append(GradientWay(frozen=tuple(one for one in nothing if one != lone), given=given))
     return list(map(str, ways))
+
+
+def subsets(given: int, wanted: int, dice: random.Random) -> list[str]:
+    """Ways in which some of the gradients are wanted and the others frozen, in an order that is drawn. Of too many those in which
+    one is wanted alone, or frozen alone, and any others."""
+    every = frozenset(range(wanted))
+    if 2**wanted - 2 <= _SUBSETS:
+        frozen = [frozenset(one for one in every if number >> one & 1) for number in range(1, 2**wanted - 1)]
+    else:
+        single = [frozenset([one]) for one in every]
+        frozen = [*single, *(every - one for one in single)]
+        frozen = dice.sample(frozen, min(len(frozen), _SUBSETS * 2 // 3))
+        while len(frozen) < _SUBSETS:
+            frozen.append(frozenset(dice.sample(range(wanted), dice.randint(2, wanted - 2))))
+    return [
+        str(GradientWay(frozen=tuple(sorted(one)), given=given)) for one in dice.sample(frozen, len(frozen))
+    ]
 
 
 def _some(count: int, dice: random.Random) -> tuple[int, ...]:

@@ -18,6 +18,7 @@ from kernelwright.verify.messages import Launched
 if TYPE_CHECKING:
     import torch
 
+    from kernelwright.verify.gradient_ways import GradientWay
     from kernelwright.verify.trace.tape import Tape, View
 
 
@@ -97,7 +98,7 @@ class Trace:
         there, here = self.traced.tapes[call], self.tape
         if call in self.refused:
             return False
-        if GradientWay.read(way) is not None:
+        if GradientWay.read(way) is not None or way in ways.JOINED:
             return True
         if way == ways.BY_NAME:
             return self._work(call) != self._work()
@@ -116,6 +117,69 @@ class Trace:
             one == other or _alike_launches(one, other, given, its)
             for one, other in zip(launched, usual, strict=True)
         )
+
+    def with_something_new(self, calls: Mapping[int, GradientWay], wanted: int, most: int) -> list[int]:
+        """Of calls with some of the gradients that are `wanted` frozen, in turn: those that do something which neither the steady
+        call nor one named before does, and no more than so many."""
+        from kernelwright.verify.gradient_ways import GradientWay
+
+        known = self._deeds(len(self.traced.tapes) - 1, GradientWay(), wanted)
+        found = []
+        for call, way in calls.items():
+            if call in self.refused or len(found) == most:
+                continue
+            if new := self._deeds(call, way, wanted) - known:
+                found.append(call)
+                known |= new
+        return found
+
+    def _deeds(self, call: int, way: GradientWay, wanted: int) -> set[str]:
+        """As `Tape.deeds`, with weights, inputs and gradients by name."""
+        tape, inputs = self.traced.tapes[call], self.traced.inputs[call]
+        names: dict[int, tuple[object, int]] = {
+            view.storage: (("weight", name), 0) for name, view in self.traced.state.items()
+        }
+        names |= {view.storage: (("input", place), view.offset) for place, view in enumerate(inputs)}
+        kept = [one for one in range(wanted) if one not in way.frozen]
+        own = len(tape.outputs()) - len(kept)
+        return tape.deeds(
+            names, [*(("output", one) for one in range(own)), *(("gradient", one) for one in kept)]
+        )
+
+    def does_as(self, call: int, other: int) -> bool:
+        """Whether two calls do the same to the same inputs, whatever their strides."""
+        there, here = self.traced.tapes[call], self.traced.tapes[other]
+        given, its = (
+            {step for view in self.traced.inputs[one] for step in view.stride} for one in (call, other)
+        )
+        launched, usual = there.launched(), here.launched()
+        return (
+            self._on_inputs(call) == self._on_inputs(other)
+            and len(launched) == len(usual)
+            and all(
+                one == two or _alike_launches(one, two, given, its)
+                for one, two in zip(launched, usual, strict=True)
+            )
+        )
+
+    def _on_inputs(self, call: int) -> list[object]:
+        """Each step of a call, and which inputs it is given in which order; of inputs in one memory that which begins last before
+        what is given."""
+        inputs = self.traced.inputs[call]
+
+        def place(view: View) -> int:
+            within = [
+                (one.offset, number)
+                for number, one in enumerate(inputs)
+                if one.storage == view.storage and one.offset <= view.offset
+            ]
+            return max(within, default=(0, -1))[1]
+
+        return [
+            (op.kind, op.fields.get("name", ""), [place(view) for view in op.touched()])
+            for op in self.traced.tapes[call].operations
+            if op.kind != "alloc"
+        ]
 
     def stands_alone(self, call: int) -> bool:
         """Whether a call uses no memory that others made."""

@@ -24,7 +24,7 @@ from kernelwright.precision import precision_of
 from kernelwright.records import Backend, Candidate, Evidence, Mismatch, Task, Timing, Verdict
 from kernelwright.shapes import constants
 from kernelwright.verify.confined import Confined, Stop, plain
-from kernelwright.verify.gradient_ways import GradientWay, drawn
+from kernelwright.verify.gradient_ways import GradientWay, drawn, subsets
 from kernelwright.verify.gradients import label
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.messages import HALF_SUMS, TINY, Building, Gradients, Run
@@ -52,6 +52,8 @@ LONG_PROGRAMS = 256
 """Of a call at long sizes, that are all run."""
 _MOST_CONFIGURATIONS = 32
 """Of an autotuned kernel, that are run."""
+_MOST_FROZEN = 8
+"""Calls with some gradients frozen, and nothing else about them, that are judged."""
 _MOST_LAID_OUT = 4
 """Inputs that are laid out otherwise each by itself."""
 _MANY_CALLS = 12
@@ -260,6 +262,7 @@ class Verification:
         asked += [ways.ONE_TENSOR] if forward and _some_alike(inputs) else []
         asked += [ways.BY_NAME] if forward and again.names else []
         asked += ways.LAYOUTS
+        asked += ways.JOINED if forward and len(list(_specs(inputs))) > 1 else ()
         in_gradients = _gradient_ways(inputs, again.gradients) if again.gradients else []
         asked += in_gradients
         called = dataclasses.replace(again, ways=asked, calls=again.calls + len(asked))
@@ -278,7 +281,12 @@ class Verification:
             with contextlib.suppress(Stop):  # what raises says so to a user as well
                 other = traced(dataclasses.replace(again, evaluating=True))
                 self._evaluating = None if trace.alike(other) else other
-        others = [way for number, way in enumerate(asked, 1) if elsewhere.takes_another_path(number, way)]
+        idle = set(_nothing_new(elsewhere, asked, in_gradients))
+        others = [
+            way
+            for number, way in enumerate(asked, 1)
+            if way not in idle and elsewhere.takes_another_path(number, way)
+        ]
         count = len(list(_specs(inputs)))
         if count > 1:  # many a kernel has a path for one of them
             layouts = [way for way in others if ways.layout_of(way) and way not in in_gradients]
@@ -294,7 +302,7 @@ class Verification:
         self._otherwise = [
             (elsewhere, number, way)
             for number, way in enumerate(others, 1)
-            if elsewhere.takes_another_path(number, way)
+            if way not in idle and elsewhere.takes_another_path(number, way)
         ]
 
     def _when_evaluating(self, device: Confined, shape: Shape, case: Case) -> None:
@@ -349,7 +357,8 @@ class Verification:
         }
         if (gradients := GradientWay.read(way)) is not None:
             known[way] = gradients.said(), lambda: gradient_cases.asked(case, self.protocol, gradients)
-        usual = "with inputs of other strides", lambda: None if case.changed else case
+        strides = "that are parts of one tensor" if way in ways.JOINED else "of other strides"
+        usual = f"with inputs {strides}", lambda: None if case.changed else case
         said, made = known.get(way.partition(" #")[0], usual)
         if (wanted := made()) is None:
             return
@@ -854,8 +863,29 @@ def _gradient_ways(inputs: object, gradients: Gradients) -> list[str]:
     """Other ways to ask a task's gradients; its cotangents are the last `inputs`."""
     outputs = len(gradients["positions"])
     given = list(_specs(inputs))[:-outputs]
-    floating = sum("float" in str(spec) for spec in given)
-    return drawn(len(given), floating + len(gradients["parameters"]), outputs, secrets.SystemRandom())
+    wanted = sum("float" in str(spec) for spec in given) + len(gradients["parameters"])
+    dice = secrets.SystemRandom()
+    return [*drawn(len(given), wanted, outputs, dice), *subsets(len(given), wanted, dice)]
+
+
+def _nothing_new(trace: Trace, asked: Sequence[str], in_gradients: Sequence[str]) -> Iterator[str]:
+    """Of the ways to call a module, numbered from 1 in the trace, those in which it does what it does elsewhere: gradients of which
+    some are wanted, and inputs that are parts of one tensor, as others with gaps are."""
+    from kernelwright.verify.trace import ways
+
+    number = {way: place for place, way in enumerate(asked, 1)}
+    read = {way: GradientWay.read(way) for way in in_gradients}
+    with_layouts = {one.frozen for one in read.values() if one and one.layout}
+    frozen = [way for way, one in read.items() if one and one.asked and one.frozen and not one.layout]
+    some = {number[way]: one for way in frozen if (one := read[way]) and one.frozen not in with_layouts}
+    wanted = max((max(one.frozen) for one in read.values() if one and one.frozen), default=-1) + 1
+    new = trace.with_something_new(some, wanted, _MOST_FROZEN)
+    yield from (way for way in frozen if number[way] not in new)
+    for way in ways.JOINED:
+        if way in number:
+            alike = (-1, *(number[one] for one in ("padded", "swapped") if one in number))
+            if any(trace.does_as(number[way], other) for other in alike):
+                yield way
 
 
 def _specs(spec: object) -> Iterator[object]:

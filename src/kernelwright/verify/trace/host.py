@@ -351,13 +351,23 @@ class HostWorker(Service):
         """Tensors like those of `inputs` that were never seen. `elsewhere`: they begin later in their memory, as a part of a
         batch does. Laid out as the `way` has it; those that are alike one tensor, if it says so."""
         known: dict[object, torch.Tensor] = {}
-        layout, places = ways.layout_of(way), itertools.count()
+        layout, places, numbers = ways.layout_of(way), itertools.count(), itertools.count()
 
         given_back = {
             (one.shape, one.stride(), one.dtype): one for one in self._given if way == ways.FED_BACK
         }
 
+        tensors = flatten(inputs)
+        forms = [(tuple(like.shape), like.dtype) for like in tensors if like.is_contiguous()]
+        parts = ways.joined(forms, way) if way in ways.JOINED and len(forms) == len(tensors) else {}
+        wholes: dict[int, torch.Tensor] = {}
+
         def made(like: torch.Tensor) -> torch.Tensor:
+            if (part := parts.get(next(numbers))) is not None:
+                whole, start, steps, room = part
+                if whole not in wholes:
+                    wholes[whole] = torch.empty(room, dtype=like.dtype, device="meta")
+                return cuda.adopt_input(wholes[whole].as_strided(like.shape, steps, start))
             if (back := given_back.pop((like.shape, like.stride(), like.dtype), None)) is not None:
                 return back  # once: two inputs that are one tensor are another way
             key, stride = (tuple(like.shape), like.stride(), like.dtype), like.stride()

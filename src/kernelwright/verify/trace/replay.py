@@ -86,15 +86,23 @@ class Session:
         return made
 
     def bind(self, view: View, tensor: torch.Tensor) -> None:
-        """Let the storage of `view` be a copy of `tensor`'s memory, which holds one row where `view` has one for all."""
-        memory, target = self.provide(view.storage, max(view.end, 0)), self.tensor(view)
+        """Let the storage of `view` be a copy of `tensor`'s memory, which holds one row where `view` has one for all; beside what
+        was bound there for the same call."""
+        there, beside = self._bound.get(view.storage), None
+        if there is not None:
+            view_of_all = View(view.storage, 0, (there.end,), (1,), "uint8")
+            beside = self.tensor(view_of_all).clone()
+        size = max(view.end, 0 if beside is None else beside.numel())
+        memory, target = self.provide(view.storage, size), self.tensor(view)
         if target.numel() * target.element_size() < memory.numel():
             self.poison(memory, view.dtype)
+        if beside is not None:
+            memory[: beside.numel()] = beside
         for axis, stride in enumerate(view.stride):
             if stride == 0 and target.shape[axis] > 1:
                 target, tensor = target.narrow(axis, 0, 1), tensor.narrow(axis, 0, 1)
         target.copy_(tensor)
-        self._bound[view.storage] = view
+        self._bound[view.storage] = view if there is None or view.end > there.end else there
 
     def tensor(self, view: View) -> torch.Tensor:
         made = torch.empty(0, dtype=channel.DTYPES[view.dtype], device=self.device)
@@ -222,7 +230,8 @@ class Candidate:
                 raise TapeError("no tape")
             known = {storage: size for storage, size, _ in self.constants}
             for tape, inputs in zip(self.tapes, self.inputs, strict=True):
-                known |= {view.storage: view.end for view in inputs}
+                for view in inputs:  # several may be parts of one tensor
+                    known[view.storage] = max(known.get(view.storage, 0), view.end)
                 for storage, size in tape.foreign.items():
                     if storage not in known or known[storage] < size:
                         raise UnmadeMemory("a tensor was made outside of the recorded operations")

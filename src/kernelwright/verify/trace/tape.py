@@ -203,6 +203,13 @@ class Operation:
         """What a torch operator is given."""
         return list(_views(self.fields["arguments"]))
 
+    def touched(self) -> list[View]:
+        """Every tensor that is read or written."""
+        if self.kind == "launch":
+            return [view for launch in self.fields["launches"] for _, view in launch.views()]
+        own = [view for view in self.fields.values() if isinstance(view, View)]
+        return [*own, *(self.reads() if self.kind == "aten" else ()), *self.fields.get("results", ())]
+
 
 @dataclasses.dataclass(frozen=True)
 class Tape:
@@ -280,6 +287,37 @@ class Tape:
             if op.kind == "aten":
                 found.append(op.fields["name"])
         return found
+
+    def deeds(self, names: Mapping[int, tuple[object, int]], outputs: Sequence[object]) -> set[str]:
+        """What the pass does, each by itself: launches with the memory that they are given, copies and fills, what becomes of each
+        piece of memory, and where `outputs`, by name, lie. `names` says what storages from outside are, and where they begin
+        (elements); others are called by the launch that first takes them."""
+        known = dict(names)
+        for op in self.operations:
+            for launch in op.fields["launches"] if op.kind == "launch" else ():
+                for name, view in launch.views():
+                    known.setdefault(view.storage, (("made", launch.kernel, name), 0))
+
+        def named(view: View) -> tuple[object, ...]:
+            name, start = known.get(view.storage, ("other", 0))
+            return (name, view.offset - start, view.shape, view.stride, view.dtype)
+
+        found = {repr((name, named(view))) for name, view in zip(outputs, self.outputs(), strict=False)}
+        fates: dict[object, list[object]] = {}
+        for op in self.operations:
+            touched = op.touched()
+            what: list[object] = [(op.kind, op.fields.get("name", ""), op.fields.get("value"))] * len(touched)
+            if op.kind == "launch":
+                launches = op.fields["launches"]
+                what = [(launch.kernel, name) for launch in launches for name, _ in launch.views()]
+                what_else = [(x.kernel, x.grid, x.options, _scalars(x)) for x in launches]
+                found.add(repr((what_else, list(map(named, touched)))))
+            else:
+                found.add(repr((what[:1], list(map(named, touched)))))
+            for view, done in zip(touched, what, strict=True):
+                if view.storage not in names:
+                    fates.setdefault(named(view)[0], []).append(done)
+        return found | {repr(fate) for fate in fates.items()}
 
     def meaning(
         self,

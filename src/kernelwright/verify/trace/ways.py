@@ -13,6 +13,9 @@
                  rows cut out of longer ones, the last axis in front (channels last), the two axes before the last one changed
                  round (heads beside each other), the axis before the last one in front, and one row for all
 
+`parts`, `stacked`, `beside`, and each `back`   inputs are parts of one tensor, along its last axis (`chunk(2, -1)`), its first one, or the
+                 one before the last (heads), in their order or in the contrary one
+
 A module that launches the same there is judged as the task calls it, and no further: many an honest kernel takes its inputs to
 be contiguous. `padded #1` is a way of the second input alone.
 """
@@ -21,7 +24,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 
@@ -37,6 +40,7 @@ BEFORE_A_BACKWARD_PASS = (LEARNING, BEHIND, WANTED, RECORDING)
 GAPPED = ("stepped", "padded", EXPANDED)
 """Layouts with elements between those of a tensor, or too few: what is made like one is contiguous."""
 LAYOUTS = (*GAPPED, "turned", "swapped", "rotated")
+JOINED = tuple(f"{axis}{order}" for axis in ("parts", "stacked", "beside") for order in ("", " back"))
 _PADDING = 3
 
 
@@ -75,6 +79,30 @@ def strides(shape: tuple[int, ...], layout: str) -> tuple[int, ...]:
     if layout == EXPANDED and rank:
         found[0] = 0
     return tuple(found)
+
+
+def joined(
+    given: Sequence[tuple[tuple[int, ...], object]], way: str
+) -> dict[int, tuple[int, int, tuple[int, ...], int]]:
+    """Of tensors, each a shape and a dtype, those that are parts of larger ones in a way of `JOINED`: by number, the number of the
+    larger one, offset and strides in it, and its elements."""
+    name, _, back = way.partition(" ")
+    distance, rank = {"parts": (1, 2), "stacked": (0, 1), "beside": (2, 3)}[name]
+    groups: dict[object, list[int]] = {}
+    for number, (shape, dtype) in enumerate(given):
+        if len(shape) >= rank:
+            axis = len(shape) - distance if distance else 0
+            groups.setdefault((shape[:axis], shape[axis + 1 :], dtype), []).append(number)
+    found = {}
+    for place, ((before, after, _), numbers) in enumerate(groups.items()):
+        axis = len(before)
+        whole = (*before, sum(given[number][0][axis] for number in numbers), *after)
+        steps, start = strides(whole, ""), 0
+        for number in reversed(numbers) if back else numbers:
+            if len(numbers) > 1:
+                found[number] = place, start, steps, math.prod(whole)
+            start += given[number][0][axis] * steps[axis]
+    return found
 
 
 def holds(shape: tuple[int, ...], stride: tuple[int, ...]) -> bool:
