@@ -57,6 +57,8 @@ _NAMED_POSITION = 7
 """As the position of a shape set: none of the first, which get more cases."""
 _ABOUT, _ROUNDS = 1.5, 3
 """How far what a reference does at long sizes may be from what its graph's types told, by a factor; times that they are put right."""
+_FAR_ROOM = 32
+"""Factor on what the reference may do at a long size under weights that let elements reach further: it is no long way else."""
 _WHOLE = 64.0
 """Of a full size that is interpreted as a whole: the most that the reference does there, as a factor on what it may at long ones."""
 _FAR_AT_FULL_SIZE = 30.0
@@ -175,6 +177,7 @@ class Judge:
         self._cases: Kept[list[ShapeCases]] = Kept(_CACHED_TASKS)
         self._named: Kept[ShapeCases] = Kept(_CACHED_TASKS)
         self._another: Kept[object] = Kept(_CACHED_TASKS)
+        self._farther: Kept[dict[str, float]] = Kept(_CACHED_TASKS)
         self._hidden_taken: dict[str, dict[str, dict[str, int]]] = {}
         """By task, the hidden sizes that its reference takes, by name."""
         self._gpu_cases: Kept[list[GpuCases]] = Kept(_GPU_TASKS)
@@ -303,16 +306,24 @@ class Judge:
 
         def make() -> list[ShapeCases]:
             found: list[ShapeCases] = []
-            for number, sizes in enumerate(self._long_sets(task, room)):
+            wanted: list[tuple[str, dict[str, int], dict[str, float]]] = [
+                (f"{LONG}_{number}" if room == 1 else f"{LONG}_{number}_x{room}", sizes, {})
+                for number, sizes in enumerate(self._long_sets(task, room))
+            ]
+            if room == 1 and (far := self.farther(task)):
+                wanted += [(f"{LONG}_far", sizes, far) for sizes in self._long_sets(task, _FAR_ROOM)[:1]]
+            for name, sizes, moved in wanted:
                 with contextlib.suppress(UserError), _ours("long sizes"):
                     made = shape_cases(
                         task,
-                        f"{LONG}_{number}" if room == 1 else f"{LONG}_{number}_x{room}",
+                        name,
                         sizes,
                         self.protocol,
                         self._secret,
                         _NAMED_POSITION,
                         long=True,
+                        special=not moved,
+                        farther=moved,
                     )
                     if not _cut_short(made, self.cases(task)[:1]):
                         found.append(made)
@@ -321,7 +332,7 @@ class Judge:
 
         if not (self.protocol.honesty and self.protocol.more_shapes and len(self.small(task)) > 1):
             return []
-        if special and not has_special(self.cases(task)[0]):
+        if special and not has_special(self.cases(task)[0]) and not self.farther(task):
             return []
         return list(self._long.get((task.digest, room), make))
 
@@ -364,6 +375,20 @@ class Judge:
                 return math.inf
 
         return told
+
+    def farther(self, task: Task) -> dict[str, float]:
+        """Weights under which elements reach further (`reference/reach.py`)."""
+
+        def make() -> dict[str, float]:
+            from kernelwright.verify.reference.reach import farther
+
+            if task.gradients:
+                return {}
+            with _ours("how far elements reach"):
+                return farther(self.cases(task)[0].cases[0], random.Random(f"{self._secret}:{task.digest}:reach"))
+            return {}
+
+        return self._farther.get(task.digest, make)
 
     def shorter(self, task: Task, name: str, share: float) -> ShapeCases | None:
         """One case at sizes of which the long ones are that share of those of the long set `name`, and the others not so small

@@ -428,13 +428,14 @@ class InterpretedVerification(Verification):
         add up); they are not asked where it is about what is `met` there. Of many programs all are run only on ordinary values
         of which nobody looked at any, at a length at which they are no more than may be."""
         for shape in shapes:
-            cases = shape.cases[:1] if met else shape.cases[1 if self._looked and not self._coarse() else 0 :]
-            if not cases or (met and not self._unproven):
+            skipped = self._looked and not self._coarse() and not shape.far
+            cases = shape.cases[:1] if met else shape.cases[1 if skipped else 0 :]
+            if not cases or (met and (shape.far or not self._unproven)):
                 continue
             _, trace = self._small(host, shape, LATER)
             self._policy(trace)
-            if (programs := trace.programs()) > LONG_PROGRAMS:
-                if self._looked and not (self.for_gpu and self._coarse()):
+            if (programs := trace.programs()) > (_SEVERAL_PROGRAMS if shape.far else LONG_PROGRAMS):
+                if shape.far or self._looked and not (self.for_gpu and self._coarse()):
                     continue
                 reduced = sum(view.numel for view in trace.tape.outputs()) <= _FEW_OUTPUTS
                 most = _MANY_PROGRAMS if reduced or self._coarse() else _SEVERAL_PROGRAMS

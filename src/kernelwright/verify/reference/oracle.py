@@ -20,7 +20,7 @@ from kernelwright.errors import UserError
 from kernelwright.records import Task
 from kernelwright.verify.messages import Gradients
 from kernelwright.verify.protocol import Protocol
-from kernelwright.verify.reference import allowances, checkpoint, special_values, whole_numbers
+from kernelwright.verify.reference import allowances, checkpoint, reach, special_values, whole_numbers
 from kernelwright.verify.reference.cases import Case, away_from_kinks, make_case, twin
 from kernelwright.verify.reference.disorder import Disorder
 from kernelwright.verify.reference.distributions import case_name, draws, scaled
@@ -82,6 +82,8 @@ class ShapeCases:
     drawn: dict[str, torch.Tensor] = dataclasses.field(default_factory=dict)
     """What the constructor gave in place of `state`, where that is a checkpoint's (`checkpoint.py`)."""
     make_as_built: Callable[[], ShapeCases] | None = None
+    far: bool = False
+    """Whether weights are such that elements reach further than under the constructor's (`reach.py`)."""
 
     @functools.cached_property
     def as_built(self) -> ShapeCases:
@@ -160,9 +162,11 @@ def shape_cases(
     device: str = "cpu",
     long: bool = False,
     special: bool = True,
+    farther: Mapping[str, float] | None = None,
 ) -> ShapeCases:
     """Every case of the shape set `name`, the `position`-th of its task; of a `long` one (`long_sizes.py`) the task's own and
-    few of `special` values, where those are asked. Raises UserError when the task fails."""
+    few of `special` values, where those are asked. `farther`: parameters that are moved (`reach.farther`). Raises UserError when the
+    task fails."""
     protocol = for_task(protocol, task)
     reference = Reference(task, dict(sizes), device)
     if position == 1 and protocol.affine:
@@ -174,6 +178,11 @@ def shape_cases(
         making = _Making(name, position, reference, module, protocol, secret)
         return _cases_of(making, of_weights, long, special)
 
+    if farther:
+        values = reach.moved(module, farther, torch.Generator().manual_seed(secret))
+        shape = made(checkpoint.load(copy.deepcopy(module), values))
+        shape.drawn, shape.make_as_built, shape.far = _state(module), functools.partial(made, module), True
+        return shape
     if position == 1 and protocol.affine:
         values = _of_a_checkpoint(reference, module, protocol, secret)
         with contextlib.suppress(UserError):

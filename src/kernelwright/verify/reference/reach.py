@@ -1,0 +1,99 @@
+"""Weights under which elements reach further than under those that a constructor draws: a decay that was learnt to be slow.
+
+What a reference does far along an axis may come to nothing under its first weights (0.7 to the 128th), and a kernel that leaves it
+out is right there. Which weights bring it back is tried out on the reference at its small size: each small parameter is moved up and
+down as a whole, and elements of the inputs are moved one by one, to see how many outputs notice.
+
+Does not find weights that reach further only together, nor inputs that do (a decay that is given).
+"""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Mapping
+
+import torch
+
+from kernelwright.verify.reference.cases import Case
+from kernelwright.verify.reference.task_module import finite, outputs_of, where_possible
+from kernelwright.verify.structures import convert, flatten
+
+_STEP, _STEPS = 6.0, (4.0, 8.0)
+"""How far a parameter is moved to try it out, and its elements for a case: a sigmoid comes near 1 there."""
+_MOST_ELEMENTS, _MOST_PARAMETERS = 1024, 4
+_TRIED = 4
+"""Elements that are moved, of each of the first inputs."""
+_NOTICED = 0.02
+"""Share of the largest output."""
+_FURTHER = 2.0
+"""Factor on the outputs that are reached."""
+
+
+def farther(case: Case, dice: random.Random) -> dict[str, float]:
+    """By name of a parameter, the sign of the step that lets elements of inputs reach many more outputs; mostly none."""
+    found: dict[str, float] = {}
+    with where_possible():
+        places = _places(case.inputs, dice)
+        usual = _reached(case.module, case.inputs, places)
+        most, outputs = 0, sum(one.numel() for one in outputs_of(case.module, case.inputs))
+        if not places or usual * _FURTHER > outputs * len(places):
+            return {}
+        small = [
+            (one.numel(), name)
+            for name, one in case.module.named_parameters()
+            if one.requires_grad and one.is_floating_point() and 0 < one.numel() <= _MOST_ELEMENTS
+        ]
+        for _, name in sorted(small)[:_MOST_PARAMETERS]:
+            for sign in (1.0, -1.0):
+                with where_possible():
+                    moved = copy.deepcopy(case.module)
+                    with torch.no_grad():
+                        moved.get_parameter(name).add_(sign * _STEP)
+                    reached = _reached(moved, case.inputs, places)
+                    if reached > max(most, _FURTHER * usual):
+                        found, most = {name: sign}, reached
+    return found
+
+
+def moved(
+    module: torch.nn.Module, signs: Mapping[str, float], generator: torch.Generator
+) -> dict[str, torch.Tensor]:
+    """The parameters that are named, each element further by a step of its own."""
+    low, high = _STEPS
+    found = {}
+    for name, sign in signs.items():
+        value = module.get_parameter(name).detach()
+        steps = low + (high - low) * torch.rand(value.shape, generator=generator)
+        found[name] = value + (sign * steps).to(value)
+    return found
+
+
+def _places(inputs: object, dice: random.Random) -> list[tuple[int, int]]:
+    """(number of an input, flat place in it)."""
+    floating = [(n, one.numel()) for n, one in enumerate(flatten(inputs)) if one.is_floating_point() and one.numel()]
+    return [(number, dice.randrange(count)) for number, count in floating[:2] for _ in range(_TRIED)]
+
+
+def _reached(module: torch.nn.Module, inputs: object, places: list[tuple[int, int]]) -> int:
+    """How many outputs notice elements that are moved, together; 0 where the reference is not finite."""
+    usual = outputs_of(module, inputs)
+    if not finite(usual):
+        return 0
+    found = 0
+    for number, place in places:
+        count = iter(range(len(flatten(inputs))))
+
+        def changed(
+            tensor: torch.Tensor, count: object = count, number: int = number, place: int = place
+        ) -> torch.Tensor:
+            if next(count) != number:  # type: ignore[call-overload]
+                return tensor
+            made = tensor.clone(memory_format=torch.contiguous_format)
+            made.view(-1)[place] += 1.0 + float(tensor.abs().max())
+            return made
+
+        for one, other in zip(usual, outputs_of(module, convert(inputs, changed)), strict=True):
+            most = float(one.double().abs().max()) if one.numel() else 0.0
+            found += int(((one.double() - other.double()).abs() > _NOTICED * most).sum())
+    return found
