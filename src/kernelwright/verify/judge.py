@@ -385,7 +385,9 @@ class Judge:
             if task.gradients:
                 return {}
             with _ours("how far elements reach"):
-                return farther(self.cases(task)[0].cases[0], random.Random(f"{self._secret}:{task.digest}:reach"))
+                return farther(
+                    self.cases(task)[0].cases[0], random.Random(f"{self._secret}:{task.digest}:reach")
+                )
             return {}
 
         return self._farther.get(task.digest, make)

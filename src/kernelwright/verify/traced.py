@@ -124,7 +124,7 @@ class Trace:
         from kernelwright.verify.gradient_ways import GradientWay
 
         known = self._deeds(len(self.traced.tapes) - 1, GradientWay(), wanted)
-        found = []
+        found: list[int] = []
         for call, way in calls.items():
             if call in self.refused or len(found) == most:
                 continue

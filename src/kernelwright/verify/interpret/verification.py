@@ -435,7 +435,7 @@ class InterpretedVerification(Verification):
             _, trace = self._small(host, shape, LATER)
             self._policy(trace)
             if (programs := trace.programs()) > (_SEVERAL_PROGRAMS if shape.far else LONG_PROGRAMS):
-                if shape.far or self._looked and not (self.for_gpu and self._coarse()):
+                if shape.far or (self._looked and not (self.for_gpu and self._coarse())):
                     continue
                 reduced = sum(view.numel for view in trace.tape.outputs()) <= _FEW_OUTPUTS
                 most = _MANY_PROGRAMS if reduced or self._coarse() else _SEVERAL_PROGRAMS

@@ -179,8 +179,8 @@ def shape_cases(
         return _cases_of(making, of_weights, long, special)
 
     if farther:
-        values = reach.moved(module, farther, torch.Generator().manual_seed(secret))
-        shape = made(checkpoint.load(copy.deepcopy(module), values))
+        further = reach.moved(module, farther, torch.Generator().manual_seed(secret))
+        shape = made(checkpoint.load(copy.deepcopy(module), further))
         shape.drawn, shape.make_as_built, shape.far = _state(module), functools.partial(made, module), True
         return shape
     if position == 1 and protocol.affine:

@@ -71,7 +71,9 @@ def moved(
 
 def _places(inputs: object, dice: random.Random) -> list[tuple[int, int]]:
     """(number of an input, flat place in it)."""
-    floating = [(n, one.numel()) for n, one in enumerate(flatten(inputs)) if one.is_floating_point() and one.numel()]
+    floating = [
+        (n, one.numel()) for n, one in enumerate(flatten(inputs)) if one.is_floating_point() and one.numel()
+    ]
     return [(number, dice.randrange(count)) for number, count in floating[:2] for _ in range(_TRIED)]
 
 

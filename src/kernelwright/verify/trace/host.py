@@ -364,10 +364,10 @@ class HostWorker(Service):
 
         def made(like: torch.Tensor) -> torch.Tensor:
             if (part := parts.get(next(numbers))) is not None:
-                whole, start, steps, room = part
-                if whole not in wholes:
-                    wholes[whole] = torch.empty(room, dtype=like.dtype, device="meta")
-                return cuda.adopt_input(wholes[whole].as_strided(like.shape, steps, start))
+                larger, begin, steps, count = part
+                if larger not in wholes:
+                    wholes[larger] = torch.empty(count, dtype=like.dtype, device="meta")
+                return cuda.adopt_input(wholes[larger].as_strided(like.shape, steps, begin))
             if (back := given_back.pop((like.shape, like.stride(), like.dtype), None)) is not None:
                 return back  # once: two inputs that are one tensor are another way
             key, stride = (tuple(like.shape), like.stride(), like.dtype), like.stride()

@@ -88,7 +88,7 @@ def joined(
     larger one, offset and strides in it, and its elements."""
     name, _, back = way.partition(" ")
     distance, rank = {"parts": (1, 2), "stacked": (0, 1), "beside": (2, 3)}[name]
-    groups: dict[object, list[int]] = {}
+    groups: dict[tuple[tuple[int, ...], tuple[int, ...], object], list[int]] = {}
     for number, (shape, dtype) in enumerate(given):
         if len(shape) >= rank:
             axis = len(shape) - distance if distance else 0
