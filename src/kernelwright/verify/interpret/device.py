@@ -658,12 +658,12 @@ class InterpretDevice(Service):
         A compiled kernel cannot raise, except by `tl.device_assert`; so what the compiler takes and the
         interpreter does not is the interpreter's limit.
         """
-        if isinstance(error.__cause__, AssertionError):
-            return Failure(Outcome.RUNTIME_ERROR, f"in a kernel: {error}")
         try:
             self._assemblies(self.engine.launches[-1:])
         except Failure as refused:
             return refused
+        if isinstance(error.__cause__, AssertionError):
+            return Failure(Outcome.RUNTIME_ERROR, f"in a kernel: {error}")
         return Failure(Outcome.UNSUPPORTED, f"compiles, but is not interpreted: {error}")
 
 

@@ -89,6 +89,10 @@ def _below(inputs: object) -> object:
     return convert(inputs, change)
 
 
+_NEAR = 0.02
+"""How far elements are from a number that they are near, as a share of what they were."""
+
+
 def uneven(inputs: object, seed: int, sign: float = 1.0) -> object:
     """The inputs with a few places along the first and the longest other axis so much larger that they hold about half of
     each tensor, times `sign`. Axes of one length have the same places, so that what is symmetric stays so; zeros stay, too.
@@ -119,6 +123,31 @@ def uneven(inputs: object, seed: int, sign: float = 1.0) -> object:
             steps = steps + round(math.log2(min(extent / len(places), most)))
             factors = torch.exp2(steps).to(made.dtype).view(-1, *(1,) * (made.dim() - axis - 1))
             made.index_copy_(axis, places, made.index_select(axis, places).mul_(factors))
+        return in_order(tensor, made)
+
+    return convert(inputs, change)
+
+
+def near_one_number(inputs: object, seed: int) -> object:
+    """The inputs with every other row of what has half precision near a number of its own, as large as its elements are.
+
+    A sum that is rounded after each part wanders where parts have both signs, and is right by chance; of parts that are
+    nearly equal every rounding goes one way. Zeros stay, and what is not finite.
+    """
+    generator = torch.Generator().manual_seed(seed)
+
+    def change(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.dtype not in (torch.float16, torch.bfloat16) or tensor.dim() == 0 or len(tensor) < 2:
+            return tensor
+        made = tensor.clone()
+        rows = made[1::2].double().flatten(1) if tensor.dim() > 1 else made[1::2].double()
+        middle = rows.median(-1, keepdim=True).values
+        size = rows.abs().median(-1, keepdim=True).values * torch.where(middle < 0, -1.0, 1.0)
+        number = size * (0.5 + 0.5 * torch.rand(size.shape, generator=generator, dtype=torch.float64)).to(
+            size
+        )
+        near = torch.where(rows.isfinite() & (rows != 0) & number.isfinite(), number + _NEAR * rows, rows)
+        made[1::2] = near.to(tensor.dtype).reshape(made[1::2].shape)
         return in_order(tensor, made)
 
     return convert(inputs, change)

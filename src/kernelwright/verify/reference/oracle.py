@@ -23,7 +23,7 @@ from kernelwright.verify.protocol import Protocol
 from kernelwright.verify.reference import allowances, checkpoint, reach, special_values, whole_numbers
 from kernelwright.verify.reference.cases import Case, away_from_kinks, make_case, twin
 from kernelwright.verify.reference.disorder import Disorder
-from kernelwright.verify.reference.distributions import case_name, draws, scaled
+from kernelwright.verify.reference.distributions import case_name, draws, near_one_number, scaled
 from kernelwright.verify.reference.expected import Expected
 from kernelwright.verify.reference.hidden_sizes import RELATED
 from kernelwright.verify.reference.operators import Operators, operators, sides
@@ -228,6 +228,8 @@ def _cases_of(making: _Making, of_weights: int, long: bool, special: bool) -> Sh
     asked = draws(protocol, making.secret, making.position)[: 1 if long or name in RELATED else None]
     for number, (scale, seed) in enumerate(asked):
         inputs = scaled(reference.inputs(seed), scale)
+        if long:
+            inputs = near_one_number(inputs, seed)
         try:
             case = make_case(case_name(name, scale), module, inputs, protocol, scale)
         except NotModelled as error:
