@@ -81,7 +81,7 @@ _STAGES = 3
 """Of a launch that names none."""
 _SEVERAL, _LONG = 3, 16
 """Rounds of a loop: what the second hands on, the third takes; and from which on their number is noted."""
-PLANNED_STEPS, THOROUGH_STEPS = 1000, 3000
+PLANNED_STEPS, THOROUGH_STEPS = 1000, 12000
 """Memory instructions of the instances of a launch that are planned, and of all that are asked whom they need; the second where
 what reaches the outputs is asked for in particular."""
 _FOLLOWED, _KEPT_BYTES = 1 << 27, 1 << 28
