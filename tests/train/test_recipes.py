@@ -10,7 +10,7 @@ import torch
 from kernelwright.config import Recipe, load_recipe
 from kernelwright.errors import UserError
 from kernelwright.rewards import check_preset
-from kernelwright.train.architectures import KNOWN, known
+from kernelwright.train.architectures import known
 from kernelwright.train.model import adapters, architecture_of, load_tokenizer, new_model, parameters
 
 FOLDER = Path(__file__).parents[2] / "recipes"
@@ -90,7 +90,8 @@ def test_the_default_model_has_15_million_weights_and_fits_32_mib() -> None:
 
 
 def test_a_fine_tuned_model_has_its_bases_architecture() -> None:
-    assert known("JinnP/Qwen3-8B-Kernelbook-SFT-HF") == KNOWN["Qwen/Qwen3-8B"]
+    assert known("JinnP/Qwen3-8B-Kernelbook-SFT-HF") == known("Qwen/Qwen3-8B")
+    assert known("Qwen/Qwen3-8B")
     assert known("some/model") is None
 
 

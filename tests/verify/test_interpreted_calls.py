@@ -13,7 +13,7 @@ from kernelwright.verify.gpu.verification import MeasuredVerification
 from kernelwright.verify.messages import Run
 from kernelwright.verify.verification import Verification
 
-CASE: Any = SimpleNamespace(name="small x1", inputs=[], after={}, expected=[])
+CASE: Any = SimpleNamespace(name="small x1", inputs=[], after={}, written=frozenset(), expected=[])
 
 
 class Device:
