@@ -54,7 +54,7 @@ from kernelwright.verify.interpret.recording import (
 )
 from kernelwright.verify.interpret.rounds import FEWEST, Rounds
 from kernelwright.verify.interpret.slices import MOST_WAYS, THOROUGH_WAYS, Planned, Way, plan
-from kernelwright.verify.interpret.together import Together, polls
+from kernelwright.verify.interpret.together import Together, called_by, polls
 from kernelwright.verify.messages import ROUNDED, ROUNDS
 from kernelwright.verify.trace.binding import bind, plain
 from kernelwright.verify.trace.kernels import tree_of
@@ -1021,11 +1021,7 @@ _WAITS: dict[object, bool] = {}
 
 def _has_waiting_loop(function: jit.JITFunction) -> bool:
     nodes = list(ast.walk(tree_of(function) or function.parse()))
-    names = {node.id for node in nodes if isinstance(node, ast.Name)}
-    called = [function.fn.__globals__.get(name) for name in names]
-    return any(isinstance(node, ast.While) for node in nodes) or any(
-        waits(other) for other in called if isinstance(other, jit.JITFunction) and other is not function
-    )
+    return any(isinstance(node, ast.While) for node in nodes) or any(map(waits, called_by(function, nodes)))
 
 
 def _cut_off(launch: TracedLaunch) -> bool:

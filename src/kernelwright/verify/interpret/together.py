@@ -162,19 +162,20 @@ def _has_poll(function: jit.JITFunction) -> bool:
     tree = tree_of(function) or function.parse()
     loops = [node for node in ast.walk(tree) if isinstance(node, ast.While)]
     inside = [part for loop in loops for part in ast.walk(loop)]
-    called = _called(function, ast.walk(tree))
+    called = called_by(function, ast.walk(tree))
     return (
         any(_shared(part) for part in inside)
         or any(polls(other) for other in called)
         or any(
             _shared(part)
-            for other in _called(function, inside)
+            for other in called_by(function, inside)
             for part in ast.walk(tree_of(other) or other.parse())
         )
     )
 
 
-def _called(function: jit.JITFunction, nodes: Iterable[ast.AST]) -> list[jit.JITFunction]:
+def called_by(function: jit.JITFunction, nodes: Iterable[ast.AST]) -> list[jit.JITFunction]:
+    """Other kernels' functions that a part of a kernel names."""
     names = {node.id for node in nodes if isinstance(node, ast.Name)}
     found = [function.fn.__globals__.get(name) for name in names]
     return [one for one in found if isinstance(one, jit.JITFunction) and one is not function]
