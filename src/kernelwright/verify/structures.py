@@ -43,13 +43,13 @@ def convert(tree: Any, function: Any) -> Any:
         return function(tree)
     if isinstance(tree, (list, tuple)):
         items = [convert(item, function) for item in tree]
-        return items if isinstance(tree, list) else _like(tree, items)
+        return items if isinstance(tree, list) else like(tree, items)
     if isinstance(tree, dict):
         return {key: convert(value, function) for key, value in tree.items()}
     return tree
 
 
-def _like(tree: tuple[Any, ...], items: list[Any]) -> object:
+def like(tree: tuple[Any, ...], items: list[Any]) -> object:
     """A tuple of those items, of the kind of `tree`: a named tuple keeps its names."""
     if hasattr(tree, "_fields"):
         return type(tree)(*items)
@@ -58,13 +58,19 @@ def _like(tree: tuple[Any, ...], items: list[Any]) -> object:
     return tuple(items)
 
 
+def with_changed(tree: object, place: int, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    """The nest with its `place`-th tensor changed, of the same dtype."""
+    number = iter(range(len(flatten(tree))))
+    return convert(tree, lambda tensor: change(tensor).to(tensor.dtype) if next(number) == place else tensor)
+
+
 def with_numbers_of(first: object, tree: object) -> Any:
     """`tree` with the tensors that it has, and whatever else `first` has in their places."""
     if isinstance(first, torch.Tensor):
         return tree
     if isinstance(first, (list, tuple)) and isinstance(tree, (list, tuple)) and len(first) == len(tree):
         items = [with_numbers_of(one, other) for one, other in zip(first, tree, strict=True)]
-        return items if isinstance(tree, list) else _like(tree, items)
+        return items if isinstance(tree, list) else like(tree, items)
     if isinstance(first, dict) and isinstance(tree, dict) and first.keys() == tree.keys():
         return {key: with_numbers_of(value, tree[key]) for key, value in first.items()}
     return first

@@ -17,7 +17,7 @@ import torch
 
 from kernelwright.verify.reference.cases import Case
 from kernelwright.verify.reference.task_module import finite, outputs_of, where_possible
-from kernelwright.verify.structures import convert, flatten
+from kernelwright.verify.structures import flatten, with_changed
 
 _STEP, _STEPS = 6.0, (4.0, 8.0)
 """How far a parameter is moved to try it out, and its elements for a case: a sigmoid comes near 1 there."""
@@ -84,18 +84,13 @@ def _reached(module: torch.nn.Module, inputs: object, places: list[tuple[int, in
         return 0
     found = 0
     for number, place in places:
-        count = iter(range(len(flatten(inputs))))
 
-        def changed(
-            tensor: torch.Tensor, count: object = count, number: int = number, place: int = place
-        ) -> torch.Tensor:
-            if next(count) != number:  # type: ignore[call-overload]
-                return tensor
+        def changed(tensor: torch.Tensor, place: int = place) -> torch.Tensor:
             made = tensor.clone(memory_format=torch.contiguous_format)
             made.view(-1)[place] += 1.0 + float(tensor.abs().max())
             return made
 
-        for one, other in zip(usual, outputs_of(module, convert(inputs, changed)), strict=True):
+        for one, other in zip(usual, outputs_of(module, with_changed(inputs, number, changed)), strict=True):
             most = float(one.double().abs().max()) if one.numel() else 0.0
             found += int(((one.double() - other.double()).abs() > _NOTICED * most).sum())
     return found

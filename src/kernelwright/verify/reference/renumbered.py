@@ -13,7 +13,7 @@ from typing import Any
 
 from kernelwright.verify.reference.cases import Case
 from kernelwright.verify.reference.task_module import finite, outputs_of, where_possible
-from kernelwright.verify.structures import describe
+from kernelwright.verify.structures import describe, like
 
 _MOST = 8
 """Numbers that are changed."""
@@ -57,9 +57,7 @@ def _changed(tree: Any, place: int, step: int) -> tuple[Any, int]:
         for item in tree:
             made, place = _changed(item, place, step)
             items.append(made)
-        if isinstance(tree, list):
-            return items, place
-        return (type(tree)(*items) if hasattr(tree, "_fields") else tuple(items)), place
+        return (items if isinstance(tree, list) else like(tree, items)), place
     if not _is_number(tree):
         return tree, place
     return (_another(tree, step) if place == 0 else tree), place - 1

@@ -24,7 +24,7 @@ from typing import Any
 import torch
 
 from kernelwright.parsing import parse
-from kernelwright.verify.structures import convert, flatten
+from kernelwright.verify.structures import flatten, with_changed
 
 Change = Callable[[torch.Tensor], torch.Tensor]
 _LEFT_ALONE = ("ctc_loss", "pack_padded", "dropout", "bernoulli", "rand", "normal", "uniform")
@@ -143,7 +143,7 @@ def _taken(
             if forms is None:
                 usual = call(inputs)
                 least, forms = _ENOUGH * _finite(usual), [one.shape for one in usual]
-            tried = _with(inputs, place, change)
+            tried = with_changed(inputs, place, change)
             try:
                 given = call(tried)
                 taken = _finite(given) >= least and [one.shape for one in given] == forms
@@ -194,14 +194,6 @@ def _finite(outputs: Sequence[torch.Tensor]) -> float:
     return sum(float(torch.isfinite(one).sum()) for one in floating) / count if count else 1.0
 
 
-def _with(inputs: object, place: int, change: Change) -> object:
-    """The inputs with one tensor changed."""
-    number = iter(range(len(flatten(inputs))))
-    return convert(
-        inputs, lambda tensor: change(tensor).to(tensor.dtype) if next(number) == place else tensor
-    )
-
-
 def _climbs(numbers: torch.Tensor) -> bool:
     """Whether none is less than the one before, as of offsets."""
     return bool((numbers.diff() >= 0).all())
@@ -241,7 +233,7 @@ class _Within:
             if size == self.length
         ]
         return bool(axes) and not any(
-            all(map(_near, call(_with(inputs, number, functools.partial(self._moved, axis))), given))
+            all(map(_near, call(with_changed(inputs, number, functools.partial(self._moved, axis))), given))
             for number, axis in axes
         )
 
