@@ -39,19 +39,32 @@ def guarded(command: Callable[[], int], how_to_go_on: str) -> int:
     """The exit code of `command`, or of what it raised, said in one line on stderr.
 
     The first Ctrl-C stops the command and waits until everything is put away; a second one ends the process at once.
+    A library may swallow the first (torch's own imports do) and go on with half of itself: what fails after it is
+    told as the stop that it is.
     """
+    stopped = False
 
     def end(*_: object) -> None:
         _say(f"stopped; {how_to_go_on}")
         os._exit(INTERRUPTED)
 
     def stop(*_: object) -> None:
+        nonlocal stopped
+        stopped = True
         signal.signal(signal.SIGINT, end)
         raise KeyboardInterrupt
 
+    def run() -> int:
+        try:
+            return command()
+        except BaseException as error:
+            if stopped:
+                raise KeyboardInterrupt from error
+            raise
+
     before = signal.signal(signal.SIGINT, stop)
     try:
-        code = _caught(command)
+        code = _caught(run)
     except KeyboardInterrupt:
         _say(f"stopped; {how_to_go_on}")
         return INTERRUPTED
