@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 import torch
 
-from kernelwright.cli import main
-from kernelwright.errors import InfrastructureError
+from kernelwright.cli import guarded, main
+from kernelwright.errors import InfrastructureError, UserError
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Verdict
 from kernelwright.tasks import gold
@@ -427,6 +427,21 @@ def test_ctrl_c_is_one_line_that_says_how_to_go_on(
     assert main(["eval", "-s", "wright/relu", "-p", "gold", "-o", str(tmp_path / "a b")]) == 130
     said = one_line(capsys)
     assert f"go on with: kernelwright eval -s wright/relu -p gold -o '{tmp_path}/a b' --resume" in said
+
+
+def test_what_fails_after_a_ctrl_c_is_told_as_the_stop(capsys: pytest.CaptureFixture[str]) -> None:
+    def command() -> int:
+        with contextlib.suppress(KeyboardInterrupt):  # as torch's imports do, which go on with half of a module
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(60)
+        raise UserError("task wright/relu raises RecursionError; mend the task")
+
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        assert guarded(command, "nothing half-written is left behind") == 130
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert one_line(capsys) == "kernelwright: stopped; nothing half-written is left behind\n"
 
 
 @pytest.mark.slow
