@@ -420,6 +420,7 @@ def hooked() -> nn.Module:
 
 
 BAD: dict[str, tuple[Callable[[], nn.Module], Callable[[], Any], str]] = {
+    "a state_dict": (lambda: block().state_dict(), lambda: (X,), "OrderedDict is neither a module nor a function"),
     "no module": (lambda: "text", lambda: (X,), "'text' is neither a module nor a function"),  # type: ignore[dict-item,return-value]
     "a class": (lambda: Block, lambda: (X,), "Block is a class; make an instance of it"),  # type: ignore[dict-item,return-value]
     "a method": (lambda: block().forward, lambda: (X,), "forward is a method; pass the module itself"),  # type: ignore[dict-item,return-value]
@@ -472,6 +473,12 @@ def test_bad_modules_get_one_line(case: str) -> None:
         ({"target": "abacus"}, "abacus"),
         ({"contractions": "none"}, "choose own or auto"),
         ({"seconds": 0}, "give a budget above 0"),
+        ({"seconds": "60"}, "give a budget above 0"),
+        ({"seconds": float("nan")}, "give a budget above 0"),
+        ({"target": 90}, "target is 90; give a word"),
+        ({"workers": -1}, "workers is -1; give how many"),
+        ({"rungs": "compiler,oracle"}, "unknown rung 'oracle'"),
+        ({"folder": 5}, "cache is 5; give a folder"),
     ],
 )
 def test_bad_options_get_one_line(options: dict[str, Any], said: str) -> None:

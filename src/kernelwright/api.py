@@ -13,6 +13,7 @@ A kernel is executed in this process only after the whole that it is part of has
 from __future__ import annotations
 
 import json
+import math
 import time
 import warnings
 from collections import OrderedDict
@@ -30,7 +31,7 @@ from torch.utils import _pytree as pytree
 from kernelwright.drop_in import Optimized, VerifiedModule, arch_of, drop_in
 from kernelwright.drop_in.fingerprint import hooked
 from kernelwright.drop_in.layer import export
-from kernelwright.errors import UserError
+from kernelwright.errors import UserError, one_line
 from kernelwright.graph.agree import agree
 from kernelwright.graph.capture import Captured, capture, run_itself
 from kernelwright.graph.execute import DTYPE_NAMES, DTYPES
@@ -225,16 +226,14 @@ def _watched(module: nn.Module | Callable[..., Any], captured: Captured) -> nn.M
 
 def _refuse(module: nn.Module | Callable[..., Any]) -> str:
     """The name of a module or function. Raises UserError for what cannot be captured, as far as it can be seen."""
+    if not callable(module):
+        said = one_line(repr(module), 60) if isinstance(module, str) else type(module).__name__
+        raise UserError(f"{said} is neither a module nor a function; pass one, with its example inputs")
     name = (
         type(module).__name__ if isinstance(module, nn.Module) else getattr(module, "__name__", repr(module))
     )
-    if not callable(module) or isinstance(module, type):
-        kind = (
-            "a class; make an instance of it"
-            if isinstance(module, type)
-            else "neither a module nor a function; pass one"
-        )
-        raise UserError(f"{name} is {kind}, with its example inputs")
+    if isinstance(module, type):
+        raise UserError(f"{name} is a class; make an instance of it, with its example inputs")
     if isinstance(getattr(module, "__self__", None), nn.Module):
         raise UserError(f"{name} is a method; pass the module itself, or a function that calls it")
     if isinstance(module, torch.jit.ScriptModule | torch.jit.ScriptFunction):
@@ -312,16 +311,23 @@ def settings_of(
     precision: str = "default",
 ) -> tuple[Settings, str, list[AnyRung]]:
     """Settings, the architecture that kernels are compiled for, and the ladder's rungs. Raises UserError."""
+    words = {"target": target, "backend": backend, "protocol": protocol, "model": model}
+    for option, word in words.items():
+        if not isinstance(word, str):
+            raise UserError(f"{option} is {word!r}; give a word in quotes")
     if contractions not in ("own", "auto"):
         raise UserError(f"unknown contractions {contractions!r}: choose own or auto")
-    if seconds <= 0:
-        raise UserError(f"seconds is {seconds:g}; give a budget above 0")
+    if not isinstance(seconds, int | float) or not 0 < seconds < math.inf:
+        raise UserError(f"seconds is {seconds!r}; give a budget above 0")
+    if not isinstance(workers, int) or workers < 0:
+        raise UserError(f"workers is {workers!r}; give how many, 0 for the default")
     sheet = target_sheet(target or target_here())
     if backend == "interpret" or not torch.cuda.is_available():
         gpu, arch = "", sheet.arch
     else:
         gpu, arch = torch.cuda.get_device_name(), arch_of()
-    names = tuple(rungs) or (*RUNGS, *(("tune",) if gpu else ()))
+    given = rungs.split(",") if isinstance(rungs, str) else rungs
+    names = tuple(filter(None, given)) or (*RUNGS, *(("tune",) if gpu else ()))
     asked = rungs_of(names, sheet.name, contractions, precision=named(precision), model=model)
     settings = Settings(
         seconds,

@@ -108,7 +108,7 @@ def optimize(
         backend=backend,
         protocol=protocol,
         workers=workers,
-        rungs=tuple(filter(None, rungs.split(","))),
+        rungs=rungs,
         model=policy,
         kernel=kernel,
         cache=cache,

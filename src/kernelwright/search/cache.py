@@ -24,6 +24,7 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from kernelwright.errors import UserError
 from kernelwright.graph import Graph
 from kernelwright.records import Record, Verdict
 from kernelwright.runs import environment
@@ -159,7 +160,9 @@ class KernelCache:
 
     @classmethod
     def of(cls, place: bool | str | Path = True) -> Self:
-        """A folder's; True: this user's own, False: none."""
+        """A folder's; True: this user's own, False: none. Raises UserError for anything else."""
+        if not isinstance(place, bool | str | Path):
+            raise UserError(f"cache is {place!r}; give a folder, True for the user's own, or False")
         if place is False:
             return cls(None)
         return cls(default_folder() / "kernels" if place is True else Path(place))
