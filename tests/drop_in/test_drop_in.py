@@ -1,6 +1,7 @@
 """A drop-in runs its kernels where they were verified, is the original in all else, and says why it does not."""
 
 import copy
+import inspect
 import io
 import pickle
 import sys
@@ -100,12 +101,6 @@ CHANGES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "tensor that is no buffer, anew": (lambda f: setattr(f, "table", torch.ones(8)), "attribute table was changed"),
     "forward of a submodule patched": (
         lambda f: setattr(f.proj, "forward", lambda x: x * 3), "the forward of proj was replaced",
-    ),
-    "forward patched on the drop-in": (
-        lambda f: setattr(f, "forward", lambda x: x * 3), "the forward of the module was replaced",
-    ),
-    "forward patched on the original": (
-        lambda f: setattr(f.original, "forward", lambda x: x * 3), "the forward of the module was replaced",
     ),
     "hook on a submodule": (
         lambda f: f.proj.register_forward_hook(lambda m, a, y: y * 2), "proj has hooks now",
@@ -291,6 +286,51 @@ def test_hooks_of_the_module_itself_run(fast: Any) -> None:
     assert len(runs) == 1
 
 
+@pytest.mark.parametrize("of", ["drop_in", "original"])
+def test_a_forward_put_in_its_place_is_what_runs(fast: Any, of: str) -> None:
+    runs = counted(fast)
+    patched = fast if of == "drop_in" else fast.original
+    patched.forward = lambda x: x * 3
+    torch.testing.assert_close(fast(X), X * 3)
+    torch.testing.assert_close(copy.deepcopy(fast)(X), X * 3)
+    assert not runs
+
+
+def test_a_forward_put_around_its_own_finds_the_kernels_inside(fast: Any) -> None:
+    """As accelerate's hooks and mixed precision do."""
+    runs, own = counted(fast), fast.forward
+    fast.forward = lambda x: own(x) * 2
+    answer, said = told(fast, X)
+    torch.testing.assert_close(answer, 2 * Block.forward(fast.original, X))
+    assert (len(runs), said) == (1, [])
+
+
+def test_a_module_parametrized_itself_runs_the_original() -> None:
+    layer = nn.Linear(8, 8).requires_grad_(False)
+    fast = made(layer, X)
+    runs = counted(fast)
+    nn.utils.parametrize.register_parametrization(fast, "bias", Tripled())
+    own = fast.parametrizations.bias.original
+    torch.testing.assert_close(fast(X), nn.functional.linear(X, fast.weight, 3 * own))
+    assert not runs
+
+
+class Tripled(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return 3 * x
+
+
+def test_its_forward_has_the_signature_of_the_modules(fast: Any) -> None:
+    assert inspect.signature(fast.forward) == inspect.signature(fast.original.forward)
+    assert fast.forward.__name__ == "forward"
+
+
+def test_it_is_exported_as_the_module(fast: Any) -> None:
+    program = torch.export.export(fast, (X,))
+    torch.testing.assert_close(program.module()(X), fast.original(X))
+    assert "kernelwright" not in str(program.graph)
+
+
 def test_a_deep_copy_is_a_drop_in_of_a_copy(fast: Any) -> None:
     other = copy.deepcopy(fast)
     runs = counted(other)
@@ -330,9 +370,38 @@ def test_keywords_and_nested_outputs_keep_their_form() -> None:
     answer, wanted = fast(X, y=X), fast.original(X, y=X)
     torch.testing.assert_close(answer, wanted)
     assert len(runs) == 1
-    assert "has another form" in told(fast, X)[1][0]
-    assert told(fast, X, y=X, add=2.0)[0]["sum"].equal(X + 2)
+    answer, said = told(fast, X, y=X, add=2.0)
+    assert answer["sum"].equal(X + 2)
+    assert (
+        "has another form than the captured one: 1 arguments by place and ['y', 'add'] by name, not 1 and ['y']"
+        in said[0]
+    )
     assert len(runs) == 1
+
+
+def test_a_tensor_where_none_was_captured_runs_the_original() -> None:
+    """A mask that came to be: the kernels know of none."""
+    fast = made(Several(), X, y=None)
+    runs = counted(fast)
+    answer, said = told(fast, X, y=X)
+    torch.testing.assert_close(answer, fast.original(X, y=X))
+    assert "is a tensor where the graph was captured for None" in said[0]
+    assert not runs
+
+
+@pytest.mark.parametrize("call", [((X,), {}), ((), {"x": X}), ((X, None), {}), ((), {"mask": None, "x": X})])
+@pytest.mark.parametrize("known", [((X,), {}), ((), {"x": X}), ((X,), {"mask": None})])
+def test_arguments_by_place_and_by_name_are_one_call(known: Any, call: Any) -> None:
+    fast = made(Masked(), *known[0], **known[1])
+    runs = counted(fast)
+    answer, said = told(fast, *call[0], **call[1])
+    torch.testing.assert_close(answer, X + 1)
+    assert (len(runs), said) == (1, [])
+
+
+class Masked(nn.Module):
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        return x + 1 if mask is None else x * mask
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import inspect
 import linecache
 import os
 import sys
@@ -88,9 +89,16 @@ class Optimized:
 
     @property
     def forward(self) -> Callable[..., Any]:
+        """What was put in its place since, as hooks are its caller's own; that may call the forward it found."""
+        state = self._kernelwright
+        patched = self.__dict__.get("forward")
+        if patched is not None and (patched is not state.patched or torch.compiler.is_compiling()):
+            return patched
+        if type(self) is not state.cls:  # parametrized itself: its weights are properties of its new class
+            return types.MethodType(type(state.original).forward, self)
         if torch.compiler.is_compiling():
             return self._compiled
-        return self._kernelwright
+        return types.MethodType(state.forward, self)
 
     @forward.setter
     def forward(self, function: Any) -> None:
@@ -104,7 +112,8 @@ class Optimized:
         """What Dynamo traces."""
         spec = type(self).kernelwright_spec  # type: ignore[attr-defined]
         autocast = torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda")
-        if spec is None or kwargs or torch.is_grad_enabled() or autocast or len(args) != len(spec[0]):
+        unlike = spec is None or kwargs or len(args) != len(spec[0])
+        if unlike or torch.is_grad_enabled() or autocast or torch.compiler.is_exporting():
             return super().forward(*args, **kwargs)  # type: ignore[misc]
         for one, (shape, dtype) in zip(args, spec[0], strict=True):
             if not isinstance(one, torch.Tensor) or tuple(one.shape) != shape or one.dtype != dtype:
@@ -155,7 +164,8 @@ def drop_in(
         "kernelwright_handle": operator.register(state),
         "kernelwright_spec": state.traced(),
     }
-    made: Any = object.__new__(type(f"Optimized{cls.__name__}", (Optimized, cls), facts))
+    state.cls = type(f"Optimized{cls.__name__}", (Optimized, cls), facts)
+    made: Any = object.__new__(state.cls)
     object.__setattr__(made, "__dict__", module.__dict__)
     object.__setattr__(made, "_kernelwright", state)
     return made
@@ -182,6 +192,11 @@ class _State:
         self.checked = False
         """Whether they have been compared with the original."""
         self.fingerprint = Fingerprint(original)
+        self.cls: type = type(original)
+        """Of the drop-in."""
+        self.patched: Callable[..., Any] | None = vars(original).get("forward")
+        """A forward of the instance's own, as it was verified."""
+        self.forward = _method(type(original).forward)
         self.default_dtype = torch.get_default_dtype()
         self.graph = verified.graph
         self.outputs = tuple(self._types(self.graph.results))
@@ -199,7 +214,12 @@ class _State:
             except _Unfit as unfit:
                 why = str(unfit)
         self._say(why)
-        return self.original.forward(*args, **kwargs)
+        return self._itself(*args, **kwargs)
+
+    def _itself(self, *args: Any, **kwargs: Any) -> Any:
+        """What the module answers without kernels, and without what was put around its forward since."""
+        forward = self.patched or types.MethodType(type(self.original).forward, self.original)
+        return forward(*args, **kwargs)
 
     def flat(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """For the operator: the outputs' tensors."""
@@ -209,6 +229,8 @@ class _State:
 
     def broken(self) -> str:
         """Why it would not run its kernels whatever it is called with."""
+        if vars(self.original).get("forward") is not self.patched:
+            return "the forward of the module was replaced before it was copied"
         return self.off or self.fingerprint.changed()
 
     def traced(self) -> tuple[tuple[tuple[tuple[int, ...], torch.dtype], ...], str] | None:
@@ -254,7 +276,7 @@ class _State:
     def _kernels(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What the kernels answer. Raises _Unfit where they may not."""
         try:
-            values = self.call.bind(args, kwargs)
+            values = self.call.bind(*self._arranged(args, kwargs))
         except UserError as error:
             raise _Unfit(str(error)) from None
         for (name, _), value in zip(self._sources, self._weights(), strict=True):
@@ -276,9 +298,35 @@ class _State:
                 self._compare(made, kept)
         return made
 
+    def _arranged(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[Sequence[Any], dict[str, Any]]:
+        """The same call with arguments in their place, or by their name, as they were captured; as it is where it cannot be."""
+        places, words = self.call.form
+        if len(args) == places and kwargs.keys() == set(words):
+            return args, kwargs
+        try:
+            own = inspect.signature(self.patched or types.MethodType(self.forward, self.original))
+        except ValueError:  # a forward in C may have none
+            return args, kwargs
+        parameters = own.parameters
+        named = [name for name, one in parameters.items() if one.kind is one.POSITIONAL_OR_KEYWORD]
+        defaults = {name: one.default for name, one in parameters.items() if one.default is not one.empty}
+        given, wanted = {**dict(zip(named, args, strict=False)), **kwargs}, (*named[:places], *words)
+        fits = (
+            len(args) <= len(named) >= places
+            and len(given) == len(args) + len(kwargs)
+            and all(name in given or name in defaults for name in wanted)
+            and all(name in wanted or (name in defaults and given[name] is defaults[name]) for name in given)
+        )
+        if not fits:
+            return args, kwargs
+        full = {**defaults, **given}
+        return [full[name] for name in named[:places]], {name: full[name] for name in words}
+
     def _compare(self, made: Any, call: tuple[Any, Any]) -> None:
         """The first answer must be the original's. Raises _Unfit."""
-        wanted = self.original.forward(*call[0], **call[1])
+        wanted = self._itself(*call[0], **call[1])
         mine, theirs = (
             [one for one in pytree.tree_leaves(tree) if isinstance(one, torch.Tensor)]
             for tree in (made, wanted)
@@ -376,7 +424,17 @@ class _State:
         if why not in self.warned:
             self.warned.add(why)
             name = self.verified.name
-            warnings.warn(f"{name} runs without its kernel: {why}", RuntimeWarning, stacklevel=4)
+            warnings.warn(f"{name} runs without its kernel: {why}", RuntimeWarning, stacklevel=6)
+
+
+def _method(own: Callable[..., Any]) -> Callable[..., Any]:
+    """A forward of a drop-in, with the name and the signature of the module's own."""
+
+    @functools.wraps(own)
+    def forward(self: Optimized, *args: Any, **kwargs: Any) -> Any:
+        return self._kernelwright(*args, **kwargs)
+
+    return forward
 
 
 def _device_modes() -> int:

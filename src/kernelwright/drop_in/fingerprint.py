@@ -6,7 +6,8 @@
 Watched in every submodule: its class and that class's forward, its submodules, hooks, attributes (containers and
 configuration objects by what they hold, tensors by their version), its parameters' and buffers' names, dtypes and shapes;
 and the globals and closures that its forward and the functions and methods that this one calls read (`reads.py`).
-Values of weights may change. Of the module itself hooks may come and go, for its caller runs them.
+Values of weights may change. Of the module itself hooks and forwards put around its own may come and go, for its caller
+runs them.
 
 Not seen: what an attribute hides in C (`contents.py`).
 """
@@ -33,6 +34,8 @@ _FREE = frozenset([
     "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks", *_HOOKS, "_compiled_call_impl", "_is_torch_compile",
 ])  # fmt: skip
 """Entries of a module's dictionary that are compared otherwise, or do not matter to forward."""
+_FREE_OF_ITSELF = _FREE | {"forward"}
+"""Of the module itself a forward that is put around its own is its caller's, as hooks are."""
 _ON_MODE = (
     "Dropout", "BatchNorm", "InstanceNorm", "SyncBatchNorm", "RReLU", "FeatureAlphaDropout", "AlphaDropout",
 )  # fmt: skip
@@ -183,7 +186,9 @@ def depends_on_mode(module: nn.Module) -> bool:
 
 def _seen(path: str, module: nn.Module, watched: Collection[int]) -> _Seen:
     d = module.__dict__
-    attributes = {name: value for name, value in d.items() if name not in _FREE}
+    attributes = {
+        name: value for name, value in d.items() if name not in (_FREE if path else _FREE_OF_ITSELF)
+    }
     held = [(name, value, contents(value, watched)) for name, value in attributes.items() if not plain(value)]
     tables = tuple(d[name] for name in _TABLES)
     tensors = {name: _spec(one) for table in tables[:2] for name, one in table.items()}
@@ -196,11 +201,12 @@ def _difference(one: _Seen) -> str:
     """What was assigned, added or removed, in one line; "" where values are equal."""
     d = one.module.__dict__
     where = f"{one.path}." if one.path else ""
-    if "forward" in d and "forward" not in one.attributes:
+    free = _FREE if one.path else _FREE_OF_ITSELF
+    if one.path and "forward" in d and "forward" not in one.attributes:
         return f"the forward of {_place(one.path)} was replaced"
     if tuple(map(id, (d[name] for name in _TABLES))) != tuple(map(id, one.tables)):
         return f"the parameters or submodules of {_place(one.path)} were replaced as a whole"
-    now = {name: value for name, value in d.items() if name not in _FREE}
+    now = {name: value for name, value in d.items() if name not in free}
     for name in {**one.attributes, **now}:
         if (name in now) != (name in one.attributes):
             return f"attribute {where}{name} was {'added' if name in now else 'removed'}"

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import io
 import logging
 import re
@@ -45,20 +46,28 @@ class Call:
     results: tuple[int | tuple[Constant], ...]
     """Per leaf of the output: a place in the graph's results, or a constant."""
 
+    @functools.cached_property
+    def form(self) -> tuple[int, tuple[str, ...]]:
+        """How many arguments are given by place, and the names of the others."""
+        return _form(self.inputs)
+
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Values by argument. Raises UserError for a call of another form."""
         flat, spec = pytree.tree_flatten((tuple(args), _ordered(dict(kwargs), self.inputs)))
         if spec != self.inputs:
+            (places, words), (known, names) = _form(spec), self.form
             raise UserError(
-                f"the call has another form than the captured one: {spec}, not {self.inputs}; capture it again"
+                f"the call has another form than the captured one: {places} arguments by place and {list(words)} by name, "
+                f"not {known} and {list(names)}, or nested otherwise; capture it again"
             )
         found = {}
         for name, value in zip(self.leaves, flat, strict=True):
             if isinstance(name, str):
                 found[name] = value
-            elif not isinstance(value, torch.Tensor) and not _same(value, name[0]):
+            elif isinstance(value, torch.Tensor) or not _same(value, name[0]):
+                said = "a tensor" if isinstance(value, torch.Tensor) else repr(value)
                 raise UserError(
-                    f"an argument is {value!r} where the graph was captured for {name[0]!r}; capture it again"
+                    f"an argument is {said} where the graph was captured for {name[0]!r}; capture it again"
                 )
         return found
 
@@ -72,6 +81,11 @@ class Call:
         """What the module returns, of the graph's results."""
         flat = [results[at] if isinstance(at, int) else at[0] for at in self.results]
         return pytree.tree_unflatten(flat, self.outputs)
+
+
+def _form(spec: pytree.TreeSpec) -> tuple[int, tuple[str, ...]]:
+    args, kwargs = spec.child(0), spec.child(1)
+    return args.num_children, tuple(kwargs.context or ())
 
 
 def _same(value: Any, known: Any) -> bool:
