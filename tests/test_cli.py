@@ -431,7 +431,9 @@ def test_ctrl_c_is_one_line_that_says_how_to_go_on(
 
 def test_what_fails_after_a_ctrl_c_is_told_as_the_stop(capsys: pytest.CaptureFixture[str]) -> None:
     def command() -> int:
-        with contextlib.suppress(KeyboardInterrupt):  # as torch's imports do, which go on with half of a module
+        with contextlib.suppress(
+            KeyboardInterrupt
+        ):  # as torch's imports do, which go on with half of a module
             os.kill(os.getpid(), signal.SIGINT)
             time.sleep(60)
         raise UserError("task wright/relu raises RecursionError; mend the task")

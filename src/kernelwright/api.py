@@ -110,7 +110,7 @@ def optimize(
         name=name, graph=captured.graph, code=answer.code, verdict=answer.verdict, rows=found.rows, arch=arch,
         gpu=settings.gpu, versions=versions(), example=_example(inputs, kwargs or {}, dynamic),
     )  # fmt: skip
-    made: nn.Module = drop_in(_watched(module, captured), verified, captured.part.call, _constants(captured))
+    made: nn.Module = drop_in(_watch(module, captured), verified, captured.part.call, _constants(captured))
     return made
 
 
@@ -208,18 +208,18 @@ def load(path: str | Path, module: nn.Module | Callable[..., Any]) -> nn.Module:
         raise UserError(f"load: {path} is no kernel that kernelwright.save wrote; save it again") from None
     if not verified.verdict.correct:
         raise UserError(f"load: {path} holds a kernel that was not accepted; optimize again")
-    args, kwargs, dynamic = _recalled(verified, path, module)
+    args, kwargs, dynamic = _recall(verified, path, module)
     captured = captured_of(module, args, kwargs, dynamic)
     if captured.graph.digest != verified.graph.digest:
         raise UserError(
             f"load: {path} was found for another module than this {captured.graph.name} (it computes something else, or "
             "has other sizes, types or mode); optimize this one"
         )
-    made: nn.Module = drop_in(_watched(module, captured), verified, captured.part.call, _constants(captured))
+    made: nn.Module = drop_in(_watch(module, captured), verified, captured.part.call, _constants(captured))
     return made
 
 
-def _watched(module: nn.Module | Callable[..., Any], captured: Captured) -> nn.Module:
+def _watch(module: nn.Module | Callable[..., Any], captured: Captured) -> nn.Module:
     """What a drop-in is made of: the module itself, or a module that calls the function."""
     return module if isinstance(module, nn.Module) else captured.part.module
 
@@ -363,7 +363,7 @@ def _example(args: Sequence[Any], kwargs: Mapping[str, Any], dynamic: bool) -> s
         return ""
 
 
-def _recalled(
+def _recall(
     verified: VerifiedModule, path: str | Path, module: nn.Module | Callable[..., Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any], bool]:
     """Arguments of the form that `_example` wrote. Raises UserError."""

@@ -135,7 +135,7 @@ def forked(
             os._exit(status)
     os.close(writer)
     with os.fdopen(reader, "rb", buffering=0) as pipe:
-        data, in_time = _read(pipe, time.monotonic() + seconds)
+        data, in_time = _read_until(pipe, time.monotonic() + seconds)
     with contextlib.suppress(
         PermissionError
     ):  # it became another user, and a container's root may not end those
@@ -144,7 +144,7 @@ def forked(
     return Ended(data, status if in_time else None)
 
 
-def _read(pipe: Any, deadline: float) -> tuple[bytes, bool]:
+def _read_until(pipe: Any, deadline: float) -> tuple[bytes, bool]:
     """All that arrives until the child hangs up, and whether it did so by the deadline."""
     parts: list[bytes] = []
     while select.select([pipe], [], [], max(0.0, deadline - time.monotonic()))[0]:

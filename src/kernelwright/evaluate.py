@@ -109,7 +109,7 @@ def _ahead(batches: Iterable[_Batch]) -> Iterator[_Batch]:
 
 def _log(run: RunFolder, chunk: Sequence[Task], rolling: Rolling, given: Before | None, bar: Bar) -> None:
     """Wait for a batch's verdicts and write them down; what a later agent was `given` is handed on where it is no better."""
-    rollouts = _judged([_named(r) for group in rolling.collect() for r in group])
+    rollouts = _judge([_with_names(r) for group in rolling.collect() for r in group])
     if given is not None:
         run.append("attempts.jsonl", rollouts)
         rollouts = _handed_on(chunk, given, rollouts)
@@ -231,7 +231,7 @@ def _handed_on(chunk: Sequence[Task], given: Before, attempts: Sequence[Rollout]
     ]
 
 
-def _judged(rollouts: list[Rollout]) -> list[Rollout]:
+def _judge(rollouts: list[Rollout]) -> list[Rollout]:
     """The same. Raises InfrastructureError when the verifier failed on every one that came to it."""
     failed = [r for r in rollouts if r.verdict.outcome is Outcome.INFRASTRUCTURE_ERROR]
     judged = [
@@ -245,5 +245,5 @@ def _judged(rollouts: list[Rollout]) -> list[Rollout]:
     return rollouts
 
 
-def _named(rollout: Rollout) -> Rollout:
+def _with_names(rollout: Rollout) -> Rollout:
     return rollout.model_copy(update={"group": f"eval/{rollout.task_id}"})

@@ -195,7 +195,7 @@ class _Names(ast.NodeTransformer):
     def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
         node.decorator_list = [one for one in node.decorator_list if not self._heuristics(one)]
         before, self._device = self._device, ast.Constant("cuda")
-        given = _given(node)
+        given = _tensor_argument(node)
         if (
             given
             and not _is_kernel(node)
@@ -305,7 +305,7 @@ def _view(tensor: ast.expr, size: ast.expr, stride: ast.expr, offset: ast.expr |
     return ast.Call(ast.Attribute(tensor, "as_strided", ast.Load()), arguments, [])
 
 
-def _given(node: ast.FunctionDef) -> tuple[int, str] | None:
+def _tensor_argument(node: ast.FunctionDef) -> tuple[int, str] | None:
     """(where a function has its tensors, the name of one): after `a, b = args`, else its first parameter but `self`."""
     parameters = [one.arg for one in node.args.args if one.arg != "self"]
     for place, one in enumerate(node.body):

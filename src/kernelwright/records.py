@@ -116,7 +116,7 @@ class Completion(Record):
     policy: str = ""
 
     @model_validator(mode="after")
-    def _aligned(self) -> Self:
+    def _align(self) -> Self:
         if self.logprobs is not None and (
             self.token_ids is None or len(self.logprobs) != len(self.token_ids)
         ):

@@ -36,7 +36,7 @@ def constants(source: str) -> dict[str, int]:
         number = _integer(value)
         if number is not None:
             found[name] = number
-    for name, statement in _chained(tree):
+    for name, statement in _chained_assignments(tree):
         number = _integer(statement.value)
         if number is not None:
             found[name] = number
@@ -61,7 +61,7 @@ def apply_shape(source: str, overrides: Mapping[str, int]) -> str:
         if name in overrides:
             pending.pop(name, None)
             edits.append((*span(value), str(int(overrides[name]))))
-    for name, statement in _chained(tree):
+    for name, statement in _chained_assignments(tree):
         # `A = B = 4` shares one literal: the override follows on the same line instead.
         if name in overrides:
             pending.pop(name, None)
@@ -112,7 +112,7 @@ def _target(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]
                 yield from _target(part, element)
 
 
-def _chained(tree: ast.Module) -> Iterator[tuple[str, ast.Assign]]:
+def _chained_assignments(tree: ast.Module) -> Iterator[tuple[str, ast.Assign]]:
     for statement in tree.body:
         if isinstance(statement, ast.Assign) and len(statement.targets) > 1:
             for target in statement.targets:

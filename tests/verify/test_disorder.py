@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from kernelwright.verify.reference.disorder import Disorder
-from kernelwright.verify.reference.periodic import _drawn
+from kernelwright.verify.reference.periodic import _draw
 
 X = torch.arange(12.0).reshape(4, 3)
 Write = Callable[[torch.Tensor], torch.Tensor]
@@ -47,5 +47,5 @@ def test_sums_and_equal_values_have_no_order() -> None:
 
 
 def test_fewer_integers_of_a_permutation_are_distinct() -> None:
-    drawn = _drawn(torch.rand(50, 100).argsort(1), [7, 30])
+    drawn = _draw(torch.rand(50, 100).argsort(1), [7, 30])
     assert all(len(row.unique()) == 30 for row in drawn)

@@ -22,7 +22,7 @@ def _lean(monkeypatch: pytest.MonkeyPatch) -> None:
         lean_triton.semantic.TritonSemantic, "scalar_constant", lean_triton._constant, raising=True
     )
 
-    monkeypatch.setattr(interpreter, "_told", lambda frame: True)  # kernels of this file, too
+    monkeypatch.setattr(interpreter, "_is_known_loop", lambda frame: True)  # kernels of this file, too
 
 
 @pytest.fixture

@@ -74,10 +74,10 @@ class Code:
 
 def choose(text: str, layout: Layout) -> Code | None:
     """The code to judge, or None: fenced blocks first, then several joined, then bare code in the prose."""
-    fenced = [_fenced(text, block) for block in layout.blocks[-_MAX_BLOCKS:]]
+    fenced = [_fence(text, block) for block in layout.blocks[-_MAX_BLOCKS:]]
     best = max((code for code in fenced if code.meant), key=lambda code: code.merit, default=None)
     if best is None or not best.complete:
-        best = _joined(fenced) or best
+        best = _join(fenced) or best
     if best is None or not best.signs:
         bare = [_bare(text, block) for block in layout.prose[-_MAX_BLOCKS:]]
         best = max((code for code in bare if code and code.signs), key=lambda code: code.merit, default=best)
@@ -109,14 +109,14 @@ def syntax_error(code: str) -> str:
     return ""
 
 
-def _fenced(text: str, block: Block) -> Code:
+def _fence(text: str, block: Block) -> Code:
     """The inside of a fence; of one that was never closed, rather what stands before backticks or prose."""
     whole = _code(text, block)
     if not block.closed and whole.error:
         ticks = text.find(block.fence, block.start, block.end)
         part = _code(text, replace(block, end=ticks, after=ticks, closed=True)) if ticks >= 0 else whole
         if not part.complete:
-            part = _cut(text, whole) or whole
+            part = _cut_at_error(text, whole) or whole
         return part
     return whole
 
@@ -129,7 +129,7 @@ def _bare(text: str, block: Block) -> Code | None:
     first = None
     for start in (_first_line(text, block.start, block.end), *(line.start() for line in lines)):
         whole = _code(text, replace(block, start=start, before=start))
-        found = whole if whole.complete else _cut(text, whole)
+        found = whole if whole.complete else _cut_at_error(text, whole)
         if found is not None:
             return found
         if first is None and _BARE.match(text, start):
@@ -137,7 +137,7 @@ def _bare(text: str, block: Block) -> Code | None:
     return first
 
 
-def _cut(text: str, whole: Code) -> Code | None:
+def _cut_at_error(text: str, whole: Code) -> Code | None:
     """`whole` up to its first syntax error, if that is a complete candidate and prose goes on there.
 
     Code that breaks off is indented where it does; prose is not. Prose with an apostrophe hides the lines before
@@ -172,7 +172,7 @@ def _first_line(text: str, start: int, end: int) -> int:
     return blank.end() if blank else start
 
 
-def _joined(parts: Sequence[Code]) -> Code | None:
+def _join(parts: Sequence[Code]) -> Code | None:
     """The shortest run of blocks up to the last that is a complete candidate when joined."""
     parts = [p for p in parts if p.python and not p.error and not p.block.in_plan and p.text]
     for first in range(len(parts) - 2, max(-1, len(parts) - 1 - _MAX_JOINED), -1):

@@ -64,7 +64,7 @@ def guarded(command: Callable[[], int], how_to_go_on: str) -> int:
 
     before = signal.signal(signal.SIGINT, stop)
     try:
-        code = _caught(run)
+        code = _catch(run)
     except KeyboardInterrupt:
         _say(f"stopped; {how_to_go_on}")
         return INTERRUPTED
@@ -73,7 +73,7 @@ def guarded(command: Callable[[], int], how_to_go_on: str) -> int:
     return code
 
 
-def _caught(command: Callable[[], int]) -> int:
+def _catch(command: Callable[[], int]) -> int:
     from kernelwright.errors import InfrastructureError, UserError
 
     if not sys.warnoptions:

@@ -40,7 +40,7 @@ def add(
             tasks |= {one.task.id: one.task for one in read_supervised(recipe.examples_in(path))}
         rows = RunFolder(path).rows("rollouts.jsonl", Rollout)
         archive.add(entries_of(rows, tasks, recipe.verify.target, recipe.name))
-    return _written(archive, file)
+    return _write(archive, file)
 
 
 @app.command()
@@ -48,7 +48,7 @@ def merge(file: File, others: Annotated[list[Path], typer.Argument(metavar="ARCH
     """Merge other archives into one; the order does not matter."""
     from kernelwright.archive import Archive
 
-    return _written(Archive.read([*([file] if file.exists() else []), *others]), file)
+    return _write(Archive.read([*([file] if file.exists() else []), *others]), file)
 
 
 @app.command()
@@ -106,7 +106,7 @@ def table(file: File, out: Annotated[Path, typer.Argument(metavar="BEST", help="
     return 0
 
 
-def _written(archive: object, file: Path) -> int:
+def _write(archive: object, file: Path) -> int:
     from kernelwright.archive import Archive
 
     assert isinstance(archive, Archive)

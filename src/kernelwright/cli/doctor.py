@@ -191,7 +191,7 @@ def software() -> Iterator[Check]:
 
 def versioned(package: str, least: tuple[int, ...], below: tuple[int, ...] | None) -> Check:
     """Whether a package is there, in a version that is supported."""
-    wanted = f">={_dotted(least)}" + (f",<{_dotted(below)}" if below else "")
+    wanted = f">={_version_name(least)}" + (f",<{_version_name(below)}" if below else "")
     judging = package in JUDGING
     mend = (
         f"pip install '{package}{wanted}'"
@@ -207,7 +207,7 @@ def versioned(package: str, least: tuple[int, ...], below: tuple[int, ...] | Non
     return Check(package, f"{version} ({wanted})", inside, mend, optional=not judging)
 
 
-def _dotted(version: tuple[int, ...]) -> str:
+def _version_name(version: tuple[int, ...]) -> str:
     return ".".join(map(str, version))
 
 
@@ -369,7 +369,7 @@ def _attempts() -> dict[str, bool]:
                 "new processes": lambda: os._exit(0) if os.fork() == 0 else None,
                 "signals": lambda: os.kill(judge, 0),
             }
-            return {name: _stopped(act) for name, act in tries.items()}
+            return {name: _is_stopped(act) for name, act in tries.items()}
 
         try:
             found = sandbox.confined(attempt)
@@ -378,7 +378,7 @@ def _attempts() -> dict[str, bool]:
     return {name: found.get(name, False) for name in _TRIED}
 
 
-def _stopped(act: Callable[[], object]) -> bool:
+def _is_stopped(act: Callable[[], object]) -> bool:
     try:
         act()
     except ConnectionRefusedError:

@@ -96,7 +96,7 @@ def run(wanted: Asked, folder: RunFolder, *, quiet: bool = False) -> tuple[Found
             if tried.verdict is not None:
                 rows.append(rollout_of(tried))
 
-    _emptied(folder)
+    _empty(folder)
     config = {"task": wanted.case.name, **vars(settings), "rungs": list(settings.rungs)}
     folder.start(config, resume=False)
     found = wanted.case.search(
@@ -189,7 +189,7 @@ def _check_kernel(text: str, path: Path) -> None:
         raise UserError(f"{path}: {why}; a kernel is `def kernel(x, w, ...)`, or a ModelNew") from None
 
 
-def _emptied(folder: RunFolder) -> None:
+def _empty(folder: RunFolder) -> None:
     """Leaves nothing of an earlier search in the folder."""
     for name in ("config.json", "environment.json", "rollouts.jsonl", "found.json", "report.html"):
         folder.file(name).unlink(missing_ok=True)

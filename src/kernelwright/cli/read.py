@@ -93,7 +93,7 @@ def live(home: str, name: str) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
     """(module or function, arguments, keywords) of `name` in an importable module or a .py file. Raises UserError."""
     import torch
 
-    there = _imported(home)
+    there = _import_home(home)
     made = getattr(there, name, None)
     if made is None:
         known = [key for key, one in vars(there).items() if callable(one) and not key.startswith("_")]
@@ -118,7 +118,7 @@ def live(home: str, name: str) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
     return made, tuple(given) if isinstance(given, list | tuple) else (given,), {}
 
 
-def _imported(home: str) -> Any:
+def _import_home(home: str) -> Any:
     """A module by name or by path, executed."""
     try:
         if not home.endswith(".py"):

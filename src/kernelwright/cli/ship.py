@@ -56,7 +56,7 @@ def ship(
         raise UserError(f"ship: {spec} is no folder; name a checkpoint, such as RUN/stages/midend/checkpoint")
     if not (checkpoint / "config.json").exists():
         raise UserError(f"ship: {checkpoint} holds an adapter; merge it into its base model first")
-    tensors = _halved(_tensors(checkpoint) if other is None else _mixed(checkpoint, other, share))
+    tensors = _to_bfloat16(_tensors(checkpoint) if other is None else _mix(checkpoint, other, share))
     count = sum(tensor.numel() for tensor in tensors.values())
     if 2 * count > MOST:
         raise UserError(
@@ -97,7 +97,7 @@ def _tensors(checkpoint: Path) -> dict[str, Any]:
     return tensors
 
 
-def _mixed(checkpoint: Path, other: Path, share: float) -> dict[str, Any]:
+def _mix(checkpoint: Path, other: Path, share: float) -> dict[str, Any]:
     """`share` of the checkpoint's weights and the rest of the other's, in single precision."""
     one, two = _tensors(checkpoint), _tensors(other)
     if {name: tensor.shape for name, tensor in one.items()} != {
@@ -114,7 +114,7 @@ def _mixed(checkpoint: Path, other: Path, share: float) -> dict[str, Any]:
     return {name: share * tensor.float() + (1 - share) * two[name].float() for name, tensor in one.items()}
 
 
-def _halved(tensors: dict[str, Any]) -> dict[str, Any]:
+def _to_bfloat16(tensors: dict[str, Any]) -> dict[str, Any]:
     """The weights in bfloat16."""
     import torch
 
@@ -170,11 +170,11 @@ def _card(
         settings=_settings(recipe, stages),
         results=list(_results(evaluations, results)),
         operators=_operators(evaluations, f"held-out tasks, {stage}"),
-        **_spent(run, stages, hardware),
+        **_minutes_spent(run, stages, hardware),
     )
 
 
-def _spent(run: Path | None, stages: Sequence[str], hardware: str) -> dict[str, Any]:
+def _minutes_spent(run: Path | None, stages: Sequence[str], hardware: str) -> dict[str, Any]:
     """On what machine, and the minutes of each part that the checkpoint took."""
     environment = _json(run / "environment.json") if run else {}
     seconds = {part: spent for part, spent in (_json(run / "seconds.json") if run else {}).items()

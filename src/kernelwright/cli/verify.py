@@ -57,7 +57,7 @@ def command(asked: Asked, judge: Mapping[str, Any]) -> int:
     with opened.judge_at(task=task, **judge) as pool:
         if judge["sanitize"] and (why := unavailable(pool.backend)):
             print(why, file=sys.stderr)
-        return _judged(asked, task, candidate, pool)
+        return _judge(asked, task, candidate, pool)
 
 
 def watch(asked: Asked, judge: Mapping[str, Any]) -> int:
@@ -71,13 +71,13 @@ def watch(asked: Asked, judge: Mapping[str, Any]) -> int:
                 time.sleep(_LOOK_S)
                 continue
             try:
-                _judged(asked, *asked.read(), pool)
+                _judge(asked, *asked.read(), pool)
             except UserError as error:
                 print(f"kernelwright: {error}", file=sys.stderr, flush=True)
             seen = now
 
 
-def _judged(asked: Asked, task: Task, candidate: Candidate, pool: Pool) -> int:
+def _judge(asked: Asked, task: Task, candidate: Candidate, pool: Pool) -> int:
     verdict = pool.verify(task, in_module(task, candidate))
     if not read.write_json(asked.json_file, verdict.model_dump_json(indent=2)):
         show.console().print(show.verdict(verdict))

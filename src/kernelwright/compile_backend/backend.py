@@ -207,7 +207,7 @@ class _Pass:
             return None, "not searched for: give search seconds in the options, or more of them"
         if known.best is None:
             return None, "; ".join(f"{rung}: {what}" for rung, what in known.tried.items())
-        why = _compared(known.best)
+        why = _compare(known.best)
         least = _FASTER.get(known.best.rung, 1.0)
         if not (self._ours["replace"] == "always" or beats_inductor(known.best.verdict, least)):
             return None, why
@@ -221,7 +221,7 @@ class _Pass:
             return None, f"cannot be loaded: {type(error).__name__}"
 
 
-def _compared(answer: Answer) -> str:
+def _compare(answer: Answer) -> str:
     """Who wrote a kernel, and its time beside the faster of eager and torch.compile: `compiler: 0.120 ms, 1.08x`."""
     timing = answer.verdict.timing
     if timing is None:

@@ -54,7 +54,7 @@ def raced(
         return None, first.done, races
     if examples is None:
         return whole, first.done, races
-    won = None if whole is None else _clocked(whole, compiling.plain(), examples, races)
+    won = None if whole is None else _clock(whole, compiling.plain(), examples, races)
     if whole is not None and won is None:  # there is no room for a clock
         return None, first.done, races
     best = whole if won is not None and won.won else None
@@ -63,7 +63,7 @@ def raced(
         order = sorted(first.saves, key=lambda digest: first.saves[digest], reverse=True)
         some = _one_by_one(compiling, change, examples, order, first.done, time.monotonic() + seconds, races)
         if some is not None and best is not None:
-            against = _clocked(some, best, examples, races)
+            against = _clock(some, best, examples, races)
             best = some if against is not None and against.won else best
         else:
             best = best or some
@@ -90,14 +90,14 @@ def _one_by_one(
         if done.rivals.get(digest, set()) & set(kept) or {*kept, digest} == known:
             continue
         tried = compiling.run(change(frozenset([*kept, digest])))
-        won = None if tried is None else _clocked(tried, best or compiling.plain(), examples, races)
+        won = None if tried is None else _clock(tried, best or compiling.plain(), examples, races)
         if won is not None and won.won:
             best = tried
             kept.append(digest)
     return best
 
 
-def _clocked(one: Compiled, other: Compiled, examples: Sequence[Any], races: list[Race]) -> Race | None:
+def _clock(one: Compiled, other: Compiled, examples: Sequence[Any], races: list[Race]) -> Race | None:
     won = race(one.call, other.call, examples)
     if won is not None:
         races.append(won)
@@ -159,12 +159,12 @@ class Compiling:
 
         if self._noted is not None:
             self._noted.clear()
-        call = compile_fx_inner(_copied(self._module), self._inputs, **self._options)
+        call = compile_fx_inner(_copy(self._module), self._inputs, **self._options)
         done = change.done if change is not None and change.done is not None else Spliced()
         return Compiled(call, list(self._noted or ()), done)
 
 
-def _copied(module: fx.GraphModule) -> fx.GraphModule:
+def _copy(module: fx.GraphModule) -> fx.GraphModule:
     """The module with a graph of its own; parameters and metadata are shared."""
     graph = fx.Graph()
     names: dict[fx.Node, fx.Node] = {}

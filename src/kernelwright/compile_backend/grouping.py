@@ -52,12 +52,12 @@ def _worthiest(options: Mapping[Group, Option], ways: Iterable[Sequence[Group]])
     best: dict[Group, Option] = {}
     for way in ways:
         made = {group: options[group] for group in way if group in options}
-        if made and (not best or _saved(made) > _saved(best)):
+        if made and (not best or _time_saved(made) > _time_saved(best)):
             best = made
     return best
 
 
-def _saved(made: Mapping[Group, Option]) -> float:
+def _time_saved(made: Mapping[Group, Option]) -> float:
     return sum(option.saves for option in made.values())
 
 

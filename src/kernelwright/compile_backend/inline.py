@@ -215,7 +215,7 @@ class _Kernel:
         }
         rest = {name: value for name, value in plain.items() if name not in nodes}
         triton_kernel_wrapper_mutation(
-            kernel_idx=kernel_side_table.add_kernel(self._configured(options)),
+            kernel_idx=kernel_side_table.add_kernel(self._configure(options)),
             constant_args_idx=kernel_side_table.add_constant_args(rest),
             grid=[_grid(grid(plain) if callable(grid) else grid)],
             tma_descriptor_metadata={
@@ -236,10 +236,10 @@ class _Kernel:
             if one.name not in given and not one.has_default:
                 raise NotTraceable(f"no value for {one.name}")
             value = given.get(one.name, one.default)
-            made[one.name] = _fixed(value) if one.is_constexpr else value
+            made[one.name] = _fix(value) if one.is_constexpr else value
         return made
 
-    def _configured(self, options: dict[str, Any]) -> Any:
+    def _configure(self, options: dict[str, Any]) -> Any:
         """The kernel with its launch options: by the one configuration of an autotuner that has nothing to choose."""
         import triton
 
@@ -248,7 +248,7 @@ class _Kernel:
         return triton.autotune(configs=[triton.Config({}, **options)], key=[])(self._kernel)
 
 
-def _fixed(value: Any) -> Any:
+def _fix(value: Any) -> Any:
     """A constant of the kernel: a size that is free is tied to the value that it has."""
     if isinstance(value, torch.SymBool):
         return bool(value)

@@ -90,7 +90,7 @@ def _register(
         return _flat(kernel(*_laid_out(graph, values)))
 
     def by_aten(*values: Any) -> Any:
-        return _flat([_owned(made, values) for made in run(values)])
+        return _flat([_own_memory(made, values) for made in run(values)])
 
     def fake(*values: Any) -> Any:
         device = next(value.device for value in values if isinstance(value, torch.Tensor))
@@ -123,7 +123,7 @@ def _laid_out(graph: Graph, values: Sequence[Any]) -> list[Any]:
     return made
 
 
-def _owned(made: torch.Tensor, values: Sequence[Any]) -> torch.Tensor:
+def _own_memory(made: torch.Tensor, values: Sequence[Any]) -> torch.Tensor:
     """A result that is no argument nor a view of one: operators return memory of their own, contiguous."""
     shared = any(
         isinstance(value, torch.Tensor)

@@ -188,7 +188,7 @@ def _write(
                 else:
                     made = graph.node_copy(_as_inductor_has_it(node), lambda old: copied[old])
                     added.append(made)
-                    made.meta = {"val": _computed(made)}
+                    made.meta = {"val": _compute(made)}
                     copied[node] = made
         now = dict(zip(new.results, results, strict=True))
         pairs = [
@@ -219,7 +219,7 @@ def _as_inductor_has_it(node: fx.Node) -> fx.Node:
     return node
 
 
-def _computed(node: fx.Node) -> Any:
+def _compute(node: fx.Node) -> Any:
     """What a node makes, without values. Constants that Inductor folded are real tensors; they are faked beside the others."""
     assert callable(node.target)
     args, kwargs = fx.map_arg((node.args, node.kwargs), lambda one: one.meta["val"])

@@ -104,8 +104,8 @@ def summary(card: Mapping[str, Any]) -> str:
         f"{_headline(card)} "
         + (f"The judge accepted {right} of {judged} kernels at the first try." if judged else ""),
         "",
-        *(f"- {title.capitalize()}: {_listed(card[title].items())}" for title in _TABLES[:-2]),
-        f"- Operators, {len(operators)}, by the graphs that have them: {_listed(operators[:_COMMON])}"
+        *(f"- {title.capitalize()}: {_list(card[title].items())}" for title in _TABLES[:-2]),
+        f"- Operators, {len(operators)}, by the graphs that have them: {_list(operators[:_COMMON])}"
         + (" and others" if len(operators) > _COMMON else ""),
         f"- Benchmarks: {card['benchmarks']['pairs removed']} pairs that compute one of their files were taken out"
         if card["benchmarks"]["places"]
@@ -114,7 +114,7 @@ def summary(card: Mapping[str, Any]) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
-def _listed(counts: Iterable[tuple[str, int]]) -> str:
+def _list(counts: Iterable[tuple[str, int]]) -> str:
     return ", ".join(f"{name} {count:,}" for name, count in counts)
 
 
@@ -139,7 +139,7 @@ def text(card: Mapping[str, Any]) -> str:
     lines += [
         f"## Operators: {len(card['operators'])}",
         "",
-        _listed(card["operators"].items()),
+        _list(card["operators"].items()),
         "",
     ]
     lines += ["## Benchmarks", ""]

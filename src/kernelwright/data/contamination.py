@@ -65,7 +65,7 @@ class Benchmarks:
     def of(cls, places: Iterable[Path]) -> Benchmarks:
         """Read folders of Python files, and JSONL files of tasks. Raises UserError for a place that holds none."""
         found = cls()
-        _captured(_WARM_UP)  # what torch sets up at the first capture, once and not in every child
+        _structure_of(_WARM_UP)  # what torch sets up at the first capture, once and not in every child
         for place in places:
             for task in tasks_of(place):
                 found.add(task)
@@ -111,7 +111,7 @@ def structure_of(task: Task) -> tuple[str, int] | None:
         return None  # a model of a hub, to be downloaded
 
     def run(out: BinaryIO) -> None:
-        out.write(json.dumps(_captured(task)).encode())
+        out.write(json.dumps(_structure_of(task)).encode())
 
     ended = forked(run, SECONDS, memory=MEMORY)
     if ended.status != 0 or not ended.data:
@@ -120,7 +120,7 @@ def structure_of(task: Task) -> tuple[str, int] | None:
     return str(found[0]), int(found[1])
 
 
-def _captured(task: Task) -> tuple[str, int]:
+def _structure_of(task: Task) -> tuple[str, int]:
     """Of a reference on tensors without data."""
     reference = Reference(task.source)
     with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():

@@ -67,7 +67,7 @@ def decide(settings: CorpusSettings, asked: Asked) -> Decided:
     counts: Counter[str] = Counter()
     if not problem.judged:
         counts["graphs: at the printer's word"] += 1
-        pairs = [_printed(settings, problem, answer) for answer in problem.answers]
+        pairs = [_print(settings, problem, answer) for answer in problem.answers]
         return Decided(pairs=tuple(pairs), counts=dict(counts))
     judged = [(answer, fair(future)) for answer, future in zip(problem.answers, answers, strict=True)]
     counts.update(f"{answer.schedule.nest}: {verdict.outcome.value}" for answer, verdict in judged)
@@ -143,11 +143,11 @@ def _pair(
     kind: Literal["write", "improve", "repair"] = "write",
 ) -> Pair:
     told = {"us": _us(verdict), "best_us": best, "outcome": verdict.outcome, "cases": verdict.evidence.cases}
-    made = dict(_printed(settings, problem, answer))
+    made = dict(_print(settings, problem, answer))
     return Pair(**{**made, **told, "kind": kind, "shown": shown, "judged": True})
 
 
-def _printed(settings: CorpusSettings, problem: Problem, answer: Answer) -> Pair:
+def _print(settings: CorpusSettings, problem: Problem, answer: Answer) -> Pair:
     """What is known of an answer before anybody judges it."""
     return Pair(
         task=problem.task,

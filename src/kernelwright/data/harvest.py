@@ -68,7 +68,7 @@ def harvest(spec: str, out: Path, progress: Progress | None = None) -> Counter[s
     seen = {Graph.model_validate_json(one.graph).digest for one in tasks.records()}
     with tasks, origins:
         for number, (name, build) in enumerate(models.items(), 1):
-            for one in () if name in done else _forked(name, build):
+            for one in () if name in done else _fork(name, build):
                 for task in one.tasks:
                     digest = Graph.model_validate_json(task.graph).digest
                     if digest not in seen:
@@ -92,7 +92,7 @@ def _models(spec: str) -> dict[str, Build]:
     return {str(name): build for name, build in given}
 
 
-def _forked(name: str, build: Build) -> list[Origin]:
+def _fork(name: str, build: Build) -> list[Origin]:
     def run(into: BinaryIO) -> None:
         into.write(json.dumps([one.model_dump(mode="json") for one in origins_of(name, build)]).encode())
 

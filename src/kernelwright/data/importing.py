@@ -143,7 +143,7 @@ def reference_of(text: str, name: str) -> str:
 
     Raises ValueError where it has no such class.
     """
-    tree = _renamed(parse(text), name, "Model")
+    tree = _rename(parse(text), name, "Model")
     helped = False
     for node in list(tree.body):
         if isinstance(node, ast.ImportFrom) and node.module == _TEST_HELPERS:
@@ -170,14 +170,14 @@ def module_of(text: str, name: str) -> str:
     own = own or next((one for one in reversed(classes) if one.endswith("New")), "")
     if not own:
         raise ValueError("no class of the Triton side ends in New")
-    tree = _renamed(tree, own, "ModelNew")
+    tree = _rename(tree, own, "ModelNew")
     tree.body = [
         one for one in tree.body if not (isinstance(one, ast.ImportFrom) and one.module == _TEST_HELPERS)
     ]
     return ast.unparse(ast.fix_missing_locations(tree)) + "\n"
 
 
-def _renamed(tree: ast.Module, name: str, to: str) -> ast.Module:
+def _rename(tree: ast.Module, name: str, to: str) -> ast.Module:
     """The tree with the class `name` called `to`; without a name, its last class that has a `forward`."""
     if not name:
         found = [one for one in tree.body if isinstance(one, ast.ClassDef) and _has(one, "forward")]

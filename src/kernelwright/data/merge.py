@@ -48,15 +48,15 @@ def merge(
     """
     run, folders = RunFolder(folder), [folder, *sources]
     forbidden, dropped = Benchmarks.of(benchmarks), Counter[str]()
-    kept = list(_kept(settings, folders, forbidden, dropped, progress))
-    kept = _mixed(kept, settings.seed)
+    kept = list(_keep_new(settings, folders, forbidden, dropped, progress))
+    kept = _mix(kept, settings.seed)
     if settings.graphs and not any(pair.split == "train" for pair in kept):
         raise UserError(
             f"data: no pair for training was accepted; {folder / 'parts'}/*.rejected.jsonl say why"
         )
     lengths: dict[str, Any] = {}
     if settings.style != "chat" and kept:
-        kept, lengths = _tokenized(settings, folder, kept, dropped)
+        kept, lengths = _tokenize(settings, folder, kept, dropped)
     heldout = {pair.structure for pair in kept if pair.split != "train"}
     tasks = list(_practice(folders, heldout))
     write_records(folder / "tasks.jsonl", tasks)
@@ -80,7 +80,7 @@ def merge(
     return card
 
 
-def _kept(
+def _keep_new(
     settings: CorpusSettings,
     folders: Sequence[Path],
     forbidden: Benchmarks,
@@ -110,7 +110,7 @@ def _kept(
             progress("merge", number, len(paths))
 
 
-def _mixed(pairs: Sequence[Pair], seed: int) -> list[Pair]:
+def _mix(pairs: Sequence[Pair], seed: int) -> list[Pair]:
     """In random order, but for those of one graph, which stay together: whoever reads them prints it once."""
     graphs: dict[str, list[Pair]] = {}
     for pair in pairs:
@@ -120,7 +120,7 @@ def _mixed(pairs: Sequence[Pair], seed: int) -> list[Pair]:
     return [pair for digest in order for pair in graphs[digest]]
 
 
-def _tokenized(
+def _tokenize(
     settings: CorpusSettings, folder: Path, kept: list[Pair], dropped: Counter[str]
 ) -> tuple[list[Pair], dict[str, Any]]:
     """Learn the tokenizer from training pairs; leave out what is too long; the lengths of what stays."""

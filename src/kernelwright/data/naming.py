@@ -27,7 +27,7 @@ def named(graph: Graph, rng: random.Random, styles: Sequence[str] = ()) -> tuple
     if style == "groups":
         made = by_place(graph)
     else:
-        made = graph if style == "drawn" else renumbered(_captured(graph))
+        made = graph if style == "drawn" else renumbered(_capture(graph))
     new = {a.name: b.name for a, b in zip(graph.arguments, made.arguments, strict=True)}
     for before, after in zip(graph.nodes, made.nodes, strict=True):
         for a, b in zip(before.outputs, after.outputs, strict=True):
@@ -36,7 +36,7 @@ def named(graph: Graph, rng: random.Random, styles: Sequence[str] = ()) -> tuple
     return made, new
 
 
-def _captured(graph: Graph) -> Graph:
+def _capture(graph: Graph) -> Graph:
     """Arguments called x1, x2 ..., weights w1, w2 ..., and b1 for the vector behind w1."""
     counts: Counter[str] = Counter()
     new: dict[str, str] = {}

@@ -102,7 +102,7 @@ def problem(
     reason = ""
     for _ in range(TRIES):
         try:
-            task, graph, source = _drawn(settings, rng, precision, number, tasks)
+            task, graph, source = _draw(settings, rng, precision, number, tasks)
             if not task.shapes:  # no size is free, and a judge asks small ones
                 raise NotDrawn("no size is free")
             if len(graph.nodes) > settings.most_operators:
@@ -127,12 +127,12 @@ def problem(
     raise Skipped(reason.split(";")[0][:80])
 
 
-def _drawn(
+def _draw(
     settings: CorpusSettings, rng: random.Random, precision: PrecisionName, number: int, tasks: Sequence[Task]
 ) -> tuple[Task, Graph, Literal["catalogue", "random", "harvest"]]:
     """A task with its graph. Raises NotDrawn, Unsupported or UserError."""
     if tasks and rng.random() < 0.5:
-        return (*_harvested(tasks[rng.randrange(len(tasks))], precision), "harvest")
+        return (*_harvest(tasks[rng.randrange(len(tasks))], precision), "harvest")
     dtype = DTYPES[precision]
     if rng.random() < settings.catalogue:
         row = rng.choice(ROWS)
@@ -165,7 +165,7 @@ def _drawn(
     return task, graph, source
 
 
-def _harvested(task: Task, precision: PrecisionName) -> tuple[Task, Graph]:
+def _harvest(task: Task, precision: PrecisionName) -> tuple[Task, Graph]:
     """A harvested graph in the precision that was drawn."""
     graph = recast(Graph.model_validate_json(task.graph), DTYPES[precision])
     shapes = {name: {key.lower(): size for key, size in one.items()} for name, one in task.shapes.items()}

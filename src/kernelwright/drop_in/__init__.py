@@ -285,7 +285,7 @@ class _State:
         given = [values[one.name] for one in self.graph.arguments]
         with torch.no_grad():
             compared = not self.checked
-            kept = pytree.tree_map(_copied, (args, kwargs)) if compared else None
+            kept = pytree.tree_map(_copy, (args, kwargs)) if compared else None
             try:
                 if self._run is None:
                     self._run = loaded(self.verified.code)
@@ -348,16 +348,16 @@ class _State:
             if not isinstance(argument.type, TensorType):
                 continue
             if type(value) not in _TENSORS:
-                raise _Unfit(f"{_called(argument)} is a {type(value).__name__}, not a plain tensor")
+                raise _Unfit(f"{_argument_name(argument)} is a {type(value).__name__}, not a plain tensor")
             if value.dtype != DTYPES[argument.type.dtype]:
                 wanted = f"{argument.type.dtype} was verified"
                 raise _Unfit(
-                    f"{_called(argument)} is {str(value.dtype).removeprefix('torch.')}, and {wanted}"
+                    f"{_argument_name(argument)} is {str(value.dtype).removeprefix('torch.')}, and {wanted}"
                 )
             if value.layout is not torch.strided or (
                 argument.type.strides is None and not value.is_contiguous()
             ):
-                raise _Unfit(f"{_called(argument)} is not contiguous; pass it as .contiguous()")
+                raise _Unfit(f"{_argument_name(argument)} is not contiguous; pass it as .contiguous()")
             if device is not None and value.device != device:
                 raise _Unfit(f"inputs and weights are on several devices ({device}, {value.device})")
             device = value.device
@@ -484,9 +484,9 @@ def close(made: torch.Tensor, wanted: torch.Tensor) -> bool:
     return float((a - b).norm()) <= allowed * float(b.norm()) + 1e-12
 
 
-def _copied(one: Any) -> Any:
+def _copy(one: Any) -> Any:
     return one.detach().clone() if isinstance(one, torch.Tensor) else one
 
 
-def _called(argument: Any) -> str:
+def _argument_name(argument: Any) -> str:
     return argument.origin or f"input {argument.name}"

@@ -45,10 +45,10 @@ def is_foreign(name: str) -> bool:
 
 def contents(value: Any, watched: Collection[int] = ()) -> Any:
     """What is compared. Modules of the identities `watched` are compared elsewhere."""
-    return _held(value, _DEPTH, watched, set())
+    return _hold(value, _DEPTH, watched, set())
 
 
-def _held(value: Any, depth: int, watched: Collection[int], seen: set[int]) -> Any:
+def _hold(value: Any, depth: int, watched: Collection[int], seen: set[int]) -> Any:
     if isinstance(value, _FROZEN):
         return type(value), value
     if isinstance(value, torch.Tensor):
@@ -68,7 +68,7 @@ def _held(value: Any, depth: int, watched: Collection[int], seen: set[int]) -> A
     seen.add(id(value))
 
     def within(one: Any) -> Any:
-        return _held(one, depth - 1, watched, seen)
+        return _hold(one, depth - 1, watched, seen)
 
     if isinstance(value, list | tuple | deque):
         return type(value), *map(within, value)

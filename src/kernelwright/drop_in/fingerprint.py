@@ -77,7 +77,7 @@ class Fingerprint:
         self.by_mode = depends_on_mode(module)
         self.training = [part.training for part in module.modules()]
         self.watched = frozenset(map(id, module.modules()))
-        self.seen = [_seen(path, part, self.watched) for path, part in module.named_modules()]
+        self.seen = [_look_at(path, part, self.watched) for path, part in module.named_modules()]
         self.shared: list[tuple[str, Any, Any]] = []
         known: set[int] = set()
         for one in self.seen:
@@ -95,7 +95,7 @@ class Fingerprint:
     def _note(self, read: Read) -> None:
         """What a class defines is compared one by one only where something was assigned to the class."""
         known = read, contents(read.get(), self.watched)
-        if read.home is None or not _fixed(read.get()):
+        if read.home is None or not _is_fixed(read.get()):
             self.read.append(known)
         if read.home is not None:
             of = next((one for one in self.classes if one.home is read.home), None)
@@ -157,7 +157,7 @@ class _Class:
         return len(values) != len(self.values) or any(map(operator.is_not, values, self.values))
 
 
-def _fixed(value: Any) -> bool:
+def _is_fixed(value: Any) -> bool:
     """Whether what a class defines can only change by being assigned anew."""
     return plain(value) or isinstance(value, staticmethod | classmethod | property)
 
@@ -184,7 +184,7 @@ def depends_on_mode(module: nn.Module) -> bool:
     return False
 
 
-def _seen(path: str, module: nn.Module, watched: Collection[int]) -> _Seen:
+def _look_at(path: str, module: nn.Module, watched: Collection[int]) -> _Seen:
     d = module.__dict__
     attributes = {
         name: value for name, value in d.items() if name not in (_FREE if path else _FREE_OF_ITSELF)

@@ -102,7 +102,7 @@ def _read(function: types.FunctionType, owner: type | None) -> Iterator[Found]:
             yield from _of_class(inner)
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         if name != "__class__":
-            yield (id(cell), name), Read(name, partial(_held, cell)), None
+            yield (id(cell), name), Read(name, partial(_contents_of, cell)), None
 
 
 def _of_class(owner: type, names: Collection[str] = ()) -> Iterator[Found]:
@@ -114,12 +114,12 @@ def _of_class(owner: type, names: Collection[str] = ()) -> Iterator[Found]:
             if name in vars(home):
                 yield (
                     (id(home), name),
-                    Read(f"{home.__name__}.{name}", partial(_defined, home, name), home),
+                    Read(f"{home.__name__}.{name}", partial(_look_up, home, name), home),
                     owner,
                 )
 
 
-def _defined(home: type, name: str) -> Any:
+def _look_up(home: type, name: str) -> Any:
     return vars(home).get(name, _GONE)
 
 
@@ -176,7 +176,7 @@ def _matters(value: Any) -> bool:
     return value is _GONE or not isinstance(value, types.ModuleType | type | types.BuiltinFunctionType)
 
 
-def _held(cell: Any) -> Any:
+def _contents_of(cell: Any) -> Any:
     try:
         return cell.cell_contents
     except ValueError:

@@ -37,7 +37,7 @@ def wrong_start(source: Source) -> Iterator[Fault]:
                 continue
             text = source.text(value)
             if called(value) == "zeros":
-                scaled = any(_rescaled(one, name.id) for one in kernel.assigned(name.id))
+                scaled = any(_is_rescaled(one, name.id) for one in kernel.assigned(name.id))
                 yield source.fault(
                     "wrong_start", value, f"({text} + 1)", equivalent=_SCALED if scaled else ""
                 )
@@ -49,7 +49,7 @@ def wrong_start(source: Source) -> Iterator[Fault]:
                 yield source.fault("wrong_start", value, "0.0")
 
 
-def _rescaled(node: ast.AST, name: str) -> bool:
+def _is_rescaled(node: ast.AST, name: str) -> bool:
     """`total * shrink`, by which an online softmax begins each step."""
     return any(
         isinstance(one, ast.BinOp)
@@ -186,7 +186,7 @@ def _even(kernel: Kernel, node: ast.BinOp) -> bool:
         for n in kernel.nodes(ast.Name)
         if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load)
     ]
-    return len(kernel.assigned(name)) == 1 and all(_squared(parents[use], name) for use in uses)
+    return len(kernel.assigned(name)) == 1 and all(_is_squared(parents[use], name) for use in uses)
 
 
 def _is_zero(call: ast.AST, kept: ast.AST) -> bool:
@@ -196,7 +196,7 @@ def _is_zero(call: ast.AST, kept: ast.AST) -> bool:
     return all(isinstance(other, ast.Constant) and not other.value for other in others)
 
 
-def _squared(parent: ast.AST, name: str) -> bool:
+def _is_squared(parent: ast.AST, name: str) -> bool:
     if called(parent) == "abs":
         return True
     return (

@@ -62,7 +62,7 @@ def wrong_padding(source: Source) -> Iterator[Fault]:
         if not words or not kernel.reduces():
             continue
         joined = [call.args[0] for call in kernel.calls(*JOINS) if call.args]
-        masked = _MASKED if all(_selected(kernel, one) for one in joined) else ""
+        masked = _MASKED if all(_is_selected(kernel, one) for one in joined) else ""
         if not masked and any(True for _ in kernel.calls("cumsum", "cumprod")):
             masked = _BEHIND
         edits = [
@@ -191,34 +191,36 @@ def _looked_up(kernel: Kernel, place: ast.AST) -> bool:
         return False
     names = [one.id for one in ast.walk(place.right) if isinstance(one, ast.Name)]
     return bool(names) and all(
-        one in kernel.sizes or any(_loaded(kernel, made) for made in kernel.assigned(one)) for one in names
+        one in kernel.sizes or any(_is_loaded(kernel, made) for made in kernel.assigned(one)) for one in names
     )
 
 
-def _loaded(kernel: Kernel, node: ast.AST) -> bool:
+def _is_loaded(kernel: Kernel, node: ast.AST) -> bool:
     """Whether a value is a masked load, or the choice of one by its own sign."""
     if called(node) == "where" and isinstance(node, ast.Call):
         last = node.args[-1]
-        return isinstance(last, ast.Name) and any(_loaded(kernel, made) for made in kernel.assigned(last.id))
+        return isinstance(last, ast.Name) and any(
+            _is_loaded(kernel, made) for made in kernel.assigned(last.id)
+        )
     return (
         called(node) == "load" and isinstance(node, ast.Call) and any(w.arg == "mask" for w in node.keywords)
     )
 
 
-def _selected(kernel: Kernel, node: ast.AST, depth: int = 4, around: str = "") -> bool:
+def _is_selected(kernel: Kernel, node: ast.AST, depth: int = 4, around: str = "") -> bool:
     """Whether lanes are chosen by `tl.where` before they meet, so that what they were padded with is not seen. `around` is the
     running value that is asked about."""
     if called(node) in ("where", "full", "zeros"):
         return True
     if called(node) in ("maximum", "minimum"):
         assert isinstance(node, ast.Call)
-        return all(_names(one, around) or _selected(kernel, one, depth, around) for one in node.args)
+        return all(_names(one, around) or _is_selected(kernel, one, depth, around) for one in node.args)
     if not isinstance(node, ast.Name) or not depth:
         return called(node) in JOINS
     added = [one.value for one in kernel.nodes(ast.AugAssign) if isinstance(one, ast.AugAssign)
              and isinstance(one.target, ast.Name) and one.target.id == node.id]  # fmt: skip
     made = [one for one in [*kernel.assigned(node.id), *added] if not _names(one, node.id)]
-    return bool(made) and all(_selected(kernel, one, depth - 1, node.id) for one in made)
+    return bool(made) and all(_is_selected(kernel, one, depth - 1, node.id) for one in made)
 
 
 def _names(node: ast.AST, name: str) -> bool:

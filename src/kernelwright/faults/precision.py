@@ -78,7 +78,7 @@ def half_loads(source: Source, dtype: str) -> Iterator[Fault]:
     lower = _LOWER.get(dtype)
     for kernel in source.kernels:
         for call in kernel.calls("load"):
-            if lower is not None and kernel.role(call) == "value" and not _compared(source, kernel, call):
+            if lower is not None and kernel.role(call) == "value" and not _is_compared(source, kernel, call):
                 yield source.fault("half_loads", call, f"{_to(source, call, lower)}.to(tl.{dtype})")
 
 
@@ -109,7 +109,7 @@ def no_upcast(source: Source, dtype: str) -> Iterator[Fault]:
             if dtype != "float32" and call.args and source.text(call.args[0]) == "tl.float32":
                 assert isinstance(call.func, ast.Attribute)
                 if kernel.role(call) == "value":
-                    same = _WIDENED if _widened(source, kernel, call) else ""
+                    same = _WIDENED if _is_widened(source, kernel, call) else ""
                     yield source.fault("no_upcast", call, source.text(call.func.value), equivalent=same)
 
 
@@ -123,7 +123,7 @@ def coarse_constant(source: Source, dtype: str) -> Iterator[Fault]:
                     yield source.fault("coarse_constant", node, repr(short))
 
 
-def _widened(source: Source, kernel: Kernel, call: ast.AST) -> bool:
+def _is_widened(source: Source, kernel: Kernel, call: ast.AST) -> bool:
     """Whether every use of what is cast is arithmetic with a name that is float32 itself: `x * y`, `y` being cast, too."""
     parent = source.parents[call]
     if not isinstance(parent, ast.Assign) or not isinstance(parent.targets[0], ast.Name):
@@ -158,7 +158,7 @@ def _in_loop(source: Source, node: ast.AST) -> bool:
     return False
 
 
-def _compared(source: Source, kernel: Kernel, call: ast.Call) -> bool:
+def _is_compared(source: Source, kernel: Kernel, call: ast.Call) -> bool:
     """A flag or an index: loaded to be compared, or never computed with."""
     parent = source.parents[call]
     if isinstance(parent, ast.Assign) and isinstance(parent.targets[0], ast.Name):

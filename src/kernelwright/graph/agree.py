@@ -60,7 +60,7 @@ def agree(part: Part, *, seed: int | None = None, fp64: bool = True) -> Agreemen
     described = draws.describe(part.graph, part.arguments)
     seed = secrets.randbits(48) if seed is None else seed
     for attempt in range(3):
-        values = _drawn(part, described, seed + attempt, near=attempt > 0)
+        values = _draw(part, described, seed + attempt, near=attempt > 0)
         try:
             expected, got = _both(part, values, False)
         except UserError:
@@ -177,7 +177,7 @@ class _Widened(TorchDispatchMode):
         return out.double() if isinstance(out, torch.Tensor) and out.is_floating_point() else out
 
 
-def _drawn(part: Part, described: Mapping[str, draws.Draw], seed: int, near: bool) -> dict[str, Any]:
+def _draw(part: Part, described: Mapping[str, draws.Draw], seed: int, near: bool) -> dict[str, Any]:
     """A value for each argument; `near` stays close to the captured inputs."""
     values: dict[str, Any] = {}
     captured = part.arguments
@@ -192,7 +192,7 @@ def _drawn(part: Part, described: Mapping[str, draws.Draw], seed: int, near: boo
             ):
                 values[one.name] = value
             elif one.role in ("weight", "buffer") or (near and value.is_floating_point()):
-                values[one.name] = _changed(value)
+                values[one.name] = _change(value)
             elif near:
                 values[one.name] = value
             else:
@@ -206,7 +206,7 @@ def _drawn(part: Part, described: Mapping[str, draws.Draw], seed: int, near: boo
     return values
 
 
-def _changed(value: torch.Tensor) -> torch.Tensor:
+def _change(value: torch.Tensor) -> torch.Tensor:
     """Other values of the same signs; zeros throughout become small numbers."""
     if not value.is_floating_point():
         return value.detach()

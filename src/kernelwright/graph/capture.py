@@ -53,7 +53,7 @@ class Call:
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Values by argument. Raises UserError for a call of another form."""
-        flat, spec = pytree.tree_flatten((tuple(args), _ordered(dict(kwargs), self.inputs)))
+        flat, spec = pytree.tree_flatten((tuple(args), _order(dict(kwargs), self.inputs)))
         if spec != self.inputs:
             (places, words), (known, names) = _form(spec), self.form
             raise UserError(
@@ -167,24 +167,24 @@ def capture(
     reasons: list[Exception] = []
     with _tracing(args, kwargs):
         for symbols in (True, False) if dynamic else (False,):
-            found = _tried(called, args, kwargs, symbols, reasons)
+            found = _attempt(called, args, kwargs, symbols, reasons)
             if found is not None:
                 try:
-                    return _captured(*found, called, args, kwargs, prefix, label)
+                    return _capture(*found, called, args, kwargs, prefix, label)
                 except NotStatic as error:
                     reasons.append(error)
         made = run_itself(called, args, kwargs)
         strangers = _strangers(made)
         for one in strangers:
             _register(one)
-        found = _tried(called, args, kwargs, False, reasons) if strangers else None
+        found = _attempt(called, args, kwargs, False, reasons) if strangers else None
         if found is not None:
-            return _captured(*found, called, args, kwargs, prefix, label)
+            return _capture(*found, called, args, kwargs, prefix, label)
         if breaks:
             parts = _broken(called, args, kwargs, prefix, label)
             if parts:
                 return Captured(parts, "dynamo")
-    raise _explained(reasons)
+    raise _explain(reasons)
 
 
 _NAMES = (torch.dtype, torch.device, torch.layout, torch.memory_format)
@@ -210,7 +210,7 @@ def _with_names(
     if found.how == "dynamo":
         return found
     part = found.parts[0]
-    flat = pytree.tree_leaves((args, _ordered(kwargs, part.call.inputs)))
+    flat = pytree.tree_leaves((args, _order(kwargs, part.call.inputs)))
     leaves: tuple[Any, ...] = tuple(
         (one,) if isinstance(one, _NAMES) else leaf for one, leaf in zip(flat, part.call.leaves, strict=True)
     )
@@ -234,7 +234,7 @@ def _each_once(call: tuple[tuple[Any, ...], dict[str, Any]]) -> tuple[tuple[Any,
     return args, kwargs
 
 
-def _tried(
+def _attempt(
     module: torch.nn.Module,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
@@ -257,7 +257,7 @@ def _tried(
     return None
 
 
-def _captured(
+def _capture(
     program: torch.export.ExportedProgram,
     how: How,
     module: torch.nn.Module,
@@ -269,7 +269,7 @@ def _captured(
 ) -> Captured:
     """`own` says which inputs are a module's weights and buffers."""
     assert program.call_spec.in_spec is not None
-    flat = pytree.tree_leaves((args, _ordered(kwargs, program.call_spec.in_spec)))
+    flat = pytree.tree_leaves((args, _order(kwargs, program.call_spec.in_spec)))
     known = {}
     for one, value in zip(_user_inputs(program), flat, strict=True):
         if own and id(value) in own:
@@ -331,33 +331,33 @@ def _broken(
 ) -> tuple[Part, ...]:
     """The graphs that Dynamo finds between breaks, each exported by itself."""
     seen: list[tuple[torch.fx.GraphModule, tuple[Any, ...]]] = []
-    own = _owned(module, prefix)
+    own = _tensors_of(module, prefix)
 
     def collect(found: torch.fx.GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
         def run(*inputs: Any) -> Any:
             if all(one is not found for one, _ in seen):
-                seen.append((found, tuple(one if id(one) in own else _cloned(one) for one in inputs)))
+                seen.append((found, tuple(one if id(one) in own else _clone(one) for one in inputs)))
             return found(*inputs)
 
         return run
 
     with state_kept(module), torch._dynamo.config.patch(recompile_limit=64):
         try:
-            torch.compile(module, backend=collect, dynamic=False)(*_cloned(args), **_cloned(kwargs))
+            torch.compile(module, backend=collect, dynamic=False)(*_clone(args), **_clone(kwargs))
         except Exception as error:  # user code under tracing raises what it likes
-            raise _explained([error]) from None
+            raise _explain([error]) from None
     parts = []
     for number, (found, inputs) in enumerate(seen):
         reasons: list[Exception] = []
-        exported = _tried(found, inputs, {}, False, reasons)
+        exported = _attempt(found, inputs, {}, False, reasons)
         if exported is None:
-            raise _explained(reasons)
-        part = _captured(*exported, found, inputs, {}, "", f"{name}_{number}", own).parts[0]
+            raise _explain(reasons)
+        part = _capture(*exported, found, inputs, {}, "", f"{name}_{number}", own).parts[0]
         parts.append(part)
     return tuple(parts)
 
 
-def _owned(module: torch.nn.Module, prefix: str) -> dict[int, Origin]:
+def _tensors_of(module: torch.nn.Module, prefix: str) -> dict[int, Origin]:
     """A module's tensors by identity: Dynamo hands them to its graphs as inputs."""
     found = {id(one): Origin("buffer", key.removeprefix(prefix)) for key, one in module.named_buffers()}
     found |= {id(one): Origin("weight", key.removeprefix(prefix)) for key, one in module.named_parameters()}
@@ -367,7 +367,7 @@ def _owned(module: torch.nn.Module, prefix: str) -> dict[int, Origin]:
 def _as_module(called: Callable[..., Any]) -> tuple[torch.nn.Module, str]:
     """A module that does what `called` does, and what its weights' names begin with there."""
     if isinstance(called, torch.nn.Module):
-        if not any(_taken(name) for name in (*called._modules, *called._parameters, *called._buffers)):
+        if not any(_is_taken(name) for name in (*called._modules, *called._parameters, *called._buffers)):
             return called, ""
         return _Function(called.__call__, called), "owner."
     if not callable(called):
@@ -376,7 +376,7 @@ def _as_module(called: Callable[..., Any]) -> tuple[torch.nn.Module, str]:
     return _Function(called, owner if isinstance(owner, torch.nn.Module) else None), "owner."
 
 
-def _taken(name: str) -> bool:
+def _is_taken(name: str) -> bool:
     """Whether a module cannot be exported with a part of that name, such as `graph` or `code`: torch.fx has its own there."""
     return hasattr(torch.fx.GraphModule, name) and not hasattr(torch.nn.Module, name)
 
@@ -513,7 +513,7 @@ def _dynamic(module: torch.nn.Module, args: Any, kwargs: Any) -> Any:
     return shapes.dynamic_shapes(module, args, kwargs)
 
 
-def _ordered(kwargs: dict[str, Any], spec: pytree.TreeSpec) -> dict[str, Any]:
+def _order(kwargs: dict[str, Any], spec: pytree.TreeSpec) -> dict[str, Any]:
     """Keywords in the order in which they were captured."""
     order = list(spec.child(1).context or ()) if spec.num_children == 2 else []
     return {key: kwargs[key] for key in order} if set(order) == set(kwargs) else kwargs
@@ -523,7 +523,7 @@ def run_itself(module: torch.nn.Module, args: Any, kwargs: Any) -> Any:
     """What the module returns. Raises UserError where the module itself fails."""
     try:
         with state_kept(module):
-            return module(*_cloned(args), **_cloned(kwargs))
+            return module(*_clone(args), **_clone(kwargs))
     except Exception as error:  # the user's own code
         raise UserError(
             f"the module itself raises {type(error).__name__}: {_line(error)}; mend the call"
@@ -556,7 +556,7 @@ def state_kept(module: torch.nn.Module) -> Iterator[None]:
                 one.copy_(value)
 
 
-def _cloned(value: Any) -> Any:
+def _clone(value: Any) -> Any:
     return pytree.tree_map(lambda one: one.detach().clone() if isinstance(one, torch.Tensor) else one, value)
 
 
@@ -569,7 +569,7 @@ def _label(module: Callable[..., Any]) -> str:
     return name if name.isidentifier() else "function"
 
 
-def _explained(reasons: Sequence[Exception]) -> UserError:
+def _explain(reasons: Sequence[Exception]) -> UserError:
     """The reason that says most, in one line."""
     known = [one for one in reasons if isinstance(one, UserError)]
     if known:

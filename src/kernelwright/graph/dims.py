@@ -125,10 +125,10 @@ class Unknowns:
         for target, value in (*_solutions(right - left), *_solutions(left - right)):
             self._is[target] = value
             return
-        if not self._paired(left, right) and not self._matched(left, right):
+        if not self._pair_up(left, right) and not self._match(left, right):
             self.pin(left, right)
 
-    def _paired(self, one: Expr, other: Expr) -> bool:
+    def _pair_up(self, one: Expr, other: Expr) -> bool:
         """Sums of the same form, `a*b - a` and `c*d - c`: their unknowns are equal one by one, if that makes them the same."""
         left = [name for _, names in one.terms for name in names if name not in other.unknowns]
         right = [name for _, names in other.terms for name in names if name not in one.unknowns]
@@ -144,7 +144,7 @@ class Unknowns:
         self._is.update({old: Expr(((1, (new,)),)) for old, new in names.items()})
         return True
 
-    def _matched(self, one: Expr, other: Expr) -> bool:
+    def _match(self, one: Expr, other: Expr) -> bool:
         """Two products of unknowns: the factors of one are split to fit those of the other, in order."""
         if len(one.terms) != 1 or len(other.terms) != 1:
             return False

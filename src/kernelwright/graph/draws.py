@@ -238,10 +238,10 @@ def _plain(value: torch.Tensor) -> Draw:
 
 
 def _table(value: torch.Tensor) -> Draw:
-    return Draw(f"torch.tensor({_listed(value)}, dtype={{name}})")
+    return Draw(f"torch.tensor({_list(value)}, dtype={{name}})")
 
 
-def _listed(value: torch.Tensor) -> str:
+def _list(value: torch.Tensor) -> str:
     return str(value.tolist()).replace("inf", "float('inf')").replace("nan", "float('nan')")
 
 

@@ -99,12 +99,12 @@ def decompositions() -> tuple[dict[Any, Any], dict[Any, Any]]:
     composites, others = torchs._split_decomp_table_to_cia_and_python_decomp(dict(table))
     rules = global_decomposition_table["post_autograd"]
     kept = torchs._special_op_to_preserve_cia
-    others[resolve("aten.copy.default")] = _copied
+    others[resolve("aten.copy.default")] = _copy
     named = {op: rule for op, rule in composites.items() if rule is kept or op in rules}
     return named | {resolve("aten.bilinear.default"): _bilinear}, others
 
 
-def _copied(x: Any, source: Any, non_blocking: bool = False) -> Any:
+def _copy(x: Any, source: Any, non_blocking: bool = False) -> Any:
     """What `x.copy_(source)` leaves in `x`, as exported writes into slices have it."""
     return source.to(x.dtype).expand(x.shape)
 

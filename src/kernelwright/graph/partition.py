@@ -487,7 +487,7 @@ def subgraph(
         for value in node.outputs:
             if value is not None and value.name in read:
                 names[value.name] = f"v{len(names) - len(inputs)}"
-        made.append(_renamed(node, names, read))
+        made.append(_rename(node, names, read))
     body = Graph(
         name=name or describe(nodes).replace("+", "_")[:60].lower(),
         arguments=tuple(arguments),
@@ -503,7 +503,7 @@ def subgraph(
     return body.model_copy(update={"arguments": (*body.arguments, *numbers)})
 
 
-def _renamed(node: Node, names: dict[str, str], read: set[str]) -> Node:
+def _rename(node: Node, names: dict[str, str], read: set[str]) -> Node:
     def renamed(one: Operand) -> Operand:
         if isinstance(one, Ref):
             return Ref(ref=names[one.ref])

@@ -123,7 +123,7 @@ def _named(name: str, *, reduction: int, rest: tuple[str, ...] = ()) -> Callable
     return form
 
 
-def _weighted(name: str, place: int, rest: tuple[str, ...] = ()) -> Callable[[Args, Kwargs], str]:
+def _weigh(name: str, place: int, rest: tuple[str, ...] = ()) -> Callable[[Args, Kwargs], str]:
     """A loss with a weight by class before its reduction."""
 
     def form(args: Args, kwargs: Kwargs) -> str:
@@ -180,10 +180,10 @@ _FORMS: dict[str, Callable[[Args, Kwargs], str]] = {
     "_to_copy": _to_copy, "_softmax": _softmax("softmax"), "_log_softmax": _softmax("log_softmax"),
     "_safe_softmax": _softmax("softmax"), "slice": _slice, "_unsafe_view": _plain("torch.reshape"),
     "index": _index, "_unsafe_index": _index, "_native_batch_norm_legit_no_training": _batch_norm,
-    "cross_entropy_loss": _weighted("cross_entropy", 3, ("ignore_index", "label_smoothing")),
-    "nll_loss_forward": _weighted("nll_loss", 3, ("ignore_index",)),
-    "nll_loss2d_forward": _weighted("nll_loss", 3, ("ignore_index",)),
-    "binary_cross_entropy": _weighted("binary_cross_entropy", 3), "binary_cross_entropy_with_logits": _with_logits,
+    "cross_entropy_loss": _weigh("cross_entropy", 3, ("ignore_index", "label_smoothing")),
+    "nll_loss_forward": _weigh("nll_loss", 3, ("ignore_index",)),
+    "nll_loss2d_forward": _weigh("nll_loss", 3, ("ignore_index",)),
+    "binary_cross_entropy": _weigh("binary_cross_entropy", 3), "binary_cross_entropy_with_logits": _with_logits,
     "mse_loss": _named("mse_loss", reduction=2), "l1_loss": _named("l1_loss", reduction=2),
     "smooth_l1_loss": _named("smooth_l1_loss", reduction=2, rest=("beta",)),
     "huber_loss": _named("huber_loss", reduction=2, rest=("delta",)),

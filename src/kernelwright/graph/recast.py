@@ -20,7 +20,7 @@ def recast(graph: Graph, dtype: str) -> Graph:
         for one in graph.arguments
     )
     changed = graph.model_copy(update={"arguments": arguments})
-    types = dict(_inferred(changed))
+    types = dict(_infer(changed))
     nodes = []
     for node in changed.nodes:
         outputs = tuple(
@@ -33,7 +33,7 @@ def recast(graph: Graph, dtype: str) -> Graph:
     return changed.model_copy(update={"nodes": tuple(nodes)})
 
 
-def _inferred(graph: Graph) -> Iterator[tuple[str, str]]:
+def _infer(graph: Graph) -> Iterator[tuple[str, str]]:
     """(value, dtype) of all tensors that nodes make, on tensors without data at the captured sizes."""
     hints = {one.name: one.hint for one in graph.symbols}
     static = sizes.static(graph, hints)

@@ -49,7 +49,7 @@ class Rules:
         rule = _RULES.get(name) if node.op.startswith("aten.") else None
         kind = operators.kind(node.op)
         if rule is None:
-            rule = _BY_KIND.get(kind, _pinned)
+            rule = _BY_KIND.get(kind, _pin)
         try:
             outs, args = rule(self, node)
         except (
@@ -59,7 +59,7 @@ class Rules:
             ValueError,
             ZeroDivisionError,
         ):  # a form that no rule knows
-            outs, args = _pinned(self, node)
+            outs, args = _pin(self, node)
         for value, shape in zip(node.outputs, outs, strict=False):
             if value is None or not isinstance(value.type, TensorType):
                 continue
@@ -118,7 +118,7 @@ def _out_rank(node: Node) -> int:
     return next((len(one.shape) for one in _types(node) if one is not None), 0)
 
 
-def _pinned(rules: Rules, node: Node) -> tuple[Sequence[Shape], Sized]:
+def _pin(rules: Rules, node: Node) -> tuple[Sequence[Shape], Sized]:
     rules._give_up(node)
     return [], node.args
 
@@ -357,7 +357,7 @@ def _layer_norm(rules: Rules, node: Node) -> tuple[Sequence[Shape], Sized]:
 def _group_norm(rules: Rules, node: Node) -> tuple[Sequence[Shape], Sized]:
     x = rules.shape(node.args[0])
     if operators.packet(node.op) != "group_norm":
-        return _pinned(rules, node)
+        return _pin(rules, node)
     rules.unknowns.divide(x[1], _at(node.args[1], 0))
     for one in node.args[2:4]:
         if isinstance(one, Ref):
@@ -378,7 +378,7 @@ def _batch_norm(rules: Rules, node: Node) -> tuple[Sequence[Shape], Sized]:
 def _norm(rules: Rules, node: Node) -> tuple[Sequence[Shape], Sized]:
     if "softmax" in node.op and "backward" not in node.op:
         return _like_first(rules, node)
-    return _pinned(rules, node)
+    return _pin(rules, node)
 
 
 def _reshape(rules: Rules, node: Node) -> tuple[Sequence[Shape], Sized]:
@@ -586,7 +586,7 @@ def _gather(rules: Rules, node: Node) -> tuple[Sequence[Shape], Sized]:
     return [index], node.args
 
 
-def _put(rules: Rules, node: Node) -> tuple[Sequence[Shape], Sized]:
+def _index_put(rules: Rules, node: Node) -> tuple[Sequence[Shape], Sized]:
     """index_put: values lie where an index would read."""
     [[read], _] = _index(rules, node)
     rules.broadcast(read, rules.shape(node.args[2]))
@@ -694,7 +694,7 @@ _RULES: dict[str, Rule] = {
     "replication_pad1d": _pad, "replication_pad2d": _pad, "replication_pad3d": _pad, "repeat": _repeat,
     "pixel_shuffle": _shuffle, "pixel_unshuffle": _shuffle, "glu": _glu,
     "embedding": _embedding, "index": _index, "_unsafe_index": _index, "gather": _gather, "index_select": _gather,
-    **dict.fromkeys(("index_put", "_unsafe_index_put"), _put),
+    **dict.fromkeys(("index_put", "_unsafe_index_put"), _index_put),
     **dict.fromkeys(("scatter", "scatter_add", "scatter_reduce", "index_add", "index_copy"), _scatter),
     "sort": _sides, "topk": _sides, "tril": _like_first, "triu": _like_first,
     **dict.fromkeys(("max_pool1d", "max_pool2d", "max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d"), _pool),

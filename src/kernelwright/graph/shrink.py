@@ -102,7 +102,7 @@ def divided(graph: Graph, small: Mapping[str, int], tile: int = 128) -> dict[str
     types, hints = graph.types(), {one.name: one.hint for one in graph.symbols}
     chosen = {name: min(small[name], 9) for name in hints}
     fixed: set[str] = set()
-    for size in (one for node in contractions for one in _summed(node, types, rows=len(contractions) == 1)):
+    for size in (one for node in contractions for one in _sum(node, types, rows=len(contractions) == 1)):
         names = [name for _, names in terms_of(size) for name in names]
         for name in reversed(names):  # the last factor first: heads come before a head's size
             if name in fixed:
@@ -115,7 +115,7 @@ def divided(graph: Graph, small: Mapping[str, int], tile: int = 128) -> dict[str
     return chosen if contractions and chosen != dict(small) else None
 
 
-def _summed(node: Node, types: Mapping[str, Any], rows: bool) -> Iterator[Dim]:
+def _sum(node: Node, types: Mapping[str, Any], rows: bool) -> Iterator[Dim]:
     """What a contraction sums over; with `rows` the last two sizes of each of its operands."""
 
     def shape(name: str) -> tuple[Dim, ...]:
@@ -299,15 +299,15 @@ def _memory_order(type: TensorType) -> list[int] | None:
 def _proposals(graph: Graph, odd: bool) -> Iterator[dict[str, int]]:
     """Values of the symbols, from the smallest to milder ones; each within bounds."""
     hints = {one.name: one.hint for one in graph.symbols}
-    wanted = _wanted(graph, odd)
-    yield _bounded(graph, wanted, hints)
-    yield _bounded(graph, {name: max(1, hint // 4 + odd) for name, hint in hints.items()}, hints)
+    wanted = _sizes_by_use(graph, odd)
+    yield _bound_sizes(graph, wanted, hints)
+    yield _bound_sizes(graph, {name: max(1, hint // 4 + odd) for name, hint in hints.items()}, hints)
     own = _in_weights(graph)
     yield {name: hint if name in own else wanted[name] for name, hint in hints.items()}
     yield {name: max(1, hint // 2) if name not in own else hint for name, hint in hints.items()}
 
 
-def _wanted(graph: Graph, odd: bool) -> dict[str, int]:
+def _sizes_by_use(graph: Graph, odd: bool) -> dict[str, int]:
     """By what a symbol is for: batch, rows, place in a sequence or image, feature, factor of a product."""
     terms = [
         (argument, place, coefficient, names)
@@ -372,7 +372,7 @@ def terms_of(size: Dim) -> list[tuple[int, tuple[str, ...]]]:
     return found
 
 
-def _bounded(graph: Graph, wanted: dict[str, int], hints: Mapping[str, int]) -> dict[str, int]:
+def _bound_sizes(graph: Graph, wanted: dict[str, int], hints: Mapping[str, int]) -> dict[str, int]:
     """Reduced, the largest first, until the graph is small enough."""
     chosen = dict(wanted)
     for _ in range(64):

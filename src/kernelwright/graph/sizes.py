@@ -104,7 +104,7 @@ def _number(node: ast.expr, symbols: Mapping[str, int]) -> float:
     raise ValueError(f"{ast.unparse(node)} is no arithmetic over sizes")
 
 
-def _bracketed(size: Dim) -> str:
+def _bracket(size: Dim) -> str:
     return str(size) if isinstance(size, int) or _WORD.fullmatch(size) else f"({size})"
 
 
@@ -159,7 +159,7 @@ def bind(graph: Graph, shapes: Mapping[str, tuple[int, ...]], numbers: Mapping[s
             missing = symbols_of(size) - set(found)
             if len(missing) == 1:
                 name = missing.pop()
-                solved = _solved(size, name, number, found)
+                solved = _solve(size, name, number, found)
                 if solved is not None:
                     found[name] = solved
         if len(found) == before:  # heads and head size, where shapes have their product alone
@@ -176,7 +176,7 @@ def bind(graph: Graph, shapes: Mapping[str, tuple[int, ...]], numbers: Mapping[s
     return found
 
 
-def _solved(size: Dim, name: str, number: int, known: Mapping[str, int]) -> int | None:
+def _solve(size: Dim, name: str, number: int, known: Mapping[str, int]) -> int | None:
     low, step = (evaluate(size, {**known, name: n}) for n in (1, 2))
     slope = step - low
     if slope == 0 or (number - low) % slope:
@@ -206,7 +206,7 @@ def resized(graph: Graph, change: Callable[[Dim], Dim]) -> Graph:
             new = change(value.size)
             return Size(size=new) if isinstance(new, str) else new
         if isinstance(value, Scale):
-            text = _WORD.sub(lambda word: _bracketed(change(word[0])), value.scale)
+            text = _WORD.sub(lambda word: _bracket(change(word[0])), value.scale)
             return Scale(scale=text) if _WORD.search(text) else scale(text, {})
         return tuple(operand(one) for one in value) if isinstance(value, tuple) else value
 

@@ -82,7 +82,7 @@ def stitch(
         note = f" ({notes[first]})" if notes and first in notes else ""
         parts.append(f"# {numbers[first]}: {distinct[first][0].operators}{where}{note}\n\n{body.strip()}")
     head = f'"""{name or graph.name}: {len(parts)} kernels."""\n\n' + "\n".join(imports)
-    text = [head, *parts, _run(whole, numbers)]
+    text = [head, *parts, _print_run(whole, numbers)]
     if state is not None:
         text.append(_module(graph, state))
     return "\n\n\n".join(text) + "\n"
@@ -114,7 +114,7 @@ def numbered(code: str, number: int) -> tuple[list[str], str]:
         tree = ast.parse(code)
     except (SyntaxError, ValueError, RecursionError) as error:
         raise UserError(f"a kernel is not Python ({error}); give text that defines {ENTRY}(...)") from None
-    own = _bound(tree)
+    own = _top_level_names(tree)
     if ENTRY not in own:
         raise UserError(f"a kernel defines no {ENTRY}(...); give text that does")
     names = {name: f"{name}_{number}" for name in own}
@@ -144,7 +144,7 @@ def _texts(tree: ast.Module, lines: list[bytes]) -> Iterator[str]:
         last = node.end_lineno
 
 
-def _bound(tree: ast.Module) -> set[str]:
+def _top_level_names(tree: ast.Module) -> set[str]:
     """Names that a file makes at its top level, imports apart."""
     found = set()
     for node in tree.body:
@@ -217,7 +217,7 @@ def _local(scope: ast.AST) -> frozenset[str]:
 # -- the whole --------------------------------------------------------------------------------------------------
 
 
-def _run(whole: Partition, numbers: Mapping[str, int]) -> str:
+def _print_run(whole: Partition, numbers: Mapping[str, int]) -> str:
     """`def run(...)`: every step in order."""
     graph = whole.graph
     tensors = [one for one in graph.arguments if isinstance(one.type, TensorType)]

@@ -36,7 +36,7 @@ def structure_text(graph: Graph) -> str:
     made: dict[str, str] = {one.name: _LEAF for one in graph.arguments}
     types = graph.types()
     for node in graph.nodes:
-        text = _written(node, made, types)
+        text = _write(node, made, types)
         for place, value in enumerate(node.outputs):
             if value is not None:
                 made[value.name] = _digest(text if place == 0 else f"{text}#{place}")
@@ -61,7 +61,7 @@ def _name(node: Node) -> str:
     return _SAME.get(name, name)
 
 
-def _written(node: Node, made: Mapping[str, str], types: Mapping[str, TensorType | NumberType]) -> str:
+def _write(node: Node, made: Mapping[str, str], types: Mapping[str, TensorType | NumberType]) -> str:
     read = [made[one.ref] for one in _values(node.args)]
     name = _name(node)
     if operators.kind(node.op) == "view" or name in _PASSED:

@@ -54,7 +54,7 @@ class Called:
         module = self.module if dtype == "float32" else copy.deepcopy(self.module).to(wanted)
         args, kwargs = pytree.tree_map(cast, self.args), pytree.tree_map(cast, self.kwargs)
         with torch.no_grad():
-            module(*pytree.tree_map(_copied, args), **pytree.tree_map(_copied, kwargs))
+            module(*pytree.tree_map(_copy, args), **pytree.tree_map(_copy, kwargs))
         return module, args, kwargs
 
 
@@ -85,10 +85,10 @@ def submodules(
     finally:
         for handle in handles:
             handle.remove()
-    return _selected(calls)
+    return _select(calls)
 
 
-def _selected(calls: dict[str, Called]) -> list[Called]:
+def _select(calls: dict[str, Called]) -> list[Called]:
     """What is neither too small nor too large nor a wrapper, each digest once, few of a class."""
     chosen: list[Called] = []
     seen: set[str] = set()
@@ -114,7 +114,7 @@ def _watch(path: str, module: torch.nn.Module, counter: _Counter, calls: dict[st
         running.append(counter.computed)
         if path not in calls and any(isinstance(x, torch.Tensor) for x in pytree.tree_leaves((args, kwargs))):
             with counter.paused():
-                kept = pytree.tree_map(_copied, args), pytree.tree_map(_copied, kwargs)
+                kept = pytree.tree_map(_copy, args), pytree.tree_map(_copy, kwargs)
             calls[path] = Called(path, called, *kept, _digest(called, *kept))
 
     def after(called: torch.nn.Module, args: Any, kwargs: Any, output: Any) -> None:
@@ -157,7 +157,7 @@ class _Paused:
         self.counter._off = False
 
 
-def _copied(leaf: object) -> object:
+def _copy(leaf: object) -> object:
     return leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf
 
 

@@ -91,7 +91,7 @@ def source(graph: Graph, described: Mapping[str, Draw], values: Mapping[str, Any
     names = ", ".join(one.name for one in graph.arguments)
     body = "".join(f"        {line}\n" for line in forward_lines(graph))
     drawn = "".join(
-        f"        {_drawn(one, described, values or {}, graph.symbols)},\n" for one in graph.arguments
+        f"        {_draw(one, described, values or {}, graph.symbols)},\n" for one in graph.arguments
     )
     return (
         f"{_HEAD}\n{constants}{chr(10) if constants else ''}\n"
@@ -152,7 +152,7 @@ def drawn_values(
     found: dict[str, Any] = {}
     for one in graph.arguments:
         if isinstance(one.type, TensorType):
-            found[one.name] = _placed(described[one.name].draw(one.type, symbols=symbols), one.type)
+            found[one.name] = _place(described[one.name].draw(one.type, symbols=symbols), one.type)
         else:
             found[one.name] = numbers.get(one.name, symbols.get(one.name, 1))
     return found
@@ -182,7 +182,7 @@ def _finite(
     return True
 
 
-def _placed(value: torch.Tensor, type: TensorType) -> torch.Tensor:
+def _place(value: torch.Tensor, type: TensorType) -> torch.Tensor:
     """With the strides that the graph asks for."""
     if type.strides is None or any(isinstance(one, str) for one in type.strides):
         return value
@@ -193,7 +193,7 @@ def _placed(value: torch.Tensor, type: TensorType) -> torch.Tensor:
     return torch.empty_strided(shape, strides, dtype=value.dtype, device=value.device).copy_(value)
 
 
-def _drawn(
+def _draw(
     argument: Argument, described: Mapping[str, Draw], values: Mapping[str, Any], symbols: Sequence[Symbol]
 ) -> str:
     """The line of `get_inputs` for an argument; dimensions in another order are drawn in order and permuted."""

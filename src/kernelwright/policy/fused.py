@@ -17,7 +17,7 @@ _ROWS_OF_A_PRODUCT = 16
 
 
 @triton.jit
-def _normed(at, norm_at, d, DIM: tl.constexpr, eps):
+def _normalize(at, norm_at, d, DIM: tl.constexpr, eps):
     """Numbers of the head(s) at `at`, normalised, and those half a head away, which rotary embeddings turn them with."""
     other = (d + DIM // 2) % DIM
     x, pair = tl.load(at + d).to(tl.float32), tl.load(at + other).to(tl.float32)
@@ -41,7 +41,7 @@ def _attend_kernel(
     qkv_ptr += row * (HEADS + 2 * KV) * DIM
     cache = (row * KV + head) * total * DIM
 
-    k, turned = _normed(qkv_ptr + (HEADS + head) * DIM, norm_ptr + (HEADS + head) * DIM, d, DIM, eps)
+    k, turned = _normalize(qkv_ptr + (HEADS + head) * DIM, norm_ptr + (HEADS + head) * DIM, d, DIM, eps)
     k = (k * cos + turned * sin).to(key_ptr.dtype.element_ty)
     v = tl.load(qkv_ptr + (HEADS + KV + head) * DIM + d)
     tl.store(key_ptr + cache + length * DIM + d, k)
@@ -49,7 +49,9 @@ def _attend_kernel(
 
     g = tl.arange(0, ROWS)
     query = head * GROUP + tl.minimum(g, GROUP - 1)
-    q, turned = _normed(qkv_ptr + query[:, None] * DIM, norm_ptr + query[:, None] * DIM, d[None, :], DIM, eps)
+    q, turned = _normalize(
+        qkv_ptr + query[:, None] * DIM, norm_ptr + query[:, None] * DIM, d[None, :], DIM, eps
+    )
     q = ((q * cos[None, :] + turned * sin[None, :]) * scale).to(key_ptr.dtype.element_ty)
 
     # The row's own token first: it is not read back from the cache.

@@ -63,7 +63,7 @@ class PlanFirst:
         for row, group in enumerate(drawn):
             for place, one in enumerate(group):
                 code = written.get((row, one.token_ids or ()))
-                group[place] = one if code is None else _joined(one, code)
+                group[place] = one if code is None else _join(one, code)
                 if on_completion is not None:
                     on_completion(row, place, group[place])
         return drawn
@@ -86,7 +86,7 @@ class PlanFirst:
         return {key: group[0] for key, group in zip(follow, said, strict=True)}
 
 
-def _joined(plan: Completion, code: Completion) -> Completion:
+def _join(plan: Completion, code: Completion) -> Completion:
     return code.model_copy(
         update={
             "text": plan.text + code.text,

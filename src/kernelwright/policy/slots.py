@@ -275,7 +275,7 @@ class Slots:
 
     def _step(self, window: int, draw: Draw) -> None:
         """Append each row's last token to its cache and draw the next. Rows that are done stay as they are."""
-        logits = self._fused() if self.fused else self._plain(window)
+        logits = self._fuse() if self.fused else self._plain(window)
         self.length += self.active
         self._take(self.each, logits, draw)
 
@@ -297,7 +297,7 @@ class Slots:
             x = layer.finish(x, (scores @ values).view(self.rows, -1), self.eps)
         return self._logits(x)
 
-    def _fused(self) -> Tensor:
+    def _fuse(self) -> Tensor:
         """As `_plain`, each row attending to as many places as it has."""
         from kernelwright.policy import fused
 

@@ -170,11 +170,11 @@ def read_run(path: Path, prefix: str = "") -> Run:
         _curves(path / "curves.jsonl", notes),
         stages,
         notes,
-        _found(path, notes),
+        _find(path, notes),
     )
 
 
-def _found(path: Path, notes: list[str]) -> list[Found]:
+def _find(path: Path, notes: list[str]) -> list[Found]:
     """The rows of every search in a run folder."""
     places = [path, *sorted((path / "examples").glob("*")), path / "optimize"]
     rows = []

@@ -192,7 +192,7 @@ class KernelCache:
         known = entry.merged(before) if before else entry
         if self.folder is not None:
             try:
-                with self._locked(key):
+                with self._lock(key):
                     theirs = self._read(key)
                     known = known.merged(theirs) if theirs else known
                     self._write(key, known)
@@ -233,7 +233,7 @@ class KernelCache:
             fresh.unlink(missing_ok=True)
 
     @contextlib.contextmanager
-    def _locked(self, key: Key) -> Iterator[None]:
+    def _lock(self, key: Key) -> Iterator[None]:
         """One writer an entry; the lock ends with its process."""
         assert self.folder is not None
         self.folder.mkdir(parents=True, exist_ok=True)

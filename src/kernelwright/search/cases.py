@@ -109,7 +109,7 @@ class Case:
         written = entry_of(text) == "run"
         if written:
             text = _without(text, self._module, self.name)
-            names = {one.name: one.hint for one in graph.symbols if one.name not in _assigned(text)}
+            names = {one.name: one.hint for one in graph.symbols if one.name not in _names_assigned(text)}
             graph, shapes = pinned(graph, self.values, shapes, names)
         else:
             check_parameters(text, graph)
@@ -135,7 +135,7 @@ def _without(text: str, module: str, name: str) -> str:
     return "\n".join(text.split("\n")[: last[0].lineno - 1])
 
 
-def _assigned(code: str) -> set[str]:
+def _names_assigned(code: str) -> set[str]:
     """Names that `run` assigns."""
     run = next(one for one in ast.parse(code).body if isinstance(one, ast.FunctionDef) and one.name == "run")
     return {one.id for one in ast.walk(run) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}

@@ -132,7 +132,7 @@ class _Module:
                 literals.setdefault(int(value.value), []).append((name, value))  # type: ignore[arg-type]
         axes = {axis: names & constants or constants for axis, names in _axes(kernel).items()}
         for number, named in literals.items():
-            divisors = list(self._counted(function, call, number))
+            divisors = list(self._count(function, call, number))
             counted = {
                 name: [
                     literal for literal, axis in divisors if axis is None or name in axes.get(axis, constants)
@@ -182,7 +182,7 @@ class _Module:
                 return only if isinstance(only, ast.Constant) and type(only.value) is int else None
         return None
 
-    def _counted(
+    def _count(
         self, function: ast.AST, call: ast.Call, number: int
     ) -> Iterator[tuple[ast.Constant, int | None]]:
         """Literals `number` by which the function divides sizes, with the axis of the launch's grid that they count; None

@@ -75,7 +75,7 @@ def key_of(rung: AnyRung) -> str:
 
 def entry_of(code: str) -> Literal["kernel", "run", "module"]:
     """What a text is called by. Raises CannotWrite where it is not Python or has no such name."""
-    names = _defined(code)
+    names = _definitions(code)
     if "kernel" in names:
         return "kernel"
     if "run" in names:
@@ -87,7 +87,7 @@ def entry_of(code: str) -> Literal["kernel", "run", "module"]:
 
 def check_parameters(code: str, graph: Graph) -> None:
     """Raises CannotWrite where the `kernel` of a text, or its `ModelNew`, does not take the graph's arguments, or there is neither."""
-    names = _defined(code)
+    names = _definitions(code)
     node = names.get("kernel")
     own = 0
     if not isinstance(node, ast.FunctionDef) and isinstance(made := names.get("ModelNew"), ast.ClassDef):
@@ -101,7 +101,7 @@ def check_parameters(code: str, graph: Graph) -> None:
         raise CannotWrite(f"it takes {taken} arguments, and the graph has {len(graph.arguments)}: {wanted}")
 
 
-def _defined(code: str) -> dict[str, ast.stmt]:
+def _definitions(code: str) -> dict[str, ast.stmt]:
     try:
         tree = ast.parse(code)
     except (SyntaxError, ValueError, RecursionError) as error:

@@ -72,7 +72,7 @@ class TuneRung:
             return [Variant(one, v) for one, v in zip(variants, verdicts, strict=False) if v is not None]
 
         first = Variant(Candidate(code=best.code), best.verdict)
-        if not knobs(best.code, _launched(first)):
+        if not knobs(best.code, _launch_options(first)):
             raise CannotWrite("the kernel has no block size, warps or stages that can be changed")
         tune(first, judge, self.at_once)
 
@@ -112,7 +112,7 @@ def tune(best: J, judge: Callable[[Sequence[Candidate]], list[J]], at_once: int 
     `judge` judges a few variants and returns what was judged, which is nothing once the budget is spent.
     """
     base = best.candidate.code
-    launched = _launched(best)
+    launched = _launch_options(best)
     found = knobs(base, launched)
     if not found or best.verdict.timing is None:
         return best
@@ -178,7 +178,7 @@ def _towards(names: tuple[str, ...], up: bool) -> str:
     return f"{'+' if up else '-'} {' '.join(names)}"
 
 
-def _launched(rollout: Judged) -> dict[str, dict[str, int]]:
+def _launch_options(rollout: Judged) -> dict[str, dict[str, int]]:
     """Options that each kernel was launched with, where all its launches agree."""
     seen: dict[str, set[tuple[int, int]]] = {}
     for launch in rollout.verdict.evidence.launches:
@@ -194,17 +194,17 @@ def _launched(rollout: Judged) -> dict[str, dict[str, int]]:
 def _variant(
     base: str, found: Sequence[Knob], values: Values, launched: Mapping[str, Mapping[str, int]]
 ) -> Candidate:
-    code = turned(base, _changed(found, values), launched)
+    code = turned(base, _changes(found, values), launched)
     return Candidate(plan=_plan(found, values), code=code)
 
 
 def _plan(found: Sequence[Knob], values: Values) -> str:
     """What tells a variant from the others of its kernel."""
-    changed = _changed(found, values).items()
+    changed = _changes(found, values).items()
     return ", ".join(f"{name} = {value}" for name, value in changed) or "as it was"
 
 
-def _changed(found: Sequence[Knob], values: Values) -> dict[str, int]:
+def _changes(found: Sequence[Knob], values: Values) -> dict[str, int]:
     return {knob.name: values[knob.name] for knob in found if values[knob.name] != knob.value}
 
 

@@ -283,7 +283,9 @@ class _Search:
                 ladder.rungs = [*([UserRung(self.user)] if self.user else []), *rungs]
                 found += self._in_one_piece(ladder)
                 while (
-                    len(found) == before and self._pinned() and time.monotonic() < self._until(_WHOLE_UNTIL)
+                    len(found) == before
+                    and self._has_pinned_size()
+                    and time.monotonic() < self._until(_WHOLE_UNTIL)
                 ):
                     found += self._in_one_piece(ladder)
                 ladder.rungs = list(rungs)
@@ -296,7 +298,7 @@ class _Search:
                 raise _TimeUp
         return found
 
-    def _pinned(self) -> bool:
+    def _has_pinned_size(self) -> bool:
         """Whether the compiler said that a size has one value only: the graph has that, from now on."""
         told = _ONE_VALUE.search(self.failed.get("compiler", ""))
         known = {one.name: one for one in self.graph.symbols}

@@ -72,7 +72,7 @@ class Tools:
             task: As for verify.
             kernels: Texts or paths of kernel files.
         """
-        return await _answer(asyncio.gather(*(self._judged(task, kernel) for kernel in kernels)), _ranked)
+        return await _answer(asyncio.gather(*(self._judged(task, kernel) for kernel in kernels)), _rank)
 
     async def optimise(self, task: str, seconds: float = 45.0) -> str:
         """Search for a fast verified kernel with the package's own ladder. Returns its code and verdict.
@@ -81,7 +81,7 @@ class Tools:
             task: As for verify.
             seconds: How long to search.
         """
-        return await _searched(task, seconds)
+        return await _search(task, seconds)
 
     async def tasks(self, suite: str = "wright") -> str:
         """Names of the tasks of a suite, with their families.
@@ -104,7 +104,7 @@ def create_server(verifier: Verifier, read_task: Callable[[str], Task]) -> MCPSe
     return server
 
 
-async def _searched(task: str, seconds: float) -> str:
+async def _search(task: str, seconds: float) -> str:
     """What `kernelwright optimize` makes of a task, in a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "kernel.py"
@@ -148,7 +148,7 @@ def _as_json(verdict: Verdict) -> str:
     )
 
 
-def _ranked(verdicts: Sequence[Verdict]) -> str:
+def _rank(verdicts: Sequence[Verdict]) -> str:
     order = sorted(
         range(len(verdicts)), key=lambda i: (not verdicts[i].correct, -(verdicts[i].speedup() or 0.0))
     )

@@ -63,12 +63,12 @@ def _singles() -> Iterator[Row]:
             yield Row(f"{name}_{dim.strip('[]')}", "x:[R,W]", f"{name}({given}, {dim})")
 
 
-def _written() -> Iterator[Row]:
+def _write() -> Iterator[Row]:
     """The rows of `catalogue.tsv`."""
     for line in Path(__file__).with_suffix(".tsv").read_text("utf-8").splitlines():
         if not line.startswith("#"):
             yield Row(*line.split("\t"))
 
 
-ROWS = (*_singles(), *_written())
+ROWS = (*_singles(), *_write())
 """All rows."""

@@ -201,7 +201,7 @@ class Drawing:
         if how == "unary":
             return self.tried(rng.choice(self.among(UNARY)), x)
         if how == "number":
-            return self._numbered(x)
+            return self._number(x)
         if how == "binary":
             name = rng.choice(self.among(BINARY))
             other = x if name in _OF_ITSELF and rng.random() < 0.5 else self.other(x)
@@ -230,7 +230,7 @@ class Drawing:
         """Floats of the shape of a mask."""
         return self.argument(x.shape)
 
-    def _numbered(self, x: Value) -> Value | None:
+    def _number(self, x: Value) -> Value | None:
         name, number = self.rng.choice(self.among(NUMBERED)), round(self.rng.uniform(-2.5, 2.5), 2)
         if name in ("div", "fmod", "remainder", "floor_divide", "pow"):
             number = round(abs(number) + 0.25, 2)

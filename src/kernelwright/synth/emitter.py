@@ -282,12 +282,12 @@ class Emitter:
         rule = RULES[prim.op]
         terms = self.operands(prim, coordinates, guard)
         tensors = [one.dtype for one in prim.args if isinstance(one, Val)]
-        dtype = _calculated(prim, rule.kind, tensors, [one for one in terms if not isinstance(one, Term)])
+        dtype = _calculate(prim, rule.kind, tensors, [one for one in terms if not isinstance(one, Term)])
         texts, parts = [], []
         for place, one in enumerate(terms):
             wanted = "bool" if prim.op == "where" and place == 0 else dtype
             term = self.cast(one, wanted) if isinstance(one, Term) else Term(literal(one, wanted), wanted)
-            texts.append(_bound(term.text))
+            texts.append(_parenthesize(term.text))
             parts.append(term)
         integral = rule.integer and dtype not in FLOATS
         template = rule.integer if integral else rule.template
@@ -365,10 +365,10 @@ class Emitter:
             found[dim] = found[dim] * -1 + (shape[dim] - 1)
         return self._through(prim, tuple(found), guard, raw)
 
-    def _moved(self, text: str, index: Index, size: Size) -> Index:
+    def _move(self, text: str, index: Index, size: Size) -> Index:
         """A coordinate that is computed from another, as a variable."""
         term = self.index_term(index)
-        made = self.assign("place", text.format(_bound(term.text)), "int64", [term])
+        made = self.assign("place", text.format(_parenthesize(term.text)), "int64", [term])
         return Index.whole(Base(made.text, size, made.axes, made.masks, made.loops))
 
     def _emit_roll(self, prim: Prim, coordinates: Coordinates, guard: tuple[Guard, ...], raw: bool) -> Term:
@@ -376,7 +376,7 @@ class Emitter:
         size = self.shapes.of[prim.out.name][dim]
         shift, whole = prim.attr("shift"), self.size(size, True)
         # Shifts may be longer than a dimension is at another size.
-        found[dim] = self._moved(f"(({{}} - {shift}) % {whole} + {whole}) % {whole}", found[dim], size)
+        found[dim] = self._move(f"(({{}} - {shift}) % {whole} + {whole}) % {whole}", found[dim], size)
         return self._through(prim, tuple(found), guard, raw)
 
     def _emit_border(self, prim: Prim, coordinates: Coordinates, guard: tuple[Guard, ...], raw: bool) -> Term:
@@ -389,7 +389,7 @@ class Emitter:
             text = "tl.minimum(tl.maximum({}, 0), " + last + ")"
             if prim.attr("how") == "reflect":
                 text = f"{last} - tl.abs({last} - tl.abs({{}}))"
-            found[dim] = self._moved(text, index + Size.of(before[dim]) * -1 if before[dim] else index, size)
+            found[dim] = self._move(text, index + Size.of(before[dim]) * -1 if before[dim] else index, size)
         return self._through(prim, tuple(found), guard, raw)
 
     def condition(self, name: str, tests: list[str], index: Index) -> Guard:
@@ -408,7 +408,7 @@ class Emitter:
 
         def tested() -> Term:
             term = self.index_term(index)
-            text = _bound(term.text)
+            text = _parenthesize(term.text)
             tests = [f"({text} >= 0)"] if low else []
             tests += [f"({text} < {self.size(size, True)})"] if high else []
             return self.assign("inside", " & ".join(tests), "bool", [term])
@@ -462,7 +462,7 @@ class Emitter:
         for place, part in enumerate(prim.args[0]):
             size = self.shapes.of[part.name][dim]
             moved = index + start * -1
-            text = _bound(self.text(index))
+            text = _parenthesize(self.text(index))
             tests = [f"({text} >= {self.size(start, True)})"] if place else []
             tests += [f"({text} < {self.size(start + size, True)})"] if place + 1 < len(prim.args[0]) else []
             test = self.condition(f"in_{part.name}", tests, index)
@@ -483,7 +483,7 @@ class Emitter:
     def _emit_iota(self, prim: Prim, coordinates: Coordinates, guard: tuple[Guard, ...], raw: bool) -> Term:
         index = coordinates[prim.attr("dim")] * prim.attr("step") + prim.attr("start")
         term = self.index_term(index)
-        return self.cast(dataclasses.replace(term, text=_bound(term.text)), wide(prim.out.dtype))
+        return self.cast(dataclasses.replace(term, text=_parenthesize(term.text)), wide(prim.out.dtype))
 
     def _emit_count(self, prim: Prim, coordinates: Coordinates, guard: tuple[Guard, ...], raw: bool) -> Term:
         shape = self.shapes.of[prim.args[0].name]
@@ -647,7 +647,7 @@ def place_tile(emitter: Emitter, m: str, n: str, group: int) -> None:
     emitter.line(f"in_n = n < {n}")
 
 
-def _calculated(prim: Prim, kind: str, tensors: list[str], numbers: list[Any]) -> str:
+def _calculate(prim: Prim, kind: str, tensors: list[str], numbers: list[Any]) -> str:
     """The type that an elementwise primitive is calculated in."""
     if kind == "logical":
         return "bool"
@@ -692,7 +692,7 @@ def _number(text: str) -> Any:
     )
 
 
-def _bound(text: str) -> str:
+def _parenthesize(text: str) -> str:
     """A text that stands anywhere in an expression."""
     return text if _atomic(text) else f"({text})"
 

@@ -60,7 +60,7 @@ def microseconds(schedule: ProductSchedule, m: int, n: int, k: int, behind: Behi
     own = max(1, -(-tiles // _SMS))
     beside = 1 if schedule.persistent else min(_resident(schedule), own)
     steps = math.ceil(k / split / c)
-    rate = _RATE * _reached(schedule, beside)
+    rate = _RATE * _rate_reached(schedule, beside)
     loop = own * steps * 2 * a * b * c / rate
     shared = (0.4 if schedule.epilogue > 1 else 0.5) if schedule.persistent else 1 / beside
     finish = a * b * behind.instructions / _INSTRUCTIONS if split == 1 else 0.0
@@ -118,7 +118,7 @@ def _resident(schedule: ProductSchedule) -> int:
     return max(1, min(_SHARED // memory, int(65536 // registers), 64 // schedule.warps, 4))
 
 
-def _reached(schedule: ProductSchedule, beside: int) -> float:
+def _rate_reached(schedule: ProductSchedule, beside: int) -> float:
     """The share of an SM's rate that a tile's loop reaches, so many programs beside it."""
     a, b, c = schedule.tile
     low, high = min(a, b), max(a, b)

@@ -161,7 +161,7 @@ def _by(rule: str, *places: int) -> Callable[[Call], Val]:
     return lambda call: call.b.map(rule, *map(call.arg, places), dtype=call.out.dtype)
 
 
-def _scaled(call: Call) -> Val:
+def _scale(call: Call) -> Val:
     """`add(x, y, alpha)`, `sub(x, y, alpha)`."""
     left, right, alpha = call.arg(0), call.arg(1), call.kwargs.get("alpha", call.arg(2, default=1))
     if call.op == "rsub":
@@ -588,7 +588,7 @@ def _adaptive(call: Call) -> Val:
 
 
 _LOWERINGS: dict[str, Callable[[Call], Any]] = {
-    **dict.fromkeys(["add", "sub", "rsub"], _scaled),
+    **dict.fromkeys(["add", "sub", "rsub"], _scale),
     **dict.fromkeys(["clamp", "clamp_min", "clamp_max"], _clamp),
     **dict.fromkeys(["to", "_to_copy", "convert_element_type", "clone", "contiguous", "detach", "float", "type_as", "lift_fresh_copy", "dropout_eval"], _by("alias", 0)),
     **dict.fromkeys(["view", "_unsafe_view", "reshape", "flatten", "unflatten", "squeeze", "unsqueeze", "view_as"], _view),

@@ -35,7 +35,7 @@ def _read_tile(text: str) -> tuple[int, ...]:
     return tuple(map(int, text.split("x")))
 
 
-def _called(name: str) -> tuple[Callable[[Any], str], Callable[[str], int]]:
+def _call_syntax(name: str) -> tuple[Callable[[Any], str], Callable[[str], int]]:
     """`name(8)` for a number."""
 
     def read(text: str) -> int:
@@ -49,12 +49,12 @@ def _called(name: str) -> tuple[Callable[[Any], str], Callable[[str], int]]:
 
 _FORMS: dict[str, tuple[str, Callable[[Any], str], Callable[[str], Any]]] = {
     "tile": ("tile", _tile, _read_tile),
-    "group": ("order", *_called("grouped")),
+    "group": ("order", *_call_syntax("grouped")),
     "persistent": ("persistent", _yes, _read_yes),
     "flat": ("flat", _yes, _read_yes),
-    "split_k": ("contraction", *_called("split")),
-    "split": ("row", *_called("split")),
-    "epilogue": ("epilogue", *_called("split")),
+    "split_k": ("contraction", *_call_syntax("split")),
+    "split": ("row", *_call_syntax("split")),
+    "epilogue": ("epilogue", *_call_syntax("split")),
     **{name: (name, str, int) for name in ("stages", "warps", "rows", "block", "products")},
     **{name: (name, str, str) for name in ("nest", "passes", "algorithm", "layout", "loads", "precision")},
 }

@@ -36,14 +36,14 @@ class Rule:
         return 1 + max(map(int, re.findall(r"{(\d)}", self.template)))
 
 
-def _read(line: str) -> tuple[str, Rule]:
+def _parse_line(line: str) -> tuple[str, Rule]:
     """(operator, its rule) of a line of `pointwise.tsv`: name, kind, defaults, template, template for integers."""
     name, kind, defaults, template, *integer = line.split("\t")
     return name, Rule(template, cast(Kind, kind), "".join(integer), tuple(json.loads(defaults or "[]")))
 
 
 RULES = dict(
-    _read(line)
+    _parse_line(line)
     for line in Path(__file__).with_suffix(".tsv").read_text("utf-8").splitlines()
     if not line.startswith("#")
 )

@@ -147,7 +147,7 @@ class JoinedSchedule(TileDecisions):
         return self.products
 
     @model_validator(mode="after")
-    def _joined(self) -> Self:
+    def _join(self) -> Self:
         if self.split_k > 1:
             raise ValueError("products that are joined are not split along the contraction")
         return self

@@ -65,14 +65,14 @@ def random_graph(
         raise NotDrawn("nothing, or too much")
     if within.operators and not {packet(node.op) for node in graph.nodes} <= set(within.operators):
         raise NotDrawn("an operator that is not asked for")
-    graph = _needed(graph)
+    graph = _without_unused(graph)
     left = {one.name for one in graph.arguments}
     draws = {name: draw for name, draw in drawer.draws.items() if name in left}
     kept = {(name, dim) for name, dim in drawer.kept if name in left}
     return Drawn(graph, draws, kept, form)
 
 
-def _needed(graph: Graph) -> Graph:
+def _without_unused(graph: Graph) -> Graph:
     """Without arguments and operators that no result is made from: what was tried and not taken."""
     read, nodes = set(graph.results), []
     for node in reversed(graph.nodes):

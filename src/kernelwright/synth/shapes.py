@@ -72,7 +72,7 @@ class Shapes:
         by: dict[Size, Size] = {}
         for size in sorted(sums, key=Size.text):
             name = f"sum{len(by)}"
-            self.symbols[name] = Symbol(_braced(size.text(), size), size.value(self.hints()))
+            self.symbols[name] = Symbol(_put_in_braces(size.text(), size), size.value(self.hints()))
             by[size] = Size.of(name)
         self.of = {name: tuple(by.get(size, size) for size in shape) for name, shape in self.of.items()}
 
@@ -85,7 +85,7 @@ class Shapes:
                 hint = self.lowered.number(size)
                 host = f"{argument.name}.shape[{dim}]"
                 if isinstance(size, str):
-                    made = _parsed(size)
+                    made = _parse(size)
                     if made is not None and len(made.terms) == 1 and size.isidentifier():
                         known = self.symbols.get(size)
                         if known is None or known.argument is None:
@@ -148,7 +148,7 @@ class Shapes:
 
     def _of(self, prim: Prim) -> Shape:
         op, out = prim.op, prim.out
-        declared = self._declared(out.name)
+        declared = self._declared_shape(out.name)
         if declared is not None:
             return declared
         inputs = [self.canonical(self.of[one.name]) for one in prim.reads()]
@@ -163,12 +163,12 @@ class Shapes:
             return tuple(self._fresh(f"{out.name}_{dim}", hint) for dim, hint in enumerate(out.shape))
         return self._broadcast(inputs)
 
-    def _declared(self, name: str) -> Shape | None:
+    def _declared_shape(self, name: str) -> Shape | None:
         """What a graph with symbols says of a value, where that is a polynomial over symbols that arguments tell."""
         kind = self._types.get(name)
         if not isinstance(kind, TensorType):
             return None
-        sizes = [Size.of(one) if isinstance(one, int) else _parsed(one) for one in kind.shape]
+        sizes = [Size.of(one) if isinstance(one, int) else _parse(one) for one in kind.shape]
         known = [size for size in sizes if size is not None and size.symbols <= self.symbols.keys()]
         return self.canonical(tuple(known)) if len(known) == len(sizes) else None
 
@@ -258,7 +258,7 @@ class Shapes:
         if (steps := (last - offset).over(Size.of(stride))) is not None:
             return steps + (offset // stride + 1)
         host = f"({size.text()} + {2 * padding - reach - 1}) // {stride} + 1".replace("+ -", "- ")
-        host = _braced(host, size)
+        host = _put_in_braces(host, size)
         return self._fresh(
             f"{prim.out.name}_{dim}", prim.out.shape[len(prim.out.shape) - self._rank(prim) + dim], host
         )
@@ -310,7 +310,7 @@ class Shapes:
             return self.canonical(self.of[prim.attr("like")])
         sizes: list[Size] = []
         for left, right in groups_of(have, want):
-            sizes += self._grouped(
+            sizes += self._group(
                 f"{prim.out.name}_{right}",
                 [inputs[0][i] for i in left],
                 [have[i] for i in left],
@@ -318,7 +318,7 @@ class Shapes:
             )
         return tuple(sizes)
 
-    def _grouped(self, name: str, sizes: list[Size], have: list[int], want: list[int]) -> list[Size]:
+    def _group(self, name: str, sizes: list[Size], have: list[int], want: list[int]) -> list[Size]:
         total = product(sizes)
         if len(want) <= 1:
             return [total] if want else []
@@ -349,7 +349,7 @@ class Shapes:
         others = product(size for at, size in enumerate(found) if at != most)
         host = f"{total.text(tight=True)} // {others.text(tight=True)}"
         found[most] = self._fresh(f"{name}_{most}".replace("[", "").replace("]", "").replace(", ", "_"), want[most],
-                                  _braced(host, total * others))  # fmt: skip
+                                  _put_in_braces(host, total * others))  # fmt: skip
         return found
 
 
@@ -390,14 +390,14 @@ def _straight(size: Size) -> tuple[str, int, int] | None:
     return (rest[0][0][0], rest[0][1], offset) if len(rest) == 1 and len(rest[0][0]) == 1 else None
 
 
-def _braced(text: str, size: Size) -> str:
+def _put_in_braces(text: str, size: Size) -> str:
     """The text with that size's symbols in braces, to be renamed later."""
     return re.sub(
         r"[A-Za-z_]\w*", lambda word: "{" + word[0] + "}" if word[0] in size.symbols else word[0], text
     )
 
 
-def _parsed(text: str) -> Size | None:
+def _parse(text: str) -> Size | None:
     """A `Dim` as a polynomial; None where it divides."""
 
     def of(node: ast.expr) -> Size | None:

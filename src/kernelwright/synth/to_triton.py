@@ -89,7 +89,7 @@ def straightened(graph: Graph) -> tuple[Graph, dict[str, list[int]]]:
         turned = Value(name=f"{one.name}_turned", type=one.type.model_copy(update={"strides": None}))
         nodes.append(Node(op="aten.permute.default", args=(Ref(ref=one.name), back), outputs=(turned,)))
     for node in graph.nodes:
-        args, kwargs = (tuple(_renamed(part, names) for part in some) for some in (node.args, node.kwargs))
+        args, kwargs = (tuple(_rename(part, names) for part in some) for some in (node.args, node.kwargs))
         nodes.append(node.model_copy(update={"args": args, "kwargs": kwargs}))
     results = tuple(names[one].ref if one in names else one for one in graph.results)
     return graph.model_copy(
@@ -97,10 +97,10 @@ def straightened(graph: Graph) -> tuple[Graph, dict[str, list[int]]]:
     ), orders
 
 
-def _renamed(one: Any, names: dict[str, Ref]) -> Any:
+def _rename(one: Any, names: dict[str, Ref]) -> Any:
     if isinstance(one, Ref):
         return names.get(one.ref, one)
-    return tuple(_renamed(part, names) for part in one) if isinstance(one, tuple) else one
+    return tuple(_rename(part, names) for part in one) if isinstance(one, tuple) else one
 
 
 def printed(program: Program, called: str = "") -> Source:

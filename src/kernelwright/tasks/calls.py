@@ -95,14 +95,14 @@ def reference(text: str, function: ast.FunctionDef, call: Call, modules: frozens
     if not call.sure:
         raise LeftOut("may raise")
     check_function(function)
-    given = _bound(function, call.node)
+    given = _bind(function, call.node)
     kept, foreign = _slice(list(given.values()), call.before)
     if foreign - modules - set(dir(builtins)):
         raise LeftOut("argument")
-    literals, made = _settled(kept)
-    arguments = {name: _substituted(value, literals) for name, value in given.items()}
+    literals, made = _settle(kept)
+    arguments = {name: _substitute(value, literals) for name, value in given.items()}
     values = defaults(function) | {name: value for name, value in arguments.items() if _is_literal(value)}
-    passed = {name: _passed(name, value) for name, value in arguments.items()}
+    passed = {name: _as_passed(name, value) for name, value in arguments.items()}
     tensors = {name: value for _, parts in passed.values() for name, value in parts.items()}
     if not tensors:
         raise LeftOut("no tensor")
@@ -128,7 +128,7 @@ def reference(text: str, function: ast.FunctionDef, call: Call, modules: frozens
 # -- what a call needs ----------------------------------------------------------------------------------------
 
 
-def _bound(function: ast.FunctionDef, node: ast.Call) -> dict[str, ast.expr]:
+def _bind(function: ast.FunctionDef, node: ast.Call) -> dict[str, ast.expr]:
     """The call's arguments by the names of the function's parameters, in the order of the call; no device."""
     own = function.args
     names = [one.arg for one in (*own.posonlyargs, *own.args)]
@@ -142,13 +142,13 @@ def _bound(function: ast.FunctionDef, node: ast.Call) -> dict[str, ast.expr]:
     return {name: value for name, value in found.items() if name != "device"}
 
 
-def _passed(name: str, value: ast.expr) -> tuple[str, dict[str, ast.expr]]:
+def _as_passed(name: str, value: ast.expr) -> tuple[str, dict[str, ast.expr]]:
     """(the argument as the model passes it, its tensors by the names of inputs); a list's tensors are an input each."""
     if _is_literal(value):
         return ast.unparse(value), {}
     if not isinstance(value, ast.List | ast.Tuple):
         return name, {name: value}
-    parts = [_passed(f"{name}_{number}", one) for number, one in enumerate(value.elts)]
+    parts = [_as_passed(f"{name}_{number}", one) for number, one in enumerate(value.elts)]
     return f"[{', '.join(text for text, _ in parts)}]", {
         key: one for _, found in parts for key, one in found.items()
     }
@@ -178,14 +178,14 @@ def _is_stored(node: ast.Name) -> bool:
     return isinstance(node.ctx, ast.Store)
 
 
-def _settled(kept: Sequence[ast.stmt]) -> tuple[dict[str, ast.expr], list[ast.Assign]]:
+def _settle(kept: Sequence[ast.stmt]) -> tuple[dict[str, ast.expr], list[ast.Assign]]:
     """(names of literals and lists at the call, statements that make tensors, with the former put in)."""
     literals: dict[str, ast.expr] = {}
     made: list[ast.Assign] = []
     for statement in kept:
         assert isinstance(statement, ast.Assign)
         for target, value in _pairs(statement):
-            value = _substituted(value, literals)
+            value = _substitute(value, literals)
             names = {node.id for node in ast.walk(target) if isinstance(node, ast.Name)}
             if isinstance(target, ast.Name) and (_is_literal(value) or isinstance(value, ast.List)):
                 literals[target.id] = value
@@ -209,7 +209,7 @@ def _pairs(statement: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:
             yield target, value
 
 
-def _substituted(value: ast.expr, literals: Mapping[str, ast.expr]) -> ast.expr:
+def _substitute(value: ast.expr, literals: Mapping[str, ast.expr]) -> ast.expr:
     """With literals for their names, and without devices and gradients."""
 
     class Plain(ast.NodeTransformer):

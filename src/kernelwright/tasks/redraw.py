@@ -73,7 +73,7 @@ def written(node: ast.AST) -> Written | None:
     if not (isinstance(node, ast.Call) and _of_torch(node.func) in _CREATES):
         return None
     try:
-        return _written(_of_torch(node.func), node)
+        return _parse_written(_of_torch(node.func), node)
     except (ValueError, TypeError, IndexError, OverflowError, ZeroDivisionError):
         return None
 
@@ -97,19 +97,19 @@ def redrawn(found: Written, node: ast.expr, use: Use) -> tuple[str, str]:
     size = ", ".join(map(str, found.shape)) or "()"
     shape = f"({size},)" if found.shape else size
     if found.dtype == "bool":
-        return "", _shuffled(found, node) if use.counted else f"torch.rand({size}) < 0.5"
+        return "", _shuffle(found, node) if use.counted else f"torch.rand({size}) < 0.5"
     if found.dtype not in _FLOATS:
         low, high = int(min(found.elements)), int(max(found.elements))
         dtype = "" if found.dtype == "int64" else f", dtype=torch.{found.dtype}"
         if use.index:
             drawn = f"torch.randint(0, {high + 1}, {shape}{dtype})"
-            return "", _shuffled(found, node) if low < 0 else drawn if high else ast.unparse(node)
+            return "", _shuffle(found, node) if low < 0 else drawn if high else ast.unparse(node)
         if len(set(found.elements)) == found.count > 1 and not use.compared:
             return "", _distinct(found, low)
         if low == high:
             low, high = (0, 1) if low == 0 else sorted((low // abs(low), 2 * low))
         return "", f"torch.randint({low}, {high + 1}, {shape}{dtype})"
-    if use.matrix and _structured(found):
+    if use.matrix and _is_structured(found):
         text = f"{ast.unparse(node)} * SCALE.unsqueeze(-1) * SCALE.unsqueeze(-2)"
         return ", ".join(map(str, found.shape[:-1])), text
     least, most = found.range
@@ -119,7 +119,7 @@ def redrawn(found: Written, node: ast.expr, use: Use) -> tuple[str, str]:
     return "", text + (f" {'-' if least < 0 else '+'} {_number(abs(least))}" if least else "")
 
 
-def _shuffled(found: Written, node: ast.expr) -> str:
+def _shuffle(found: Written, node: ast.expr) -> str:
     """The elements in another order."""
     if len(found.shape) == 1:
         return f"{ast.unparse(node)}[torch.randperm({found.count})]"
@@ -134,23 +134,23 @@ def _distinct(found: Written, low: int) -> str:
     return f"torch.randperm({4 * found.count})[:{found.count}]{shape}{cast}{offset}"
 
 
-def _structured(found: Written) -> bool:
+def _is_structured(found: Written) -> bool:
     """Matrices of which each is symmetric or triangular, and not all zero."""
     if len(found.shape) < 2 or found.shape[-1] != found.shape[-2] or found.shape[-1] < 2:
         return False
     n = found.shape[-1]
     if len(found.elements) != found.count:
         return False
-    return all(_shaped(found.elements[at : at + n * n], n) for at in range(0, found.count, n * n))
+    return all(_has_shape(found.elements[at : at + n * n], n) for at in range(0, found.count, n * n))
 
 
-def _shaped(matrix: Sequence[Any], n: int) -> bool:
+def _has_shape(matrix: Sequence[Any], n: int) -> bool:
     pairs = [(matrix[i * n + j], matrix[j * n + i]) for i in range(n) for j in range(i)]
     below, above = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
     return any(matrix) and (below == above or not any(below) or not any(above))
 
 
-def _written(kind: str, node: ast.Call) -> Written:
+def _parse_written(kind: str, node: ast.Call) -> Written:
     named = {one.arg: one.value for one in node.keywords if one.arg is not None}
     given = [number(one) for one in node.args]
     dtype = _dtype(named.get("dtype"))
@@ -159,7 +159,7 @@ def _written(kind: str, node: ast.Call) -> Written:
         return Written(shape, elements, dtype or _kind(elements))
     if kind == "linspace":
         steps = given[2] if len(given) > 2 else number(named["steps"])
-        return _counted((steps,), (given[0], given[1]), dtype or "float32")
+        return _with_sizes((steps,), (given[0], given[1]), dtype or "float32")
     if kind == "arange":
         start, stop = (type(given[0])(0), given[0]) if len(given) == 1 else (given[0], given[1])
         step = given[2] if len(given) > 2 else 1
@@ -169,12 +169,12 @@ def _written(kind: str, node: ast.Call) -> Written:
         n = _few(given[0])
         return Written((n, n), tuple(float(i == j) for i in range(n) for j in range(n)), dtype or "float32")
     if kind == "full":
-        return _counted(tuple(given[0]), (given[1],), dtype or _kind((given[1],)))
+        return _with_sizes(tuple(given[0]), (given[1],), dtype or _kind((given[1],)))
     size = tuple(given[0]) if len(given) == 1 and isinstance(given[0], list) else tuple(given)
-    return _counted(size, (float(kind == "ones"),), dtype or "float32")
+    return _with_sizes(size, (float(kind == "ones"),), dtype or "float32")
 
 
-def _counted(shape: tuple[Any, ...], elements: tuple[Any, ...], dtype: str) -> Written:
+def _with_sizes(shape: tuple[Any, ...], elements: tuple[Any, ...], dtype: str) -> Written:
     if not all(type(extent) is int and extent >= 0 for extent in shape):
         raise ValueError("no sizes")
     return Written(shape, elements, dtype)

@@ -55,10 +55,10 @@ def small_shapes(task: Task, runs: Runs | None = None) -> Task:
         with ReferenceProbe() as probe:
             return small_shapes(task, probe)
     known = constants(task.source)
-    small = next((over for over in _rounded(known) if runs(task, over)), None)
+    small = next((over for over in _round(known) if runs(task, over)), None)
     if small is None:
         return task
-    odd = next((over for over in _unrounded(known, small) if over != small and runs(task, over)), None)
+    odd = next((over for over in _odd_neighbours(known, small) if over != small and runs(task, over)), None)
     found = {"small": small} | ({"small_odd": odd} if odd else {})
     return task.model_copy(update={"shapes": {**task.shapes, **found}})
 
@@ -74,7 +74,7 @@ def kind_of(name: str, value: int) -> str:
     return "other"
 
 
-def _rounded(known: Mapping[str, int]) -> Iterator[dict[str, int]]:
+def _round(known: Mapping[str, int]) -> Iterator[dict[str, int]]:
     """Proposals from aggressive to mild; each override is a function of the constant's value, so ties stay."""
     kinds = {name: kind_of(name, value) for name, value in known.items()}
     sizes = {value for name, value in known.items() if kinds[name] in ("channel", "extent", "other")}
@@ -83,12 +83,12 @@ def _rounded(known: Mapping[str, int]) -> Iterator[dict[str, int]]:
     }
     as_one = {name: "other" if kind in ("channel", "extent") else kind for name, kind in kinds.items()}
     for caps in _caps(known, kinds):
-        yield _scaled(known, kinds, *caps)
+        yield _scale(known, kinds, *caps)
     if tied != kinds:
-        yield from (_scaled(known, tied, *caps) for caps in _caps(known, tied))
+        yield from (_scale(known, tied, *caps) for caps in _caps(known, tied))
     if as_one != kinds:
         # A norm over the last extent ties it to a channel count: shrink both by one factor.
-        yield from (_scaled(known, as_one, *caps) for caps in ((16, 0), (32, 0)))
+        yield from (_scale(known, as_one, *caps) for caps in ((16, 0), (32, 0)))
     # Where extents are written inside `get_inputs`, only the batch can give way.
     yield {name: 1 for name, kind in kinds.items() if kind == "batch"}
 
@@ -116,7 +116,7 @@ def _caps(known: Mapping[str, int], kinds: Mapping[str, str]) -> Iterator[tuple[
         yield channels, max(extent, wide)
 
 
-def _scaled(
+def _scale(
     known: Mapping[str, int], kinds: Mapping[str, str], channel_cap: int, extent_cap: int
 ) -> dict[str, int]:
     groups = {n: min(v, 4) if v % 4 == 0 else _divisor(v) for n, v in known.items() if kinds[n] == "group"}
@@ -140,7 +140,7 @@ def _scaled(
     return {name: value for name, value in over.items() if value != known[name]}
 
 
-def _unrounded(known: Mapping[str, int], small: Mapping[str, int]) -> Iterator[dict[str, int]]:
+def _odd_neighbours(known: Mapping[str, int], small: Mapping[str, int]) -> Iterator[dict[str, int]]:
     """Odd neighbours of the rounded sizes, from all sizes apart to only the batch changed."""
     kinds = {name: kind_of(name, known[name]) for name in known}
     sized = {name: small.get(name, known[name]) for name in known if kinds[name] not in ("keep", "group")}

@@ -61,7 +61,7 @@ def load(spec: str) -> list[Task]:
 
 def read(spec: str) -> tuple[list[Task], list[Left]]:
     """(tasks, calls that are none). Raises UserError as `load`, but for a choice without tasks."""
-    root, names, numbers = _chosen(spec)
+    root, names, numbers = _choose(spec)
     files = {path.stem: path for path in sorted(root.glob("*.py"))}
     if not files:
         raise UserError(f"{root}: no NAME.py files; give a TritonBench checkout")
@@ -83,7 +83,7 @@ def read(spec: str) -> tuple[list[Task], list[Left]]:
     return tasks, left
 
 
-def _chosen(spec: str) -> tuple[Path, list[str], list[str]]:
+def _choose(spec: str) -> tuple[Path, list[str], list[str]]:
     """(folder of the functions, names, numbers of calls); no names are all."""
     path, tail = Path(spec).expanduser(), list[str]()
     while not isdir(path) and path.name and len(tail) < 3:
@@ -107,7 +107,7 @@ def from_file(path: Path) -> tuple[list[Task], list[Left]]:
         raise UserError(
             f"{path}: no line of # between function and test; give TritonBench-T's files as they are"
         )
-    above, below = (_parsed(part, path) for part in parts)
+    above, below = (_parse(part, path) for part in parts)
     functions = [node for node in above.body if isinstance(node, ast.FunctionDef)]
     tests = [n for n in below.body if isinstance(n, ast.FunctionDef) and n.name.startswith("test")]
     if not functions or not tests:
@@ -145,7 +145,7 @@ def _family(function: ast.FunctionDef) -> tuple[str, int]:
     return family, max(1, len(found))
 
 
-def _parsed(text: str, path: Path) -> ast.Module:
+def _parse(text: str, path: Path) -> ast.Module:
     try:
         return parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:

@@ -19,7 +19,7 @@ class Best:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "best.safetensors"
-        self.step, self.loss = _kept(self.path)
+        self.step, self.loss = _read_best(self.path)
 
     def offer(self, model: Any, step: int, loss: float, *, write: bool = True) -> None:
         """Keep the weights of `model` if `loss` is less than any before. Not a number is never less."""
@@ -52,7 +52,7 @@ def _trained(model: Any) -> list[tuple[str, Any]]:
     return [(name, weight) for name, weight in model.named_parameters() if weight.requires_grad]
 
 
-def _kept(path: Path) -> tuple[int, float]:
+def _read_best(path: Path) -> tuple[int, float]:
     """(step, loss) of the file; (0, infinity) where there is none."""
     if not path.exists():
         return 0, math.inf

@@ -124,7 +124,7 @@ class Board:
     def _cells(self, name: str) -> tuple[str, str, str]:
         known = [value for each in self._lately if (value := each.get(name)) is not None]
         mean = sum(known) / len(known) if known else None
-        return name, _shown(name, self._lately[-1].get(name)), _shown(name, mean)
+        return name, _show(name, self._lately[-1].get(name)), _show(name, mean)
 
     def _eta(self) -> str:
         made = self.done - self._first
@@ -144,7 +144,7 @@ def note(line: Mapping[str, Any]) -> str:
     return f"reward {line['reward'] or 0:.2f} correct {line['pass_rate']:.0%}{speedup}"
 
 
-def _shown(name: str, value: float | None) -> str:
+def _show(name: str, value: float | None) -> str:
     if value is None:
         return "-"
     return f"{value:.1%}" if name in _PERCENT else f"{value:.4g}"

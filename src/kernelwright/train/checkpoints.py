@@ -91,7 +91,7 @@ def round_states(model: Any, optimizer: Any) -> None:
     ]
     with torch.no_grad():
         for tensor in (*model.parameters(), *states):
-            if _halved(tensor):
+            if _is_half(tensor):
                 tensor.copy_(tensor.bfloat16())
 
 
@@ -114,10 +114,10 @@ def _half(value: Any) -> Any:
         return {key: _half(each) for key, each in value.items()}
     if isinstance(value, list):
         return [_half(each) for each in value]
-    return value.bfloat16() if _halved(value) else value
+    return value.bfloat16() if _is_half(value) else value
 
 
-def _halved(value: Any) -> bool:
+def _is_half(value: Any) -> bool:
     import torch
 
     return isinstance(value, torch.Tensor) and value.dtype == torch.float32 and value.numel() > 1

@@ -193,7 +193,7 @@ def _estimate(
     problems = [
         f"{name} = {number} cannot be shared by {processes} processes: make it a multiple of {processes}"
         for stage in recipe.stages
-        for name, number in _shared(recipe, stage)
+        for name, number in _split_parts(recipe, stage)
         if number % processes
     ]
     problems += [
@@ -204,7 +204,7 @@ def _estimate(
     return Estimate(model, device, processes, data, stages, tuple(problems))
 
 
-def _shared(recipe: Recipe, stage: Stage) -> list[tuple[str, int]]:
+def _split_parts(recipe: Recipe, stage: Stage) -> list[tuple[str, int]]:
     """What of a stage is dealt out to processes."""
     if stage == "sft":
         return [("sft.batch", recipe.sft.batch)]
@@ -221,7 +221,7 @@ def check_fits(recipe: Recipe, stage: str) -> None:
         return
     device, model = device_named("here"), measure(recipe)
     split = process_count() if splits() else 1
-    sure = _held(recipe, model, stage, split)
+    sure = _resident_bytes(recipe, model, stage, split)
     if sum(sure.values()) > device.bytes:
         raise UserError(
             f"{stage}: {', '.join(f'{name} {gb(size)}' for name, size in sure.items())} do not fit in the "
@@ -289,7 +289,7 @@ def gb(size: float) -> str:
     return f"{size / 1e9:.3g} GB" if size >= 1e8 else f"{size / 1e6:.3g} MB"
 
 
-def _held(recipe: Recipe, model: Model, stage: str, share: int) -> dict[str, int]:
+def _resident_bytes(recipe: Recipe, model: Model, stage: str, share: int) -> dict[str, int]:
     """What is there during the whole of a stage, in each of `share` processes that FSDP splits it among. Adapters are kept in float32
     whatever the base is."""
     each = 4 if recipe.lora.rank else _BYTES[recipe.model.dtype]
@@ -325,7 +325,7 @@ def _copies(recipe: Recipe, model: Model, device: Device, split: int) -> dict[st
     return {"whole copy": whole} | ({"generator": own} if SLOTS_SHARE * whole <= device.bytes else {})
 
 
-def _gathered(recipe: Recipe, model: Model, split: int) -> int:
+def _gather(recipe: Recipe, model: Model, split: int) -> int:
     """What FSDP puts together to compute with: a layer and the next, embedding and head, and as many gradients."""
     if split == 1:
         return 0
@@ -347,8 +347,8 @@ def _sft(
         else steps * config.batch
     )
     tokens = round(samples * epoch.length)
-    memory = _held(recipe, model, "sft", split) | {
-        "activations": _activations(recipe, model, rows, longest, longest) + _gathered(recipe, model, split)
+    memory = _resident_bytes(recipe, model, "sft", split) | {
+        "activations": _activations(recipe, model, rows, longest, longest) + _gather(recipe, model, split)
     }
     limit = COMPILED_TOKENS_S if config.compile else TOKENS_S
     seconds = {"train": _train_seconds(recipe, model, device, tokens, limit) / processes}
@@ -365,8 +365,8 @@ def _rl(
     total = rl.prompts * rl.rows
     rows = min(rl.minibatch or total, max(1, total // rl.updates // processes))
     scored = rl.max_tokens if rl.history == "answers" else said
-    memory = _held(recipe, model, stage, split) | {
-        "activations": _activations(recipe, model, rows, length, scored) + _gathered(recipe, model, split)
+    memory = _resident_bytes(recipe, model, stage, split) | {
+        "activations": _activations(recipe, model, rows, length, scored) + _gather(recipe, model, split)
     }
     if rl.beta and not recipe.lora.rank:
         memory["weights"] *= 2

@@ -191,7 +191,7 @@ def frontend_asks(
     tasks: Iterable[Task], families: Sequence[str] = (), examples: Sequence[Supervised] = ()
 ) -> list[Ask]:
     """Each task once; what is known of its graph is taken from the examples."""
-    known = _known(examples)
+    known = _pair_of_each(examples)
     different = {task.digest: task for task in tasks}
     return [
         Ask(task, precision=known[digest].precision, best_us=known[digest].best_us, clock=known[digest].clock)
@@ -216,7 +216,7 @@ def midend_asks(
     which is told it.
     """
     agent: Agent = "backend" if target else "midend"
-    pairs = _known(examples)
+    pairs = _pair_of_each(examples)
 
     def ask(task: Task, kernel: str, plan: str, profile: str) -> Ask:
         found = Ask(task, agent, kernel, plan, profile, target=target)
@@ -246,7 +246,7 @@ def midend_asks(
     return [ask for ask in shown.values() if not families or ask.task.family in families]
 
 
-def _known(examples: Iterable[Supervised]) -> dict[str, Pair]:
+def _pair_of_each(examples: Iterable[Supervised]) -> dict[str, Pair]:
     """A pair of each task that is in function form, by the task's digest: the one that knows the best time."""
     found: dict[str, Pair] = {}
     for example in examples:

@@ -66,7 +66,7 @@ def by_length(batches: Sequence[dict[str, Any]], together: int) -> list[dict[str
             [batch["prompt_mask"].sum(1) + batch["completion_mask"].sum(1) for batch in group]
         )
         order = lengths.argsort(descending=True, stable=True)
-        whole = {key: _reordered([batch[key] for batch in group], order) for key in group[0]}
+        whole = {key: _reorder([batch[key] for batch in group], order) for key in group[0]}
         made += [
             {
                 key: value[i * rows : (i + 1) * rows] if _has_rows(value) else value
@@ -77,7 +77,7 @@ def by_length(batches: Sequence[dict[str, Any]], together: int) -> list[dict[str
     return made
 
 
-def _reordered(values: Sequence[Any], order: Tensor) -> Any:
+def _reorder(values: Sequence[Any], order: Tensor) -> Any:
     if not _has_rows(values[0]):
         return values[0]
     if isinstance(values[0], Tensor):

@@ -410,7 +410,7 @@ class SegmentTrainer(ChosenOptimizer, Timed, AtomicCheckpoints, trl.GRPOTrainer)
         tokens: Tensor = gather(in_loss.sum())
         batch["num_items_in_batch"] = tokens.sum()
         if "importance_sampling_ratio" in batch:
-            self._corrected(batch, in_loss)
+            self._correct(batch, in_loss)
         first = paid[:, 0].sum(1)
         self.curves.extra["zero_variance"] = agreeing(first, self.rl.samples).float().mean().item()
         self.curves.extra["dropped"] = int(first.isnan().sum())
@@ -422,7 +422,7 @@ class SegmentTrainer(ChosenOptimizer, Timed, AtomicCheckpoints, trl.GRPOTrainer)
             logs |= tracked(self.curves.extra)
         super().log(logs, start_time)
 
-    def _corrected(self, batch: dict[str, Any], in_loss: Tensor) -> None:
+    def _correct(self, batch: dict[str, Any], in_loss: Tensor) -> None:
         """The weights against vLLM's other numerics, where they are not TRL's own; how far the two are apart, for the log."""
         old, sampled = batch["old_per_token_logps"], batch["sampling_per_token_logps"]
         if self.recipe.generation.correction.startswith("geometric"):

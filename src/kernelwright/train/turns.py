@@ -58,7 +58,7 @@ def converse(
                 update={
                     "messages": (
                         *last.prompt.messages,
-                        Message(role="assistant", content=_shown(policy, last, thoughts)),
+                        Message(role="assistant", content=_show(policy, last, thoughts)),
                         Message(role="user", content=message),
                     )
                 }
@@ -88,7 +88,7 @@ def reply(rollout: Rollout, rl: RlConfig) -> str:
     return _tagged("profile", f"{prompts.profile(verdict)}\n{FASTER}".strip())
 
 
-def _shown(policy: Any, answer: Rollout, thoughts: bool) -> str:
+def _show(policy: Any, answer: Rollout, thoughts: bool) -> str:
     """The text of an answer as the next turn sees it."""
     if thoughts or not answer.candidate.thought_spans:
         return answer.completion.text

@@ -60,7 +60,7 @@ class VllmPolicy(HFPolicy):
         # A server is asked by all processes together; so are the GPUs of one engine.
         engine = getattr(self.generation, "llm", None)
         alone = engine is not None and self.generation.tensor_parallel_size == 1
-        with self.busy(), _streamed(engine, take) if alone else nullcontext():
+        with self.busy(), _stream(engine, take) if alone else nullcontext():
             _, said, logprobs, _ = self.generation.generate(prompts=asked, images=None, num_generations=n)
         for place, ids in enumerate(said):
             if place not in made:
@@ -69,7 +69,7 @@ class VllmPolicy(HFPolicy):
 
 
 @contextmanager
-def _streamed(engine: Any, take: Callable[[int, Sequence[int], Sequence[float]], None]) -> Iterator[None]:
+def _stream(engine: Any, take: Callable[[int, Sequence[int], Sequence[float]], None]) -> Iterator[None]:
     """Within it `engine.generate` hands on each output as it ends, by its place among the prompts."""
 
     def generate(prompts: Sequence[Any], sampling_params: Any, use_tqdm: bool = False) -> list[Any]:

@@ -95,7 +95,7 @@ def spread_by_torch(tape: Tape) -> float:
         if step.kind == "launch":
             views = {view for _, view in step.fields["launches"][0].views()}
             made |= {view.storage for view in views}
-            touched += sum(_held(view) for view in views)
+            touched += sum(_bytes_held(view) for view in views)
         elif step.kind == "copy" and step.fields["source"].storage in made and not _plain(step):
             made.add(step.fields["target"].storage)
             copied += _bytes(step.fields["target"])
@@ -114,14 +114,16 @@ def repeated_by_torch(tape: Tape) -> list[float]:
                 repeated.pop(storage, None)
         elif step.kind == "copy":
             source, target = step.fields["source"], step.fields["target"]
-            if source.storage in repeated or (source.storage in made and 2 * _held(source) <= _bytes(target)):
+            if source.storage in repeated or (
+                source.storage in made and 2 * _bytes_held(source) <= _bytes(target)
+            ):
                 repeated[target.storage] = repeated.get(target.storage, 0) + _bytes(target)
             if source.storage in made:
                 made.add(target.storage)
     return [min(1.0, repeated.get(view.storage, 0) / max(_bytes(view), 1)) for view in tape.outputs()]
 
 
-def _held(view: View) -> int:
+def _bytes_held(view: View) -> int:
     """Bytes of a tensor, rows of stride 0 once."""
     sizes = (size for size, stride in zip(view.shape, view.stride, strict=True) if stride)
     return math.prod(sizes) * view.itemsize

@@ -166,7 +166,7 @@ class ClusterPool(Pool):
             except self._ray.exceptions.RayTaskError as error:
                 case.future.set_exception(_own(error))
             except self._ray.exceptions.RayError as error:
-                self._lost(case, error)
+                self._requeue(case, error)
                 if not self._is_back(actor):
                     self._give_up(name)
                     return
@@ -181,7 +181,7 @@ class ClusterPool(Pool):
             except self._ray.exceptions.GetTimeoutError:
                 self._ray.get(actor.ready.remote(), timeout=_ALIVE_S)
 
-    def _lost(self, case: _Case, error: Exception) -> None:
+    def _requeue(self, case: _Case, error: Exception) -> None:
         """Back into the queue, unless judges keep dying over it."""
         case.lost += 1
         if case.lost < _TRIES and not self._closed.is_set():

@@ -92,7 +92,7 @@ class Confined:
                 self.role == "interpret" and status in _SIGNALS and status != _REFUSED
             ):  # our code checks each access
                 raise InfrastructureError(f"the interpreter's process crashed ({_SIGNALS[status]})") from None
-            raise _died(gate, status) from None
+            raise _death(gate, status) from None
         except channel.ChannelError as error:
             self.dismiss()
             raise Stop(Outcome.MALFORMED_RESULT, gate, str(error)) from None
@@ -139,7 +139,7 @@ def _gate_of(outcome: Outcome, gate: Gate) -> Gate:
     return Gate.LOAD if outcome in loading else gate
 
 
-def _died(gate: Gate, status: int) -> Stop:
+def _death(gate: Gate, status: int) -> Stop:
     if status == -24:
         return Stop(Outcome.TIMEOUT, gate, "the CPU time limit was reached")
     if status == -25:

@@ -117,7 +117,7 @@ def _ours(what: str) -> Iterator[None]:
         raise InfrastructureError(f"{what}: {type(error).__name__}: {error}") from error
 
 
-def _shortened(length: int, share: float) -> int:
+def _shorten(length: int, share: float) -> int:
     """That share of a length, and a power of two where it is one."""
     if length & (length - 1) == 0:
         return length >> math.ceil(-math.log2(share))
@@ -243,10 +243,10 @@ class Judge:
             for position, name in enumerate(shapes)
         ]
         if len(shapes) > 1 or task.ranges:
-            found += self._hidden(task, shapes, found)
+            found += self._hidden_cases(task, shapes, found)
         return found
 
-    def _hidden(self, task: Task, shapes: list[str], own: Sequence[ShapeCases]) -> list[ShapeCases]:
+    def _hidden_cases(self, task: Task, shapes: list[str], own: Sequence[ShapeCases]) -> list[ShapeCases]:
         """Cases at sizes that nobody but this judge knows: one set of each kind that the reference takes."""
         from kernelwright.verify.reference.oracle import shape_cases
 
@@ -400,7 +400,7 @@ class Judge:
         own = self._long_sizes[task.digest, name]
         longest = {size: max(task.shapes[one].get(size, 0) for one in self.small(task)) for size in own}
         sizes = {
-            size: length if length <= longest[size] else _shortened(length, share)
+            size: length if length <= longest[size] else _shorten(length, share)
             for size, length in own.items()
         }
         wider = {

@@ -31,7 +31,7 @@ def computed(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         dtype = next((one.dtype for one in given if _narrow(one)), None)
         if dtype is None:
             raise
-    wide = [_widened(one) for one in given]
+    wide = [_widen(one) for one in given]
     args, kwargs = tree_unflatten(wide, nest)
     before = [one._version if isinstance(one, torch.Tensor) else 0 for one in wide]
     out = function(*args, **kwargs)
@@ -53,7 +53,7 @@ def _narrow(value: object) -> bool:
     return isinstance(value, torch.Tensor) and value.dtype in NARROW
 
 
-def _widened(value: Any) -> Any:
+def _widen(value: Any) -> Any:
     if isinstance(value, torch.dtype):
         return torch.float32 if value in NARROW else value
     return value.float() if _narrow(value) else value

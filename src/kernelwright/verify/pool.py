@@ -144,7 +144,7 @@ class VerifierPool(Pool):
         """Start a verification; `.result()` is its verdict. Cancelling a future that has not started is free."""
         if self._shards is not None and not self.gpus:
             return self._shards.submit(task, candidate)
-        return self._threads.submit(self._verified, task, candidate)
+        return self._threads.submit(self._verify, task, candidate)
 
     def close(self, abort: bool = False) -> None:
         """End the pool. Verifications under way are waited for, or with `abort` cut off at once."""
@@ -222,7 +222,7 @@ class VerifierPool(Pool):
         idlest = min(gpus, key=lambda gpu: gpu.verifications)
         return favourite if favourite.verifications <= idlest.verifications + 2 else idlest
 
-    def _verified(self, task: Task, candidate: Candidate) -> Verdict:
+    def _verify(self, task: Task, candidate: Candidate) -> Verdict:
         """One candidate under every protocol that was asked for."""
         verdict, verification = self._judged(task, candidate, self.judge)
         for kept, names in kept_at_powers(task) if asks_for_powers(verdict.outcome, verdict.detail) else ():

@@ -177,13 +177,13 @@ class _Visitor(ast.NodeVisitor):
                 return None
         return None
 
-    def _scoped(self, node: ast.AST) -> None:
+    def _enter_scope(self, node: ast.AST) -> None:
         self.scopes.append(_Scope())
         self._collect(node)
         self.generic_visit(node)
         self.scopes.pop()
 
-    visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = visit_Lambda = _scoped
+    visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = visit_Lambda = _enter_scope
 
     # -- imports -----------------------------------------------------------------------------------------------
 
@@ -226,7 +226,7 @@ class _Visitor(ast.NodeVisitor):
             if name in rules.NAMED["reflection"] and id(node) not in self._callees:
                 self._reject(Outcome.FORBIDDEN_CODE, node, f"`{name}` as a value: call it")
         if isinstance(node.ctx, ast.Load):
-            self._mentioned(node, name)
+            self._note_mention(node, name)
             self._value(node)
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
@@ -243,7 +243,7 @@ class _Visitor(ast.NodeVisitor):
             return
         self._judge(Outcome.FORBIDDEN_CODE, node, path)
         if isinstance(node.ctx, ast.Load):
-            self._mentioned(node, "")
+            self._note_mention(node, "")
             self._value(node)
 
     def _attribute(self, node: ast.AST, name: str, base: ast.AST) -> None:
@@ -259,7 +259,7 @@ class _Visitor(ast.NodeVisitor):
         if path is not None and not (id(node) in self._plain or self._in_kernel) and rules.is_module(path):
             self._reject(Outcome.FORBIDDEN_CODE, node, f"module `{path}` as a value")
 
-    def _mentioned(self, node: ast.expr, name: str) -> None:
+    def _note_mention(self, node: ast.expr, name: str) -> None:
         """Notes what tells a file with kernels from one without: `triton.jit`, and uses of a kernel's name."""
         path = self._path(node)
         if path in _JIT or (path or "").startswith("triton.experimental"):
@@ -380,7 +380,7 @@ class _Visitor(ast.NodeVisitor):
         kernel = self._is_kernel(node)
         self.jitted = self.jitted or kernel
         self._in_kernel += kernel
-        self._scoped(node)
+        self._enter_scope(node)
         self._in_kernel -= kernel
 
     def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> None:

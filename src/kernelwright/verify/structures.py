@@ -131,19 +131,19 @@ def skeleton(tree: object) -> object:
 def fits(one: object, wanted: object) -> bool:
     """Whether two skeletons are equal, and their dicts in the same order; a named tuple may stand for a plain one, where each name
     gives what stands at its own place."""
-    one = _unnamed(one, wanted)
+    one = _without_names(one, wanted)
     return one == wanted and list(_keys(one)) == list(_keys(wanted))
 
 
-def _unnamed(form: object, wanted: object) -> object:
+def _without_names(form: object, wanted: object) -> object:
     """The skeleton with plain tuples where those are wanted."""
     if isinstance(form, list) and isinstance(wanted, list) and form and len(form) == len(wanted):
         kind, *names = str(form[0]).split(" ")
         own = [name.rpartition("=")[2] for name in names] == [str(place) for place in range(len(form) - 1)]
         head = kind if wanted[0] == "tuple" and own else form[0]
-        return [head, *map(_unnamed, form[1:], wanted[1:])]
+        return [head, *map(_without_names, form[1:], wanted[1:])]
     if isinstance(form, dict) and isinstance(wanted, dict):
-        return {key: _unnamed(value, wanted.get(key)) for key, value in form.items()}
+        return {key: _without_names(value, wanted.get(key)) for key, value in form.items()}
     return form
 
 

@@ -41,7 +41,7 @@ def write(
     time.
     Raises CannotCompile with the reason, InfrastructureError when the helper process has died.
     """
-    helper = _shared(target)
+    helper = _shared_helper(target)
     helper.seconds, helper.wall = max(SECONDS, seconds or 0.0), seconds
     answer = helper.answer(graph, contractions, sizes)
     if answer.reason:
@@ -52,11 +52,11 @@ def write(
 
 def start(target: str = "h200") -> None:
     """Start the helper process that `write` asks; returns at once, while it imports."""
-    _shared(target)
+    _shared_helper(target)
 
 
 @functools.cache
-def _shared(target: str) -> Compiler:
+def _shared_helper(target: str) -> Compiler:
     """One helper process for this program, until it ends."""
     opened = Compiler(target)
     opened.__enter__()

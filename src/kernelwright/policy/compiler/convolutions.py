@@ -35,7 +35,7 @@ def convolution(
         wide(given, rank) for given in (stride, padding, dilation, output_padding)
     )
     if transposed:
-        return _transposed(x, weight, bias, stride, padding, dilation, output_padding, groups)
+        return _transpose(x, weight, bias, stride, padding, dilation, output_padding, groups)
     kernel = list(weight.shape[2:])
     free = any(symbolic(size) for size in (*kernel, *stride, *padding, *dilation, groups))
     if _is(weight.shape[1], 1) and _is(groups, x.shape[1]) and (free or math.prod(kernel) <= _MOST_TAPS):
@@ -96,7 +96,7 @@ def _by_windows(
     return found.reshape(batch, *places, out).movedim(-1, 1)
 
 
-def _transposed(
+def _transpose(
     x: Any, weight: Any, bias: Any, stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int],
     output_padding: Sequence[int], groups: int,
 ) -> Any:  # fmt: skip

@@ -42,7 +42,7 @@ def semantic(contractions: str) -> Mapping[str, Callable[..., Any]]:
         "aten.topk.default": ranks.topk,
         "aten.remainder.Scalar": _remainder,
         "aten.remainder.Tensor": _remainder,
-        **{f"aten.{name}.vec": _enlarged(name) for name in _INTERPOLATIONS},
+        **{f"aten.{name}.vec": _upsample(name) for name in _INTERPOLATIONS},
     }
     if contractions == "auto":
         found["aten.scaled_dot_product_attention.default"] = _whole_attention
@@ -190,7 +190,7 @@ def _whole_attention(
     return _attention_operator()(query, key, value, attn_mask, is_causal, scale, enable_gqa)
 
 
-def _enlarged(name: str) -> Callable[..., Any]:
+def _upsample(name: str) -> Callable[..., Any]:
     """Interpolation by whole factors, with sizes that are products; torch's own makes them of floats, in which no launch can be
     written."""
 

@@ -209,7 +209,7 @@ class _Host:
         body.append(f"return {', '.join(results)}")
         text = "\n".join(body)
         whole = [f"{name} = {name}.contiguous()" for name in self.lowered.inputs if self._reads(name)]
-        head = _wrapped("def kernel(", list(self.lowered.parameters), "):", WIDTH)
+        head = _wrap("def kernel(", list(self.lowered.parameters), "):", WIDTH)
         return [*head, *(f"    {line}" for line in [*self._sizes(text), *whole, *body])]
 
     def _reads(self, name: str) -> bool:
@@ -312,11 +312,11 @@ class _Host:
         arguments.append(f"num_warps={kernel.warps}")
         if kernel.stages:
             arguments.append(f"num_stages={kernel.stages}")
-        grid = [self.text(_shortened(item, counted)) for item in use.grid]
+        grid = [self.text(_shorten(item, counted)) for item in use.grid]
         while len(grid) > 1 and grid[-1] == "1":
             grid.pop()
         head = f"{self.kernels[kernel.name]}[({', '.join(grid)}{',' if len(grid) == 1 else ''})]("
-        return [*lines, *_wrapped(head, arguments, ")", WIDTH - 8)]
+        return [*lines, *_wrap(head, arguments, ")", WIDTH - 8)]
 
     def _tile(self, use: _Use, tile: str, size: int | None, counted: Mapping[str, str]) -> str:
         if size is not None:
@@ -395,7 +395,7 @@ class _Host:
         solved: dict[str, str] = {}
         while missing := [one for one in wanted if one not in known]:
             left = [one for one in (*missing, *self.symbols) if one not in known]
-            told = next(((one, text) for one in left if (text := self._solved(one, known))), None)
+            told = next(((one, text) for one in left if (text := self._solve(one, known))), None)
             if told is None:
                 raise CannotCompile("size", f"{missing[0]} cannot be told from any shape")
             solved[told[0]] = told[1]
@@ -406,7 +406,7 @@ class _Host:
             needed += [one] if one not in needed and self.symbols[one] in read else []
         return lines + [f"{self.symbols[one]} = {solved[one]}" for one in solved if one in needed]
 
-    def _solved(self, symbol: str, known: set[str]) -> str:
+    def _solve(self, symbol: str, known: set[str]) -> str:
         """The symbol from a size that is a formula over it and symbols that are known; "" where there is none."""
         for label, kind in self.lowered.types.items():
             for axis, dim in enumerate(kind.shape):
@@ -439,7 +439,7 @@ def _cdiv(count: ast.expr, tile: ast.expr) -> ast.expr:
     return ast.Call(ast.parse("triton.cdiv", mode="eval").body, [count, tile], [])
 
 
-def _shortened(expression: ast.expr, names: Mapping[str, str]) -> ast.expr:
+def _shorten(expression: ast.expr, names: Mapping[str, str]) -> ast.expr:
     class Put(ast.NodeTransformer):
         def visit(self, node: ast.AST) -> Any:
             if isinstance(node, ast.expr) and ast.unparse(node) in names:
@@ -472,10 +472,10 @@ def _function(function: ast.FunctionDef) -> str:
     function = copy.deepcopy(function)
     items = [ast.unparse(argument) for argument in function.args.args]
     body = "\n".join(f"    {line}" for part in function.body for line in ast.unparse(part).splitlines())
-    return "\n".join(["@triton.jit", *_wrapped(f"def {function.name}(", items, "):", WIDTH), body])
+    return "\n".join(["@triton.jit", *_wrap(f"def {function.name}(", items, "):", WIDTH), body])
 
 
-def _wrapped(head: str, items: Sequence[str], tail: str, width: int) -> list[str]:
+def _wrap(head: str, items: Sequence[str], tail: str, width: int) -> list[str]:
     line = f"{head}{', '.join(items)}{tail}"
     if len(line) <= width:
         return [line]

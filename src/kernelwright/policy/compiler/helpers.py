@@ -47,7 +47,7 @@ class Plain(ast.NodeTransformer):
             none = name != "bucketize_binary_search" or ast.unparse(node.args[8]) == "None"
             if name not in _TABLES["helpers"] or not none:
                 raise CannotCompile("helper", f"triton_helpers.{name}")
-            return self._formed(_TABLES["helpers"][name], node.args)
+            return self._fill_form(_TABLES["helpers"][name], node.args)
         return node
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
@@ -56,10 +56,10 @@ class Plain(ast.NodeTransformer):
         if isinstance(node.value, ast.Name) and node.value.id == "triton_helpers":
             own = {"maximum": "greatest", "minimum": "least"}.get(node.attr)
             if own:
-                return self._formed(own, [])
+                return self._fill_form(own, [])
         return node
 
-    def _formed(self, form: str, arguments: list[ast.expr]) -> ast.expr:
+    def _fill_form(self, form: str, arguments: list[ast.expr]) -> ast.expr:
         self.used |= dict.fromkeys(word for word in re.findall(r"\w+", form) if word in SOURCES)
         texts = [f"({ast.unparse(one)})" for one in arguments]
         text = form.format(*texts, args=", ".join(texts), rest=", ".join(texts[1:]))
@@ -72,9 +72,9 @@ class Plain(ast.NodeTransformer):
         if name == "pow" and isinstance(first, ast.Name) and isinstance(rest[0], ast.Constant):
             powers: dict[Any, str] = {2: "{0} * {0}", 3: "{0} * {0} * {0}"}
             if rest[0].value in powers:
-                return self._formed(powers[rest[0].value], [first])
+                return self._fill_form(powers[rest[0].value], [first])
         if name in _TABLES["math"]:
-            return self._formed(_TABLES["math"][name], node.args)
+            return self._fill_form(_TABLES["math"][name], node.args)
         if name not in _libdevice():
             raise CannotCompile("helper", f"libdevice.{name}")
         self.used[LIBDEVICE] = None

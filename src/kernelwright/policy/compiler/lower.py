@@ -217,7 +217,7 @@ def _trace(run: _Run, table: dict[Any, Any], flat: list[Any], mode: Any) -> Any:
         except CannotCompile:
             raise
         except Exception as error:
-            raise _sorted(error) from None
+            raise _reason_for(error) from None
     made.graph.set_codegen(torch.fx.graph.CodeGen())
     made.graph.eliminate_dead_code()
     made.recompile()
@@ -324,7 +324,7 @@ def _compile(traced: Any, flat: list[Any], mode: Any, settings: Mapping[str, Any
     except offline.Emitted as emitted:
         return emitted.code
     except Exception as error:
-        raise _sorted(error) from None
+        raise _reason_for(error) from None
     raise CannotCompile("inductor", "nothing was emitted")
 
 
@@ -352,17 +352,17 @@ def _check(
         at = {symbols[name].node._expr: value for name, value in {**hints, **one}.items() if name in symbols}
         for expression in held:
             if expression.subs(at) == sympy.false:
-                raise CannotCompile("size", f"specialised: {_named(expression, symbols)}")
+                raise CannotCompile("size", f"specialised: {_name_of(expression, symbols)}")
 
 
-def _named(expression: Any, symbols: Mapping[str, Any]) -> str:
+def _name_of(expression: Any, symbols: Mapping[str, Any]) -> str:
     text = str(expression)
     for name, symbol in symbols.items():
         text = re.sub(rf"\b{symbol.node._expr}\b", name, text)
     return text[:100]
 
 
-def _sorted(error: BaseException) -> CannotCompile:
+def _reason_for(error: BaseException) -> CannotCompile:
     """The reason that an exception of the trace or of Inductor stands for."""
     chain = list(_causes(error))
     text = " ".join(f"{type(cause).__name__}: {cause}" for cause in chain)

@@ -58,12 +58,12 @@ def local_names(kernel: Kernel, parameters: Mapping[str, str]) -> dict[str, str]
             if stem in by_stem:
                 found[target.id] = by_stem[stem]
                 continue
-            name = names.fresh(_wanted(kernel, re.sub(r"__v\d+", "", stem), value, parameters))
+            name = names.fresh(_wanted_name(kernel, re.sub(r"__v\d+", "", stem), value, parameters))
             found[target.id] = by_stem[stem] = name
     return found
 
 
-def _wanted(kernel: Kernel, name: str, value: ast.expr | None, parameters: Mapping[str, str]) -> str:
+def _wanted_name(kernel: Kernel, name: str, value: ast.expr | None, parameters: Mapping[str, str]) -> str:
     reduces = "reduction" in kernel.kind
     row = reduces and "XBLOCK" not in kernel.tiles
     plane = not reduces and "YBLOCK" in kernel.tiles
@@ -89,10 +89,10 @@ def _wanted(kernel: Kernel, name: str, value: ast.expr | None, parameters: Mappi
         return f"r{name[3:]}"
     if name.startswith("_tmp"):
         return "best_index" if name.endswith("_index") else "acc"
-    return _made(value, parameters)
+    return _make(value, parameters)
 
 
-def _made(value: ast.expr | None, parameters: Mapping[str, str]) -> str:
+def _make(value: ast.expr | None, parameters: Mapping[str, str]) -> str:
     """After the load or the function that made it."""
     while isinstance(value, ast.Subscript) or (
         isinstance(value, ast.Call) and called(value) == "to" and isinstance(value.func, ast.Attribute)

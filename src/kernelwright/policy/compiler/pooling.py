@@ -26,7 +26,7 @@ def windows(
         x = torch.constant_pad_nd(x, [edge for pair in reversed(edges) for edge in pair], fill)
     spans = [step * (size - 1) + 1 for step, size in zip(dilation, kernel, strict=True)]
     if any(symbolic(size) for size in (*spans, *stride)):
-        return _gathered(x, kernel, stride, dilation, spans)
+        return _gather(x, kernel, stride, dilation, spans)
     for axis in range(rank):
         x = x.unfold(lead + axis, spans[axis], stride[axis])
     for axis in range(rank):
@@ -36,7 +36,7 @@ def windows(
     return x.clone(memory_format=torch.contiguous_format)
 
 
-def _gathered(
+def _gather(
     x: Any, kernel: Sequence[Any], stride: Sequence[Any], dilation: Sequence[Any], spans: Sequence[Any]
 ) -> Any:
     """The windows of a padded tensor by computed places, which may follow from symbols."""
@@ -62,7 +62,7 @@ def average(rank: int) -> Callable[..., Any]:
     ) -> Any:  # fmt: skip
         import torch
 
-        kernel, step, edge = _given(rank, kernel_size, stride, padding)
+        kernel, step, edge = _pool_sizes(rank, kernel_size, stride, padding)
         if any(map(symbolic, (*kernel, *step, *edge))) or (math.prod(kernel) <= _SMALL and rank < 3):
             return NotImplemented
         edges, beyond = _edges(x, kernel, step, edge, ceil_mode)
@@ -107,7 +107,7 @@ def largest_with_indices(rank: int) -> Callable[..., Any]:
         dilation: Any = 1,
         ceil_mode: bool = False,
     ) -> Any:
-        kernel, step, edge = _given(rank, kernel_size, stride, padding)
+        kernel, step, edge = _pool_sizes(rank, kernel_size, stride, padding)
         apart = wide(dilation, rank)
         if math.prod(kernel) <= _SMALL and all(one == 1 for one in apart):
             return NotImplemented
@@ -185,7 +185,7 @@ def _place(
     return place
 
 
-def _given(rank: int, kernel: Any, stride: Any, padding: Any) -> tuple[list[int], list[int], list[int]]:
+def _pool_sizes(rank: int, kernel: Any, stride: Any, padding: Any) -> tuple[list[int], list[int], list[int]]:
     sizes = wide(kernel, rank)
     return sizes, wide(stride, rank) if stride not in (None, [], ()) else sizes, wide(padding, rank)
 

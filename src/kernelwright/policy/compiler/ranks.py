@@ -19,14 +19,14 @@ def sort(x: Any, *rest: Any, stable: Any = None, dim: int = -1, descending: bool
     dim, descending = rest[0] if rest else dim, rest[1] if len(rest) > 1 else descending
     if not _short(x, dim):
         return NotImplemented
-    return _picked(x, x.shape[dim], dim, descending)
+    return _pick(x, x.shape[dim], dim, descending)
 
 
 def topk(x: Any, k: Any, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
     """`aten.topk.default`, always in order: values and places."""
     if not _short(x, dim):
         return NotImplemented
-    return _picked(x, k, dim, largest)
+    return _pick(x, k, dim, largest)
 
 
 def _short(x: Any, dim: int) -> bool:
@@ -36,7 +36,7 @@ def _short(x: Any, dim: int) -> bool:
     return int(getattr(getattr(size, "node", None), "hint", None) or size) <= LONGEST
 
 
-def _picked(x: Any, count: Any, dim: int, descending: bool) -> tuple[Any, ...]:
+def _pick(x: Any, count: Any, dim: int, descending: bool) -> tuple[Any, ...]:
     """The first `count` of each row in order, and where they stood."""
     import torch
 

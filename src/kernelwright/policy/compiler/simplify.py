@@ -48,7 +48,7 @@ def simplify(function: ast.FunctionDef, types: Mapping[str, str]) -> None:
         _version(function, block)
     while True:
         before = ast.dump(function)
-        function.body = _unpacked(function.body)
+        function.body = _unpack(function.body)
         facts = Facts(function, types)
         Fold(facts).visit(function)
         function.body = _flat(function.body) or [ast.Pass()]
@@ -270,7 +270,7 @@ class Fold(ast.NodeTransformer):
             sides = node.args[0].elts if isinstance(node.args[0], (ast.List, ast.Tuple)) else [node]
             if all(_is(side, 1) for side in sides):
                 if value is not None:
-                    return _typed(value.value, _type_name(node.args[2])) or node
+                    return _type(value.value, _type_name(node.args[2])) or node
                 if isinstance(node.args[1], ast.Call) and called(node.args[1]) == "float":
                     return node.args[1]
             if value is not None and value.value == 0 and not _is(node.args[1], True):
@@ -280,7 +280,7 @@ class Fold(ast.NodeTransformer):
     def _cast(self, node: ast.Call, value: ast.expr, wanted: str | None) -> ast.AST:
         literal = _literal(value)
         if literal is not None:
-            return _typed(literal.value, wanted) or node
+            return _type(literal.value, wanted) or node
         if self.facts.type_of(value) == wanted and wanted is not None:
             return value
         names = {part.id for part in ast.walk(value) if isinstance(part, ast.Name)}
@@ -532,7 +532,7 @@ def _without(block: list[ast.stmt], read: set[str]) -> list[ast.stmt]:
     return kept
 
 
-def _unpacked(block: list[ast.stmt]) -> list[ast.stmt]:
+def _unpack(block: list[ast.stmt]) -> list[ast.stmt]:
     """`a, b = x, y` as two statements, where neither reads the other's target."""
     found: list[ast.stmt] = []
     for statement in block:
@@ -600,7 +600,7 @@ def _type_name(node: ast.AST) -> str | None:
     return node.attr if isinstance(node, ast.Attribute) and _is_tl(node.value) else None
 
 
-def _typed(value: Any, name: str | None) -> ast.Constant | None:
+def _type(value: Any, name: str | None) -> ast.Constant | None:
     """A number as a constant of the kind that a type holds."""
     if name is None:
         return None

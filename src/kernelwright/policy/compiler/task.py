@@ -67,7 +67,7 @@ class Whole:
 def read(task: Task) -> Whole:
     """The task's graph over its constants that vary; its own, where it was printed from one. Raises CannotCompile."""
     if task.graph:
-        return _printed(task)
+        return _print(task)
     builds, sets = _builds(task)
     names = _symbol_names(builds)
     renamed = [{names[key]: value for key, value in build.sizes.items()} for build in builds]
@@ -98,7 +98,7 @@ def read(task: Task) -> Whole:
     )
 
 
-def _printed(task: Task) -> Whole:
+def _print(task: Task) -> Whole:
     """A task in function form: its arguments are the graph's, and there is no state."""
     graph = Graph.model_validate_json(task.graph)
     names = tuple(one.name for one in graph.arguments)
@@ -368,17 +368,17 @@ def _returned(whole: Whole, call: str) -> list[str]:
     flat = [f"found[{at}]" if several else "found" for at in range(len(whole.graph.results))]
     shift = min((at for at in whole.call.results if isinstance(at, int)), default=0)
     leaves = [flat[at - shift] if isinstance(at, int) else repr(at[0]) for at in whole.call.results]
-    form = _written(pytree.tree_unflatten(leaves, whole.call.outputs))
+    form = _write(pytree.tree_unflatten(leaves, whole.call.outputs))
     return [f"return {call}"] if form == "found" else [f"found = {call}", f"return {form}"]
 
 
-def _written(tree: Any) -> str:
+def _write(tree: Any) -> str:
     if isinstance(tree, str):
         return tree
     if type(tree) is dict:
-        return "{" + ", ".join(f"{key!r}: {_written(value)}" for key, value in tree.items()) + "}"
+        return "{" + ", ".join(f"{key!r}: {_write(value)}" for key, value in tree.items()) + "}"
     if type(tree) is list:
-        return f"[{', '.join(map(_written, tree))}]"
+        return f"[{', '.join(map(_write, tree))}]"
     if type(tree) is tuple:
-        return f"({', '.join(map(_written, tree))}{',' if len(tree) == 1 else ''})"
+        return f"({', '.join(map(_write, tree))}{',' if len(tree) == 1 else ''})"
     raise CannotCompile("unsupported", f"an output of type {type(tree).__name__}")

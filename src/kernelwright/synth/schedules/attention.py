@@ -44,7 +44,7 @@ class AttentionPrinter:
         self.scale: float | None = self.prim.attr("scale")
         self.m_base = Base("m[:, None]", self.queries, frozenset({0}), ("in_m[:, None]",))
         self.e_base = Base("e[None, :]", self.values, frozenset({1}), ("in_e[None, :]",))
-        self.emitter.given[self.prim.out.name] = self._accumulated
+        self.emitter.given[self.prim.out.name] = self._accumulate
         self.descriptors = schedule.loads == "descriptor"
         plain = {one.name for one in source.lowered.arguments}
         if self.descriptors and not {self.q.name, self.k.name, self.v.name} <= plain:
@@ -68,7 +68,7 @@ class AttentionPrinter:
             return batch, Index()
         return batch, Index.whole(Base("head_kv", self.kv_heads))
 
-    def _accumulated(self, coordinates: Coordinates, guard: tuple[Guard, ...]) -> Term:
+    def _accumulate(self, coordinates: Coordinates, guard: tuple[Guard, ...]) -> Term:
         return computed("acc", coordinates, self.own_coordinates(), "attention")
 
     def _tile(self, value: Val, coordinates: Coordinates) -> str:

@@ -76,7 +76,7 @@ class ConvolutionPrinter:
         self.emitter: Emitter = source.emitter()
         self.emitter.names |= set(_NAMES)
         self.places = (self.out_shape[0], *self.out_shape[2:])
-        self.emitter.given[self.prim.out.name] = self._accumulated
+        self.emitter.given[self.prim.out.name] = self._accumulate
         self.out_coordinates: Coordinates = ()
         self.accumulator = "acc"
 
@@ -96,7 +96,7 @@ class ConvolutionPrinter:
             part = Size.of("G")
         return part
 
-    def _accumulated(self, coordinates: Coordinates, guard: tuple[Guard, ...]) -> Term:
+    def _accumulate(self, coordinates: Coordinates, guard: tuple[Guard, ...]) -> Term:
         return computed(self.accumulator, coordinates, self.out_coordinates, "a convolution")
 
     def reach(

@@ -123,7 +123,7 @@ class DepthwisePrinter(ConvolutionPrinter):
         body = "\n".join(lines)
         return f"@triton.jit\ndef taps({', '.join(parameters)}):\n{body}\n    return {', '.join(accs)}\n"
 
-    def _joined(self, row: int) -> str:
+    def _join(self, row: int) -> str:
         """A row's accumulators as one tile of lanes x columns."""
         some = [f"acc_{row}_{j}" for j in range(self.columns)]
         while len(some) > 1:
@@ -172,7 +172,7 @@ class DepthwisePrinter(ConvolutionPrinter):
         emitter.names |= {y, mask, self.accumulator}
         emitter.line(f"{y} = top[:, None] + ({below})")
         emitter.line(f"{mask} = inside[:, None] & ({y} < out_height) & (x < out_width){only}")
-        emitter.line(f"{self.accumulator} = {self._joined(row)}")
+        emitter.line(f"{self.accumulator} = {self._join(row)}")
         batch, channels, high, wide = self.out_shape
         axes = frozenset({0, 1})
         bases = (

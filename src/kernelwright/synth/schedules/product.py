@@ -74,7 +74,7 @@ def side_of(source: Source, prim: Prim, row: bool) -> Side:
             order = [order[one] for one in step.attr("order")]
         elif step.op == "view":
             plain = plain and order == sorted(order)  # of memory as it runs
-            order = _viewed(order, step)
+            order = _view(order, step)
         elif step.op != "alias":
             plain = False
             if len(step.out.shape) != len(order):
@@ -87,7 +87,7 @@ def side_of(source: Source, prim: Prim, row: bool) -> Side:
     return Side(value, row, name if plain else "", turned != row)
 
 
-def _viewed(order: list[int], step: Prim) -> list[int]:
+def _view(order: list[int], step: Prim) -> list[int]:
     """The order of a view's dimensions in memory, as far as it says which one runs fastest."""
     have, want = step.reads()[0].shape, step.out.shape
     fastest = order.index(max(order)) if order else 0
@@ -124,7 +124,7 @@ class ProductPrinter:
         self.accumulators = ["acc"] if alone else [f"acc{i}" for i in range(len(self.prims))]
         self.emitter.names |= {*_NAMES, *self.right_names, *self.accumulators}
         for place, one in enumerate(self.prims):
-            self.emitter.given[one.out.name] = functools.partial(self._accumulated, place)
+            self.emitter.given[one.out.name] = functools.partial(self._accumulate, place)
         self.made = frozenset(one.out.name for one in self.prims)
         self.through = self._descriptors()
 
@@ -217,7 +217,7 @@ class ProductPrinter:
         )
         return f"TensorDescriptor.from_tensor({flat}, {block})"
 
-    def _accumulated(self, place: int, coordinates: Coordinates, guard: tuple[Guard, ...]) -> Term:
+    def _accumulate(self, place: int, coordinates: Coordinates, guard: tuple[Guard, ...]) -> Term:
         return computed(self.accumulators[place], coordinates, self.own_coordinates(), "a product")
 
     # -- the kernel -------------------------------------------------------------------------------------------

@@ -140,7 +140,7 @@ class RowPrinter:
     def operand(self, prim: Prim, base: Base) -> Term:
         return self.emitter.value(prim.reads()[0], self.full(base, self.kept_coordinates))
 
-    def _masked(self, prim: Prim, term: Term) -> str:
+    def _mask(self, prim: Prim, term: Term) -> str:
         if prim.op == "sum" and term.zero and self.axis in term.axes:
             return term.text
         return f"tl.where(inside, {term.text}, {self._fill(prim, term.dtype)})"
@@ -190,7 +190,7 @@ class RowPrinter:
 
     def _at_once(self, prim: Prim) -> Term:
         term = self._prepared(prim, self.operand(prim, self.columns_base))
-        return self._finish(prim, self._masked(prim, term), term.dtype)
+        return self._finish(prim, self._mask(prim, term), term.dtype)
 
     def _walk(self, level: list[Prim], also: Callable[[Base], None] | None = None) -> None:
         """One loop over the columns for all reductions of a level; `also` writes more lines into it."""
@@ -208,7 +208,7 @@ class RowPrinter:
         finish: list[tuple[Prim, str, str]] = []
         for prim in level:
             term = self._prepared(prim, self.operand(prim, base))
-            acc, masked = names[prim.out.name], self._masked(prim, term)
+            acc, masked = names[prim.out.name], self._mask(prim, term)
             dtype = "tl." + term.dtype
             emitter.root.add(f"{acc} = tl.full({shape}, {self._fill(prim, term.dtype)}, {dtype})")
             if prim.op in ("argmax", "argmin"):
@@ -458,7 +458,7 @@ def _join(printer: RowPrinter, split_into: int, parts: Parts) -> None:
         printer.done[prim.out.name] = printer._finish(prim, buffer.name, buffer.dtype)
 
 
-def _given(parts: Parts) -> dict[str, str]:
+def _given_sizes(parts: Parts) -> dict[str, str]:
     return {f"{buffer.name}_ptr": buffer.name for _, buffer in parts}
 
 
@@ -475,7 +475,7 @@ def _launch_parts(printer: RowPrinter, suffix: str, outputs: list[str], parts: P
     grid = f"triton.cdiv({rows}, {schedule.rows})" if printer.wide else rows
     grid = f"({grid}, triton.cdiv({source.size(printer.columns)}, part_size))"
     source.kernel(emitter, constants, grid, f"num_warps={schedule.warps}", suffix, outputs=outputs, head=head,
-                  extra=("part_size",), given=_given(parts))  # fmt: skip
+                  extra=("part_size",), given=_given_sizes(parts))  # fmt: skip
 
 
 def _wide_results(
@@ -503,4 +503,4 @@ def _print_joined(source: Source, schedule: RowSchedule, parts: Parts) -> None:
     grid = f"(triton.cdiv({rows}, {many}),)" if printer.wide else f"({rows},)"
     source.kernel(printer.emitter, {"ROWS": str(many)} if printer.wide else {}, grid, "num_warps=4", "joined",
                   outputs=[buffer.name for _, buffer in narrow], head=printer.rows_head(), extra=("part_size",),
-                  given=_given(parts))  # fmt: skip
+                  given=_given_sizes(parts))  # fmt: skip

@@ -30,7 +30,7 @@ def _flat(array: np.ndarray) -> np.ndarray:
     return array.reshape(len(array), -1)
 
 
-def _wrapped(array: np.ndarray, primes: np.ndarray) -> np.ndarray:
+def _wrap(array: np.ndarray, primes: np.ndarray) -> np.ndarray:
     """Numbers from -p to 2p - 1, reduced, in place."""
     array += (array >> 63) & primes
     array -= primes
@@ -68,7 +68,7 @@ def _product(a: np.ndarray, b: np.ndarray, primes: np.ndarray, inverse: np.ndarr
     quotient *= inverse
     made = a * b
     made -= quotient.astype(np.int64) * primes
-    return _wrapped(made, primes)
+    return _wrap(made, primes)
 
 
 def reduced(a: np.ndarray) -> np.ndarray:

@@ -66,14 +66,14 @@ def _tree(values: Sequence[Data], axis: int, combine: Combine, dtypes: Sequence[
         data = [one.handle.data for one in (made if isinstance(made, tuple) else (made,))]
         if count % 2:
             data = [
-                _chained(one, _take(rest, axis, np.arange(count - 1, count)), axis)
+                _chain(one, _take(rest, axis, np.arange(count - 1, count)), axis)
                 for one, rest in zip(data, now, strict=True)
             ]
         now = data
     return [_take(one, axis, 0) for one in now]
 
 
-def _chained(one: Data, other: Data, axis: int) -> Data:
+def _chain(one: Data, other: Data, axis: int) -> Data:
     if isinstance(one, Exact) and isinstance(other, Exact):
         levels = min(one.levels, other.levels)
         planes = np.concatenate([one.planes[:levels], other.planes[:levels]], axis=axis + 1)
@@ -115,7 +115,7 @@ def reduced(
     return found[0] if combine in simple else found
 
 
-def _reshaped(tensor: tl.tensor, shape: tuple[int, ...]) -> Data:
+def _reshape(tensor: tl.tensor, shape: tuple[int, ...]) -> Data:
     return tensor.handle.data.reshape(shape)
 
 
@@ -141,7 +141,7 @@ def scanned(
         )
         made = []
         for place in range(len(given)):
-            parts = [calculator.number(_reshaped(step[place], shape)) for step in steps]
+            parts = [calculator.number(_reshape(step[place], shape)) for step in steps]
             levels = min(part.levels for part in parts)
             planes = np.stack([part.planes[:levels] for part in parts], axis=axis + 1)
             made.append(Exact(planes, any(part.special for part in parts), None, parts[0].kind))

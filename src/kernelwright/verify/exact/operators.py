@@ -42,7 +42,7 @@ def call(calculator: Calculator, function: Any, args: Sequence[Any], kwargs: dic
     if name not in _HANDLERS:
         raise NotExact(f"torch's {name}")
     found = _HANDLERS[name](calculator, *args, **kwargs)
-    return tuple(map(_known, found)) if isinstance(found, tuple) else _known(found)
+    return tuple(map(_constant, found)) if isinstance(found, tuple) else _constant(found)
 
 
 class Unknown:
@@ -57,7 +57,7 @@ def _leaves(tree: object) -> list[object]:
     return [tree]
 
 
-def _known(value: object) -> object:
+def _constant(value: object) -> object:
     return torch.from_numpy(np.ascontiguousarray(value)) if isinstance(value, np.ndarray) else value
 
 
@@ -74,7 +74,7 @@ def _axes(value: Exact, dims: Dims) -> list[int]:
     )
 
 
-def _reduced(value: Exact, dims: Dims, keepdim: bool, along: Callable[[Exact, int], Exact]) -> Exact:
+def _reduce(value: Exact, dims: Dims, keepdim: bool, along: Callable[[Exact, int], Exact]) -> Exact:
     """Over several axes at once, as one."""
     axes = _axes(value, dims)
     if not axes:
@@ -96,14 +96,14 @@ def _count(value: Exact, dims: Dims) -> int:
 def _sum(
     c: Calculator, x: Operand, dims: Dims = None, keepdim: bool = False, dtype: torch.dtype | None = None
 ) -> Exact:
-    return _reduced(exact(c, x), dims, keepdim, c.sum)
+    return _reduce(exact(c, x), dims, keepdim, c.sum)
 
 
 def _mean(
     c: Calculator, x: Operand, dims: Dims = None, keepdim: bool = False, dtype: torch.dtype | None = None
 ) -> Exact:
     value = exact(c, x)
-    return c.multiply(_reduced(value, dims, keepdim, c.sum), 1.0 / _count(value, dims))
+    return c.multiply(_reduce(value, dims, keepdim, c.sum), 1.0 / _count(value, dims))
 
 
 def _variance(
@@ -136,13 +136,13 @@ def _norm(
     if order == 1:
         return _sum(c, c.absolute(value), dims, keepdim)
     if order == math.inf:
-        return _reduced(c.absolute(value), dims, keepdim, c.maximum_over)
+        return _reduce(c.absolute(value), dims, keepdim, c.maximum_over)
     return c.power(_sum(c, c.power(c.absolute(value), order), dims, keepdim), 1.0 / order)
 
 
 def _extreme(along: str) -> Handler:
     def handler(c: Calculator, x: Operand, dims: Dims = None, keepdim: bool = False) -> object:
-        made = _reduced(exact(c, x), dims, keepdim, getattr(c, along))
+        made = _reduce(exact(c, x), dims, keepdim, getattr(c, along))
         return made if dims is None or isinstance(dims, list | tuple) else (made, Unknown())
 
     return handler
@@ -354,7 +354,7 @@ def _linear(c: Calculator, x: Operand, weight: Operand, bias: Operand | None = N
     return made if bias is None else c.add(made, exact(c, bias))
 
 
-def _scattered(c: Calculator, base: Operand, places: torch.Tensor, values: Operand) -> Exact:
+def _scatter(c: Calculator, base: Operand, places: torch.Tensor, values: Operand) -> Exact:
     """`base` with `values` added at numbered places."""
     into, added = exact(c, base), exact(c, values)
     if into.special or added.special:
@@ -372,7 +372,7 @@ def _primes(levels: int, ndim: int) -> np.ndarray:
     return np.array(field.PRIMES[:levels], dtype=np.int64).reshape(-1, *(1,) * ndim)
 
 
-def _numbered(c: Calculator, base: Operand) -> torch.Tensor:
+def _places(c: Calculator, base: Operand) -> torch.Tensor:
     shape = exact(c, base).shape
     return torch.arange(math.prod(shape)).reshape(shape)
 
@@ -380,8 +380,8 @@ def _numbered(c: Calculator, base: Operand) -> torch.Tensor:
 def _scatter_add(c: Calculator, base: Operand, dim: int, index: torch.Tensor, source: Operand) -> Exact:
     value = exact(c, source)
     window = tuple(slice(0, extent) for extent in index.shape)
-    return _scattered(
-        c, base, _numbered(c, base).gather(dim, index), value.mapped(lambda p: p[(slice(None), *window)])
+    return _scatter(
+        c, base, _places(c, base).gather(dim, index), value.mapped(lambda p: p[(slice(None), *window)])
     )
 
 
@@ -389,15 +389,15 @@ def _index_add(
     c: Calculator, base: Operand, dim: int, index: torch.Tensor, source: Operand, *, alpha: float = 1
 ) -> Exact:
     value = exact(c, source) if alpha == 1 else c.multiply(exact(c, source), alpha)
-    return _scattered(c, base, _numbered(c, base).index_select(dim, index), value)
+    return _scatter(c, base, _places(c, base).index_select(dim, index), value)
 
 
 def _index_put(
     c: Calculator, base: Operand, indices: Any, values: Operand, accumulate: bool = False
 ) -> Exact:
-    places = _numbered(c, base)[tuple(slice(None) if one is None else one for one in indices)]
+    places = _places(c, base)[tuple(slice(None) if one is None else one for one in indices)]
     if accumulate:
-        return _scattered(c, base, places, values)
+        return _scatter(c, base, places, values)
     into, added = c.aligned(exact(c, base).plain(), 0)[0], exact(c, values)
     levels = min(into.levels, added.levels)
     planes = into.planes[:levels].reshape(levels, -1).copy()
@@ -442,11 +442,11 @@ def _two(name: str) -> Handler:
     return lambda c, x, y: getattr(c, name)(exact(c, x), plain(y))
 
 
-def _compared(name: str) -> Handler:
+def _compare(name: str) -> Handler:
     return lambda c, x, y: c.compare(name, exact(c, x), plain(y))
 
 
-def _scaled(c: Calculator, y: Operand, alpha: float) -> Operand:
+def _scale(c: Calculator, y: Operand, alpha: float) -> Operand:
     return plain(y) if alpha == 1 else c.multiply(plain(y), alpha)
 
 
@@ -461,8 +461,8 @@ def _divide(c: Calculator, x: Operand, y: Operand, *, rounding_mode: str | None 
 
 
 _HANDLERS: dict[str, Handler] = {
-    "add": lambda c, x, y, alpha=1: c.add(exact(c, x), _scaled(c, y, alpha)),
-    "sub": lambda c, x, y, alpha=1: c.subtract(exact(c, x), _scaled(c, y, alpha)),
+    "add": lambda c, x, y, alpha=1: c.add(exact(c, x), _scale(c, y, alpha)),
+    "sub": lambda c, x, y, alpha=1: c.subtract(exact(c, x), _scale(c, y, alpha)),
     "rsub": lambda c, x, y, alpha=1: c.subtract(plain(y), c.multiply(exact(c, x), alpha)),
     "mul": _two("multiply"), "div": _divide, "true_divide": _divide, "neg": _one("negative"),
     "reciprocal": _one("reciprocal"), "square": lambda c, x: c.multiply(x, x), "maximum": _two("maximum"),
@@ -483,8 +483,8 @@ _HANDLERS: dict[str, Handler] = {
     "mish": lambda c, x: c.multiply(x, c.tanh(_softplus(c, x))),
     "log_sigmoid_forward": lambda c, x: (c.negative(c.softplus(c.negative(x))), Unknown()),
     "clamp": _clamp, "clamp_min": lambda c, x, low: _clamp(c, x, low), "clamp_max": lambda c, x, high: _clamp(c, x, None, high),
-    "gt": _compared("greater"), "ge": _compared("greater_equal"), "lt": _compared("less"), "le": _compared("less_equal"),
-    "eq": _compared("equal"), "ne": _compared("not_equal"),
+    "gt": _compare("greater"), "ge": _compare("greater_equal"), "lt": _compare("less"), "le": _compare("less_equal"),
+    "eq": _compare("equal"), "ne": _compare("not_equal"),
     "logical_not": lambda c, x: c.invert(_cast(c, x, torch.bool)), "bitwise_not": lambda c, x: c.invert(x),
     "logical_and": lambda c, x, y: c.both(plain(x), plain(y)), "bitwise_and": lambda c, x, y: c.both(plain(x), plain(y)),
     "logical_or": lambda c, x, y: c.either(plain(x), plain(y)), "bitwise_or": lambda c, x, y: c.either(plain(x), plain(y)),
@@ -497,7 +497,7 @@ _HANDLERS: dict[str, Handler] = {
     "amin": _extreme("minimum_over"), "max": _extreme("maximum_over"), "min": _extreme("minimum_over"),
     "linalg_vector_norm": _norm, "cumsum": lambda c, x, dim, dtype=None: c.running_sum(exact(c, x), dim),
     "cumprod": lambda c, x, dim, dtype=None: c.running_product(exact(c, x), dim),
-    "prod": lambda c, x, dim=None, keepdim=False, dtype=None: _reduced(exact(c, x), dim, keepdim, c.product),
+    "prod": lambda c, x, dim=None, keepdim=False, dtype=None: _reduce(exact(c, x), dim, keepdim, c.product),
     "_softmax": _softmax, "_log_softmax": _log_softmax,
     "logsumexp": lambda c, x, dims, keepdim=False: c.log(_sum(c, c.exp(exact(c, x)).plain(), dims, keepdim)),
     "native_layer_norm": _layer_norm, "native_group_norm": _group_norm, "_fused_rms_norm": _rms_norm,

@@ -135,7 +135,7 @@ class Calculator(Functions):
     def both(self, one: Condition, other: Condition) -> Condition:
         if not isinstance(one, Exact) and not isinstance(other, Exact):
             return np.logical_and(one, other)
-        return self._decided(self.multiply(self._bits(one), self._bits(other)).plain("b"))
+        return self._decide(self.multiply(self._bits(one), self._bits(other)).plain("b"))
 
     def either(self, one: Condition, other: Condition) -> Condition:
         return self.invert(self.both(self.invert(one), self.invert(other)))
@@ -143,7 +143,7 @@ class Calculator(Functions):
     def differ(self, one: Condition, other: Condition) -> Condition:
         """Exclusive or."""
         a, b = self._bits(one), self._bits(other)
-        return self._decided(self.subtract(self.add(a, b), self.multiply(self.multiply(a, b), 2)).plain("b"))
+        return self._decide(self.subtract(self.add(a, b), self.multiply(self.multiply(a, b), 2)).plain("b"))
 
     def _bits(self, condition: Condition) -> Exact:
         return (
@@ -153,7 +153,7 @@ class Calculator(Functions):
         )
 
     @staticmethod
-    def _decided(made: Exact) -> Condition:
+    def _decide(made: Exact) -> Condition:
         return made.planes[0] == 1 if ((made.planes[0] == 0) | (made.planes[0] == 1)).all() else made
 
     # -- choices ---------------------------------------------------------------------------------------------
@@ -161,10 +161,10 @@ class Calculator(Functions):
     def select(self, condition: Condition, one: Number, other: Number) -> Exact:
         """`one` where the condition holds, `other` elsewhere."""
         if not isinstance(condition, Exact):
-            return self._moved(np.asarray(condition, dtype=bool), one, other)
+            return self._move(np.asarray(condition, dtype=bool), one, other)
         a, b = self.aligned(one, other)
         s, a, b = self.aligned(condition, a, b)
-        if self._softened(condition, a, b):
+        if self._is_softplus(condition, a, b):
             return a if a.tag is not None and a.tag.kind == "softplus" else b
         if condition.tag is not None and condition.tag.kind == "order" and not (a.special or b.special):
             high, low = condition.tag.values
@@ -186,7 +186,7 @@ class Calculator(Functions):
             made.tag = Tag("even", (a.plain(),))
         return made
 
-    def _softened(self, condition: Exact, a: Exact, b: Exact) -> bool:
+    def _is_softplus(self, condition: Exact, a: Exact, b: Exact) -> bool:
         """Whether a choice is between x, far up, and softplus of x: there they are the same number (to 5e-5 at 10)."""
         if condition.tag is None or condition.tag.kind != "order":
             return False
@@ -209,7 +209,7 @@ class Calculator(Functions):
         high, _ = self.aligned(high, a)
         return bool(same(a, high).all() and same(self.negative(b.plain()), high).all())
 
-    def _moved(self, mask: np.ndarray, one: Number, other: Number) -> Exact:
+    def _move(self, mask: np.ndarray, one: Number, other: Number) -> Exact:
         a, b, spread = self.aligned(one, other, mask)
         mask = spread.planes[0] == 1
         if mask.all():
@@ -231,7 +231,7 @@ class Calculator(Functions):
             and len(a.tag.values) == len(b.tag.values)
         ):
             pairs = zip(a.tag.values, b.tag.values, strict=True)
-            made.tag = Tag(a.tag.kind, tuple(self._moved(mask, x.plain(), y.plain()) for x, y in pairs))
+            made.tag = Tag(a.tag.kind, tuple(self._move(mask, x.plain(), y.plain()) for x, y in pairs))
         return made
 
     def absolute(self, value: Number) -> Exact:
@@ -254,7 +254,7 @@ class Calculator(Functions):
         infinite = (a.planes[0] < 0) | (b.planes[0] < 0)
         tag = Tag("maximum") if any(x.tag is not None and x.tag.kind == "maximum" for x in (a, b)) else None
         if (literal & ~infinite).any():
-            choice = self._chosen(a, b)
+            choice = self._choose(a, b)
             if (literal & ~infinite).all():
                 choice.tag = tag
                 return choice
@@ -268,11 +268,11 @@ class Calculator(Functions):
         made.tag = tag or Tag("maximum")
         return made
 
-    def _chosen(self, a: Exact, b: Exact) -> Exact:
+    def _choose(self, a: Exact, b: Exact) -> Exact:
         """By a comparison."""
         condition = self.compare("greater", a.plain(), b.plain())
         if not isinstance(condition, Exact):
-            return self._moved(condition, a.plain(), b.plain())
+            return self._move(condition, a.plain(), b.plain())
         return self.select(condition.plain(), a.plain(), b.plain())
 
     def minimum(self, one: Number, other: Number) -> Exact:
@@ -297,7 +297,7 @@ class Calculator(Functions):
             planes = values[0].planes
         row = planes[0]
         moved = field.add(np.maximum(row, 0)[None], np.full_like(row[None], self.key % field.PRIMES[0]))
-        images = np.where((row < 0) | _repeated(row, axis), 0, field.bent(moved)[0])
+        images = np.where((row < 0) | _repeat(row, axis), 0, field.bent(moved)[0])
         counted = (row >= 0).sum(axis)
         image = field.total(images[None], axis + 1)
         back = field.subtract(field.unbent(image), np.full_like(image, self.key % field.PRIMES[0]))[0]
@@ -321,7 +321,7 @@ class Calculator(Functions):
         return marked(made, np.where((marks == 0) & (counted == 0), nothing, marks))
 
 
-def _repeated(row: np.ndarray, axis: int) -> np.ndarray:
+def _repeat(row: np.ndarray, axis: int) -> np.ndarray:
     """Which elements were there before, along an axis: a maximum of them is the same."""
     order = np.argsort(row, axis=axis, kind="stable")
     ordered = np.take_along_axis(row, order, axis)

@@ -69,8 +69,8 @@ class Programs:
         """Raises nothing of its own; `NotExact` comes out of kernels that cannot be followed."""
         builder, reduce, scan = interpreter.InterpreterBuilder, interpreter.ReduceOps, interpreter.ScanOps
         patches: list[tuple[object, str, Method]] = [
-            (reduce, "apply_impl", self._folded(reduce.apply_impl, folds.reduced)),
-            (scan, "apply_impl", self._folded(scan.apply_impl, folds.scanned)),
+            (reduce, "apply_impl", self._fold(reduce.apply_impl, folds.reduced)),
+            (scan, "apply_impl", self._fold(scan.apply_impl, folds.scanned)),
             (builder, "create_masked_load", self._load(builder.create_masked_load)),
             (builder, "create_masked_store", self._store(builder.create_masked_store)),
             (builder, "create_atomic_rmw", self._update(builder.create_atomic_rmw)),
@@ -109,8 +109,8 @@ class Programs:
             "create_broadcast": lambda arg, shape: self._made(
                 arg.data.mapped(lambda planes: np.broadcast_to(planes, (len(planes), *shape))), arg
             ),
-            "create_cat": lambda lhs, rhs: self._joined(np.concatenate, lhs, rhs, 1),
-            "create_join": lambda lhs, rhs: self._joined(np.stack, lhs, rhs, -1),
+            "create_cat": lambda lhs, rhs: self._join(np.concatenate, lhs, rhs, 1),
+            "create_join": lambda lhs, rhs: self._join(np.stack, lhs, rhs, -1),
             "create_split": lambda arg: tuple(
                 self._made(arg.data.at(..., side), arg) for side in (0, 1)
             ),
@@ -254,7 +254,7 @@ class Programs:
 
         return self._made(arg.data.mapped(change), arg)
 
-    def _joined(self, how: Callable[..., np.ndarray], lhs: Handle, rhs: Handle, axis: int) -> Handle:
+    def _join(self, how: Callable[..., np.ndarray], lhs: Handle, rhs: Handle, axis: int) -> Handle:
         one, other = self.calculator.number(self.data(lhs)), self.calculator.number(self.data(rhs))
         levels = min(one.levels, other.levels)
         planes = how([one.planes[:levels], other.planes[:levels]], axis=axis)
@@ -295,7 +295,7 @@ class Programs:
 
     # -- folds -------------------------------------------------------------------------------------------------
 
-    def _folded(self, own: Method, exact: Method) -> Method:
+    def _fold(self, own: Method, exact: Method) -> Method:
         def apply_impl(
             fold: interpreter.ReduceOps | interpreter.ScanOps, values: Sequence[tl.tensor]
         ) -> object:
@@ -353,12 +353,12 @@ class Programs:
             made = shadow.read(index)
             if not lanes.all():
                 made = self.calculator.select(lanes, made, masked)
-            return self._typed(made, dtype, ptrs.get_element_ty())
+            return self._type(made, dtype, ptrs.get_element_ty())
 
         return create
 
     @staticmethod
-    def _typed(made: Exact, dtype: torch.dtype, kind: tl.dtype) -> Handle:
+    def _type(made: Exact, dtype: torch.dtype, kind: tl.dtype) -> Handle:
         if dtype.is_floating_point and made.kind != "f":
             made = made.plain("f")
         return Handle(made, kind)
@@ -424,15 +424,15 @@ class Programs:
                 shadow.write(index[lanes], value.at(lanes))
             elif name in _UPDATES and (name in ("ADD", "FADD") or dtype.is_floating_point):
                 combine = getattr(self.calculator, _UPDATES[name])
-                self._combined(shadow, index[lanes], value.at(lanes).plain(), combine)
+                self._combine(shadow, index[lanes], value.at(lanes).plain(), combine)
             else:
                 raise NotExact(f"an atomic {name} of data")
-            return self._typed(old.plain(), dtype, val.dtype.scalar)
+            return self._type(old.plain(), dtype, val.dtype.scalar)
 
         return create
 
     @staticmethod
-    def _combined(shadow: Shadow, index: np.ndarray, value: Exact, combine: Callable[..., Exact]) -> None:
+    def _combine(shadow: Shadow, index: np.ndarray, value: Exact, combine: Callable[..., Exact]) -> None:
         """One element after the other, where several are of one place."""
         order = np.arange(index.size)
         while order.size:

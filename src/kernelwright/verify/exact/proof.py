@@ -64,7 +64,7 @@ class Question:
 
     def decide(self) -> Question:
         """The same with comparisons decided. Raises NotExact."""
-        return _answered(dataclasses.replace(self, decided=True))
+        return _answer(dataclasses.replace(self, decided=True))
 
     def calculator(self) -> Calculator:
         """A fresh one, for which the same functions have the same values."""
@@ -137,12 +137,12 @@ def ask(shape: ShapeCases, secret: int) -> Question:
         weights=values[values != 0],
     )
     calculator = posed.calculator()
-    inputs = [_drawn(one, calculator, generator) for one in flatten(case.inputs)]
+    inputs = [_draw(one, calculator, generator) for one in flatten(case.inputs)]
     held = {name: _weight(value, calculator, generator, name in learnt) for name, value in state.items()}
-    return _answered(dataclasses.replace(posed, inputs=inputs, state=held))
+    return _answer(dataclasses.replace(posed, inputs=inputs, state=held))
 
 
-def _answered(posed: Question) -> Question:
+def _answer(posed: Question) -> Question:
     calculator = posed.calculator()
     expected = reference.run(posed.traced, calculator, posed.inputs, posed.state)
     if any(isinstance(one, Exact) and (one.planes[0] == UNDEFINED).any() for one in expected):
@@ -165,7 +165,7 @@ def _weight(
     return Exact(np.where(array == 0, 0, made.planes)) if (array == 0).mean() > _ZEROS else made
 
 
-def _drawn(value: torch.Tensor, calculator: Calculator, generator: np.random.Generator) -> Value:
+def _draw(value: torch.Tensor, calculator: Calculator, generator: np.random.Generator) -> Value:
     """An input as a residue for each element, but for what a reference may rely on: whole numbers that differ (labels, masks),
     infinities, zeros and symmetry stay."""
     if not value.is_floating_point():

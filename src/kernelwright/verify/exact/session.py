@@ -158,10 +158,10 @@ def play(
         problem = str(error.__cause__ if isinstance(error.__cause__, NotExact) else error)[:200]
     except Unsupported as error:
         problem = str(error)[:200]
-    return Answer([_copied(one) for one in outputs], frozenset(calculator.functions), problem)
+    return Answer([_copy(one) for one in outputs], frozenset(calculator.functions), problem)
 
 
-def _copied(value: Exact | torch.Tensor) -> Exact | torch.Tensor:
+def _copy(value: Exact | torch.Tensor) -> Exact | torch.Tensor:
     return value if isinstance(value, Exact) else value.clone()
 
 

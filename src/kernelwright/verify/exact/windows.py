@@ -24,7 +24,7 @@ def _each(value: Window, count: int) -> list[int]:
     return given * count if len(given) == 1 else given
 
 
-def _padded(x: Exact, low: Sequence[int], high: Sequence[int], fill: int = 0) -> Exact:
+def _pad(x: Exact, low: Sequence[int], high: Sequence[int], fill: int = 0) -> Exact:
     """The last axes with so many more elements before and after."""
     outer = x.planes.ndim - len(low)
     widths = [(0, 0)] * outer + list(zip(low, high, strict=True))
@@ -65,7 +65,7 @@ def convolve(
         stride = [1] * dims
     else:
         low = high = padding
-    a = _padded(a, low, high)
+    a = _pad(a, low, high)
     out = [
         (n - d * (k - 1) - 1) // s + 1
         for n, d, k, s in zip(a.shape[2:], dilation, kernel, stride, strict=True)
@@ -99,7 +99,7 @@ def _turned(w: Exact, groups: int) -> Exact:
     return Exact(np.ascontiguousarray(split).reshape(w.levels, groups * outputs, inputs // groups, *kernel))
 
 
-def _pooled(
+def _pool(
     x: Exact, kernel: Window, stride: Window | None, padding: Window, dilation: Window, fill: int
 ) -> Exact:
     """By output the elements of its window, along a new last axis."""
@@ -107,7 +107,7 @@ def _pooled(
     kernel = _each(kernel, dims)
     stride = _each(stride, dims) if stride not in (None, []) else kernel
     padding, dilation = _each(padding, dims), _each(dilation, dims)
-    padded = _padded(x.plain(), padding, padding, fill)
+    padded = _pad(x.plain(), padding, padding, fill)
     inner = padded.shape[padded.ndim - dims :]
     out = [(n - d * (k - 1) - 1) // s + 1 for n, d, k, s in zip(inner, dilation, kernel, stride, strict=True)]
     found = [there.planes for _, there in _places(padded, kernel, stride, dilation, out)]
@@ -126,7 +126,7 @@ def max_pool(
     """aten.max_pool*d, the values."""
     if ceil_mode:
         raise NotExact("a pool with ceil_mode")
-    windows = _pooled(exact(c, x), kernel, stride, padding, dilation, BELOW)
+    windows = _pool(exact(c, x), kernel, stride, padding, dilation, BELOW)
     return c.maximum_over(windows, windows.ndim - 1)
 
 
@@ -138,10 +138,10 @@ def average_pool(
     value = exact(c, x)
     if ceil_mode or value.special:
         raise NotExact("a pool with ceil_mode or of infinite elements")
-    windows = _pooled(value, kernel, stride, padding, 1, 0)
+    windows = _pool(value, kernel, stride, padding, 1, 0)
     total = c.sum(windows, windows.ndim - 1)
     if divisor_override or count_include_pad or not any(_each(padding, 1)):
         return c.multiply(total, 1.0 / (divisor_override or windows.shape[-1]))
     ones = Exact(np.ones((1, *value.shape), dtype=np.int64))
-    counts = _pooled(ones, kernel, stride, padding, 1, 0).planes[0].sum(axis=-1)
+    counts = _pool(ones, kernel, stride, padding, 1, 0).planes[0].sum(axis=-1)
     return c.divide(total, counts)

@@ -207,7 +207,7 @@ class Admission:
             needed = size if all(item.made for item in uses) else max(size, making)
             quiet = self._under_way == 0
             if quiet or not (alone or self._solitary):
-                free = self._unpromised()
+                free = self._free_bytes()
                 if alone:
                     free, needed = self._release_until(self.total), max(size, making)
                 elif free < needed:
@@ -222,7 +222,7 @@ class Admission:
             self._used[id(item)] += 1
         return needed
 
-    def _unpromised(self) -> int:
+    def _free_bytes(self) -> int:
         """Bytes that are neither used nor promised."""
         free, total = self._memory.info()
         known = self._memory.spare() + self.kept + self._admitted
@@ -233,8 +233,8 @@ class Admission:
     def _release_until(self, needed: int, uses: Sequence[Kept] = ()) -> int:
         """Give back what is spare, then let go of what is kept for others. Returns the bytes that are free then."""
         self._memory.give_back()
-        free = self._unpromised()
+        free = self._free_bytes()
         while free < needed and self._release(needed - free, uses):
             self._memory.give_back()
-            free = self._unpromised()
+            free = self._free_bytes()
         return free

@@ -146,7 +146,7 @@ class Clock:
             for index in order:
                 medians[index] = statistics.median(self._clocked(sides[index], inputs, anew, calls))
             rounds.append(medians)
-            if len(rounds) >= least and (_settled(rounds, precision) or time.perf_counter() > end):
+            if len(rounds) >= least and (_is_settled(rounds, precision) or time.perf_counter() > end):
                 break
         return {"rounds": rounds, "calls": calls}
 
@@ -205,7 +205,7 @@ class Clock:
         return [max(start.elapsed_time(end), 1e-6) for start, end in pairs]
 
 
-def _settled(rounds: list[list[float]], precision: float) -> bool:
+def _is_settled(rounds: list[list[float]], precision: float) -> bool:
     """Whether the interval of the ratio and that of the first side are narrow enough."""
     own = timing.geometric([entry[0] for entry in rounds])
     ratio = timing.geometric([entry[-1] / entry[0] for entry in rounds])

@@ -90,9 +90,9 @@ def _standing(kernels: Kernels, value: dict[str, Any]) -> Any:
     return kernels.argument(value)
 
 
-def _described(value: dict[str, Any]) -> bool:
+def _has_descriptor(value: dict[str, Any]) -> bool:
     """Whether a launch argument is a descriptor, or holds one."""
-    return "descriptor" in value or any(map(_described, value.get("tuple", ())))
+    return "descriptor" in value or any(map(_has_descriptor, value.get("tuple", ())))
 
 
 class CudaSession(Session):
@@ -268,7 +268,7 @@ class CudaDevice(Service):
         """Every configuration of one launch; among several, some may fail."""
         failures = []
         for launch in launches:
-            if launch.programs == 0 or any(map(_described, launch.arguments.values())):
+            if launch.programs == 0 or any(map(_has_descriptor, launch.arguments.values())):
                 continue  # what has a descriptor is compiled when it runs
             arguments = {name: _standing(kernels, value) for name, value in launch.arguments.items()}
             try:
@@ -325,7 +325,7 @@ class CudaDevice(Service):
         session, candidate = self.sessions[key]
         tape, views = candidate.tapes[call], candidate.inputs[call]
         given = [locate(self.arena, item) for item in inputs]
-        session.forget(footprint.lasting(candidate) | set(tape.foreign) | _made(tape))
+        session.forget(footprint.lasting(candidate) | set(tape.foreign) | _storages_made(tape))
         tuned = set(session.choices)
         session.ablated = ablate
         self._play(session, tape, views, given)
@@ -487,7 +487,7 @@ def _kept_by(candidate: Candidate) -> set[int]:
     return kept - given
 
 
-def _made(tape: Tape) -> set[int]:
+def _storages_made(tape: Tape) -> set[int]:
     """Storages that a call makes."""
     made = {step.fields["storage"] for step in tape.operations if step.kind == "alloc"}
     return made | {view.storage for step in tape.operations for view in step.fields.get("results", ())}

@@ -286,7 +286,7 @@ class WatchedVerification(Verification):
         )
         try:
             for number, shape in enumerate(self.judge.cases(self.task)):
-                kernels, body, tensors = self._replayed(shape)
+                kernels, body, tensors = self._replay(shape)
                 for tool in TOOLS if number == 0 else TOOLS[:1]:
                     gate = Gate.SMALL if tool == "memcheck" else Gate.DETERMINISM
                     with self._timed(gate), busy():
@@ -299,7 +299,7 @@ class WatchedVerification(Verification):
             raise InfrastructureError(f"{NAME}: {error}") from None
         return None
 
-    def _replayed(self, shape: ShapeCases) -> tuple[list[str], dict[str, Any], list[torch.Tensor]]:
+    def _replay(self, shape: ShapeCases) -> tuple[list[str], dict[str, Any], list[torch.Tensor]]:
         """(names of the candidate's kernels, body, tensors) for `examine`."""
         from kernelwright.verify.structures import describe, flatten
 

@@ -250,7 +250,7 @@ class MeasuredVerification(Verification):
                         for shape in shapes:
                             self._causality(device, shape)
                         self._copies_more(traces[0], traces[-1], self.judge.cases(self.task)[0].operators)
-                        self._carried(device, shapes[0], traces[0])
+                        self._carry(device, shapes[0], traces[0])
                         self._repeat(device, shapes[-1])
                     with self._timed(Gate.TIMING):
                         stopwatch = Stopwatch(device, arena, shapes[-1], traces[-1], self.alone)
@@ -400,7 +400,7 @@ class MeasuredVerification(Verification):
         if len(self._bits) == 2:
             self._same_bits(self._bits[0] == self._bits[1], shape.name)
 
-    def _carried(self, device: Confined, shape: GpuCases, trace: Trace) -> None:
+    def _carry(self, device: Confined, shape: GpuCases, trace: Trace) -> None:
         """Memory that outlives a call must not stand in for the inputs: a few elements change right after a call."""
         if trace.carries() and (twin := shape.twin) is not None:
             cases = [shape.first(), twin]
@@ -446,8 +446,8 @@ def _arena_bytes(shape: GpuCases, trace: Trace) -> int:
     ]  # one row may stand for all
     if shape.full:
         tensors += [min(view.end, UNSEEN_BYTES) for view in trace.inputs]
-    return max(_padded(weights), _padded(tensors)) + (4 << 20)
+    return max(_pad(weights), _pad(tensors)) + (4 << 20)
 
 
-def _padded(sizes: list[int]) -> int:
+def _pad(sizes: list[int]) -> int:
     return sum(sizes) + 2048 * len(sizes)

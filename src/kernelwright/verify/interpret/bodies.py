@@ -50,7 +50,7 @@ def _extern_packages() -> list[ModuleType]:
     return [sys.modules[name] for name in names if name in sys.modules]
 
 
-def _implemented(value: Any) -> object:
+def _implementation(value: Any) -> object:
     """CUDA's libdevice for Triton's empty front of it, which only the compiler replaces."""
     front, real = (
         sys.modules.get(f"triton.language.extra.{name}") for name in ("libdevice", "cuda.libdevice")
@@ -71,11 +71,11 @@ def rewritten(function: jit.JITFunction) -> Callable[..., object]:
         tree = tree_of(function)
         made = interpreter.FunctionRewriter(function.fn).rewrite_ast() if tree is None else None
         names = function.fn.__globals__ if made is None else made.__globals__
-        names = {name: _implemented(value) for name, value in names.items()}
+        names = {name: _implementation(value) for name, value in names.items()}
         names = {"range": lambda *args: LOOPS["range"](*args), **names}
         if made is None:
             assert tree is not None
-            body = _compiled(function, tree, names)
+            body = _compile(function, tree, names)
         else:
             body = types.FunctionType(
                 made.__code__, names, made.__name__, made.__defaults__, made.__closure__
@@ -85,7 +85,7 @@ def rewritten(function: jit.JITFunction) -> Callable[..., object]:
     return body
 
 
-def _compiled(
+def _compile(
     function: jit.JITFunction, tree: ast.FunctionDef, names: dict[str, Any]
 ) -> Callable[..., object]:
     """A candidate's kernel: the tree that was checked, rewritten as Triton does, in a scope of its own."""
@@ -107,25 +107,25 @@ class _Lanes(ast.NodeTransformer):
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         self.generic_visit(node)
         if node.attr in ("to", "cast", "dtype") and isinstance(node.ctx, ast.Load):
-            node.value = _called("interpreter_tensor", [node.value], node.value)  # type: ignore[assignment]
+            node.value = _call("interpreter_tensor", [node.value], node.value)  # type: ignore[assignment]
         return node
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
         self.generic_visit(node)
         nothing = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
         later: list[ast.expr] = [ast.Lambda(args=nothing, body=value) for value in node.values]
-        return _called("interpreter_and" if isinstance(node.op, ast.And) else "interpreter_or", later, node)
+        return _call("interpreter_and" if isinstance(node.op, ast.And) else "interpreter_or", later, node)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
         self.generic_visit(node)
-        return _called("interpreter_not", [node.operand], node) if isinstance(node.op, ast.Not) else node
+        return _call("interpreter_not", [node.operand], node) if isinstance(node.op, ast.Not) else node
 
 
-def _called(name: str, arguments: list[ast.expr], node: ast.AST) -> ast.AST:
+def _call(name: str, arguments: list[ast.expr], node: ast.AST) -> ast.AST:
     return ast.copy_location(ast.Call(ast.Name(name, ast.Load()), arguments, []), node)
 
 
-def _joined(method: str, deciding: bool, operands: tuple[Callable[[], Any], ...]) -> Any:
+def _join(method: str, deciding: bool, operands: tuple[Callable[[], Any], ...]) -> Any:
     """Values known to the compiler decide at once, or do not count; all others are evaluated."""
     joined = value = None
     for operand in operands:
@@ -154,7 +154,7 @@ def _as_tensor(value: Any) -> Any:
 
 _LOGIC: dict[str, Callable[..., Any]] = {
     "interpreter_tensor": _as_tensor,
-    "interpreter_and": lambda *operands: _joined("logical_and", False, operands),
-    "interpreter_or": lambda *operands: _joined("logical_or", True, operands),
+    "interpreter_and": lambda *operands: _join("logical_and", False, operands),
+    "interpreter_or": lambda *operands: _join("logical_or", True, operands),
     "interpreter_not": lambda value: _truths(value).__not__() if isinstance(value, tl.tensor) else not value,
 }

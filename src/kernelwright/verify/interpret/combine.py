@@ -51,7 +51,7 @@ def reduce(
         )
         if drawn >> (2 * level % 24 + 1) & 1:
             one, other = other, one
-        blocks = _combined(operator, one, other, kinds)
+        blocks = _combine(operator, one, other, kinds)
         level += 1
     if not operator.keep_dims:
         blocks = [block.squeeze(axis) for block in blocks]
@@ -84,7 +84,7 @@ def scan(operator: interpreter.ScanOps, values: Sequence[tl.tensor], own: Callab
         shape = [1] * blocks[0].ndim
         shape[axis] = extent
         reached = (np.arange(extent) >= distance).reshape(shape)
-        made = _combined(operator, earlier, blocks, kinds)
+        made = _combine(operator, earlier, blocks, kinds)
         blocks = [np.where(reached, new, old) for new, old in zip(made, blocks, strict=True)]
         distance *= 2
     if operator.reverse:
@@ -97,7 +97,7 @@ def _places(half: int, side: int, apart: bool) -> np.ndarray:
     return np.arange(half) + side * half if apart else 2 * np.arange(half) + side
 
 
-def _combined(
+def _combine(
     operator: interpreter.ReduceOps | interpreter.ScanOps,
     one: Sequence[np.ndarray],
     other: Sequence[np.ndarray],

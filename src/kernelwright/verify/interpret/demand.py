@@ -161,7 +161,7 @@ class Demand:
         try:
             launch.run(program, way.recording if way is not None else None)
             fresh = self._sampled.fresh
-            return _joined(engine.reads, fresh), _joined(engine.writes, fresh)
+            return _join(engine.reads, fresh), _join(engine.writes, fresh)
         finally:
             engine.reads = engine.writes = None
 
@@ -201,7 +201,7 @@ class Demand:
                 self._sampled.compared(number, done, launch.priced(program))
 
 
-def _joined(parts: Sequence[tuple[int, np.ndarray]], fresh: set[int]) -> dict[int, np.ndarray]:
+def _join(parts: Sequence[tuple[int, np.ndarray]], fresh: set[int]) -> dict[int, np.ndarray]:
     found: dict[int, list[np.ndarray]] = {}
     for storage, offsets in parts:
         if storage in fresh:

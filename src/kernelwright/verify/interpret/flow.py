@@ -55,7 +55,7 @@ def needs(planned: Sequence[Planned], roots: Mapping[int, tuple[int, int]]) -> N
                 if pieces > _PIECES:
                     return None
                 before = found.places.get(storage)
-                merged = _merged([*([before] if before else []), *parts])
+                merged = _merge([*([before] if before else []), *parts])
                 if before is None or not all(map(np.array_equal, before, merged)):
                     found.places[storage] = merged
                     again |= any(storage in stored for stored in writers[number:])
@@ -137,7 +137,7 @@ def _live(storage: int | None, way: Way, access: Access, found: Needs) -> np.nda
     return way.members & (np.searchsorted(ends, low, "right") < np.searchsorted(starts, high, "left"))
 
 
-def _merged(pieces: Sequence[Intervals]) -> Intervals:
+def _merge(pieces: Sequence[Intervals]) -> Intervals:
     starts = np.concatenate([one[0] for one in pieces])
     ends = np.concatenate([one[1] for one in pieces])
     order = np.argsort(starts, kind="stable")

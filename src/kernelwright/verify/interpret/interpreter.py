@@ -437,7 +437,7 @@ class Engine:
 
         return back
 
-    def _polled(self, ptrs: Handle, mask: np.ndarray, region: Region | None) -> None:
+    def _poll(self, ptrs: Handle, mask: np.ndarray, region: Region | None) -> None:
         """The instance at hand reads what others may change meanwhile."""
         if self._together is not None:
             real, meant = (
@@ -466,7 +466,7 @@ class Engine:
 
         def record(program: int) -> tuple[Recording, ProgramMap]:
             stand(program)
-            return self._recorded(body, arguments, program, extents)
+            return self._record(body, arguments, program, extents)
 
         def run(program: int, recording: Recording | None) -> None:
             if endless:
@@ -520,7 +520,7 @@ class Engine:
         if (met >= 0).any():
             self.arrivals[function] = int(np.unique(met[met >= 0], return_counts=True)[1].max())
 
-    def _recorded(
+    def _record(
         self,
         body: Body,
         arguments: Arguments,
@@ -673,21 +673,21 @@ class Engine:
         if self.mode == "plan" and self.reads is not None and region is not None:
             self.reads.append((region.keep._cdata, _offsets(ptrs.data, mask.data)))
         if self.mode in ("model", "plan"):
-            return interpreter.TensorHandle(self._invented(region, ptrs.data, dtype, dtype_np), dtype)
+            return interpreter.TensorHandle(self._invent(region, ptrs.data, dtype, dtype_np), dtype)
         if self.mode == "sample":
             self.sampled.reads(region, partial(_offsets, ptrs.data, mask.data), mask.data, dtype_np.itemsize)
         if volatile:
-            self._polled(ptrs, mask.data, region)
+            self._poll(ptrs, mask.data, region)
         if self._watch is not None and self._watch.minds(region):
             self._watch.read(ptrs.data, mask.data, dtype_np.itemsize, volatile)
-        fallback = self._undefined(ptrs.data.shape, dtype, dtype_np) if other is None else other.data
+        fallback = self._undefined_lanes(ptrs.data.shape, dtype, dtype_np) if other is None else other.data
         real = self.memory.translate(ptrs.data, region)
         found = interpreter._interpreter.load(real, mask.data, fallback, dtype_np)
         if self._pipelines and not volatile:
             self._pipelines[-1].load(ptrs.data, mask.data, found)
         return interpreter.TensorHandle(found, dtype)
 
-    def _undefined(self, shape: tuple[int, ...], dtype: tl.dtype, dtype_np: np.dtype) -> np.ndarray:
+    def _undefined_lanes(self, shape: tuple[int, ...], dtype: tl.dtype, dtype_np: np.dtype) -> np.ndarray:
         """What masked lanes hold where a load names no `other`: anything, says Triton. Here NaN or a number drawn for the
         call, and for integers always a number."""
         if dtype.is_bf16():
@@ -704,7 +704,7 @@ class Engine:
         self._orders.clear()
         self.lanes = None if first or self.dice.random() < 0.5 else self.garbage
 
-    def _invented(
+    def _invent(
         self, region: Region | None, pointers: np.ndarray, dtype: tl.dtype, dtype_np: np.dtype
     ) -> np.ndarray:
         """What a load gives where there is no memory: numbers like those of an input, so that no kernel can tell.
@@ -747,7 +747,7 @@ class Engine:
             self._storing.update([region.name] if region is not None else self.memory.names())
             if self._watch is not None:
                 _one_value_each(region, ptrs.data, value.data, mask.data)
-                changed = partial(_changed, ptrs, real, value, mask.data)
+                changed = partial(_changes, ptrs, real, value, mask.data)
                 self._watch.write(ptrs.data, mask.data, itemsize, changed)
             interpreter._interpreter.store(real, value.data, mask.data)
 
@@ -761,7 +761,7 @@ class Engine:
             self.writes.append((region.keep._cdata, _offsets(ptrs.data, mask)))
         if self.mode in ("model", "plan"):
             return None
-        self._polled(ptrs, mask, region)
+        self._poll(ptrs, mask, region)
         self.atomics = True
         self.memory.note_stores(ptrs.data, mask, region)
         if self.marks is not None:
@@ -815,7 +815,7 @@ class Engine:
         for outer in self._pipelines:
             outer.whole = False  # only the innermost is pipelined
         if self.mode == "execute" and (stages or self._stages) > 1:
-            yield from self._pipelined(values, Pipeline(stages or self._stages, all=stages > 1))
+            yield from self._pipeline(values, Pipeline(stages or self._stages, all=stages > 1))
             return
         traffic = self.traffic
         middle = len(values) - LOOP_HEAD - LOOP_TAIL
@@ -840,7 +840,7 @@ class Engine:
         known = {at: rounds for at, rounds in self.modelled_rounds.items() if at[0] == kernel}
         return not known or any(rounds > self.executed_rounds.get(at, 0) for at, rounds in known.items())
 
-    def _pipelined(self, values: range, loop: Pipeline) -> Iterator[int]:
+    def _pipeline(self, values: range, loop: Pipeline) -> Iterator[int]:
         """The rounds of a loop whose loads are fetched ahead. Raises Race."""
         self._pipelines.append(loop)
         try:
@@ -856,7 +856,7 @@ class Engine:
         if making is not None:
             if making.rounds is not None:
                 making.rounds.lose()  # of the loop around this one
-            if self.traffic is None and len(values) >= FEWEST and _told(asking_frame()):
+            if self.traffic is None and len(values) >= FEWEST and _is_known_loop(asking_frame()):
                 loop = Rounds(making, values)
         place = 0
         try:
@@ -1003,7 +1003,7 @@ def _index(linear: int, grid: tuple[int, ...]) -> tuple[int, int, int]:
     return linear % grid[0], linear // grid[0] % grid[1], linear // (grid[0] * grid[1])
 
 
-def _told(frame: types.FrameType) -> bool:
+def _is_known_loop(frame: types.FrameType) -> bool:
     """Whether that is a kernel, at a loop of which is known what Python makes of its variable."""
     return frame.f_lineno in LINEAR.get(frame.f_code, ())
 
@@ -1070,7 +1070,7 @@ def _one_value_each(
         raise Race(f"two lanes of one store write different values to one element of `{name}`")
 
 
-def _changed(ptrs: Handle, real: np.ndarray, value: Handle, mask: np.ndarray) -> np.ndarray:
+def _changes(ptrs: Handle, real: np.ndarray, value: Handle, mask: np.ndarray) -> np.ndarray:
     """Which of the unmasked lanes of a store bring a value that is not there yet, bit for bit."""
     mask = np.ascontiguousarray(np.broadcast_to(mask, real.shape))
     dtype = interpreter._get_np_dtype(ptrs.get_element_ty())

@@ -155,11 +155,11 @@ _FROM_WHOLE = re.compile(r"(?:int|uint|ll|ull|double)2(float|double)_r([nduz])$"
 def find(symbol: str) -> Function | None:
     """What a symbol computes, or None. Given arrays; the caller knows the type of what comes out."""
     name = symbol.removeprefix("__nv_")
-    return _TABLE.get(name) or _TABLE.get(re.sub("[fdi]$", "", name)) or _patterned(name)
+    return _TABLE.get(name) or _TABLE.get(re.sub("[fdi]$", "", name)) or _by_pattern(name)
 
 
 @functools.lru_cache(maxsize=512)
-def _patterned(name: str) -> Function | None:
+def _by_pattern(name: str) -> Function | None:
     if said := _DIRECTED.match(name):
         operate, direction = _OPERATE[said[1]], said[2]
 

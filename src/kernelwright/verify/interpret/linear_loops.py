@@ -28,7 +28,7 @@ class _Names:
         given = {one.arg for one in arguments if one.annotation is None}
         made: dict[str, bool] = {}
         for node in ast.walk(tree):
-            targets, sure = _stored(node)
+            targets, sure = _names_stored(node)
             for name in targets:
                 made[name] = made.get(name, True) and sure
         self.sure = {name for name, sure in made.items() if sure} | {
@@ -45,7 +45,7 @@ class _Names:
         return not isinstance(node, ast.UnaryOp) or self.may_be_float(node.operand)
 
 
-def _stored(node: ast.AST) -> tuple[list[str], bool]:
+def _names_stored(node: ast.AST) -> tuple[list[str], bool]:
     """Names that a statement or an expression stores to, and whether they hold a tensor then, or the number of a round."""
     if isinstance(node, ast.Assign):
         plain = (

@@ -111,7 +111,16 @@ def install(engine: Watcher) -> Callable[[], None]:
         (TritonSemantic, "load", _load),
         *((tl.constexpr, name, _bare(tl.constexpr.__dict__[name])) for name in _OPERATORS),
     ]
-    for made in (_products, _elementwise, _conversions, _reductions, _undefined, _memory, _foreign, _unread):
+    for made in (
+        _products,
+        _elementwise,
+        _conversions,
+        _reductions,
+        _undefined_patches,
+        _memory,
+        _foreign,
+        _unread,
+    ):
         patches += made(engine)
     saved = [(owner, name, owner.__dict__[name]) for owner, name, _ in patches]
     for owner, name, value in patches:
@@ -128,7 +137,7 @@ def install(engine: Watcher) -> Callable[[], None]:
     scope = taken_over()
     scope.set_attr(tl, "range", loop)
     for kind, name in hints.NAMES.items():
-        scope.set_attr(tl, name, _promised(engine, kind))
+        scope.set_attr(tl, name, _check_promise(engine, kind))
     for name, does in (("gdc_wait", engine.await_earlier), ("gdc_launch_dependents", lambda: None)):
         if hasattr(cuda, name):
             scope.set_attr(cuda, name, does)
@@ -209,7 +218,7 @@ def _elementwise(engine: Watcher) -> list[Patch]:
             contracted.note(made, lhs, rhs, op)
         else:
             made = operated(self, lhs, rhs, op)
-        return _summed(engine, made, lhs, rhs) if op in _SUMMING else made
+        return _carry_sum(engine, made, lhs, rhs) if op in _SUMMING else made
 
     def operated(self: Builder, lhs: Handle, rhs: Handle, op: np.ufunc) -> Handle:
         one = lhs.data
@@ -245,7 +254,7 @@ def _elementwise(engine: Watcher) -> list[Patch]:
     ]
 
 
-def _summed(engine: Watcher, made: Handle, *operands: Handle) -> Handle:
+def _carry_sum(engine: Watcher, made: Handle, *operands: Handle) -> Handle:
     """A sum, a product by a factor, or either in another type: what it is a sum of is carried on."""
     if engine.mode != "execute" or not any(one.attr for one in operands):
         return made
@@ -262,7 +271,7 @@ def _conversions(engine: Watcher) -> list[Patch]:
     cast, fp_cast = Builder.cast_impl, Builder.create_fp_to_fp
 
     def cast_impl(self: Builder, src: Handle, dst_type: tl.dtype) -> Handle:
-        return _summed(engine, converted(self, src, dst_type), src)
+        return _carry_sum(engine, converted(self, src, dst_type), src)
 
     def converted(self: Builder, src: Handle, dst_type: tl.dtype) -> Handle:
         if dst_type.scalar == tl.bfloat16 and not src.dtype.scalar.is_bf16():
@@ -280,8 +289,8 @@ def _conversions(engine: Watcher) -> list[Patch]:
             and dst_type.scalar == tl.bfloat16
             and "RTZ" not in str(rounding_mode)
         ):
-            return _summed(engine, interpreter.TensorHandle(to_bf16(src.data), tl.bfloat16), src)
-        return _summed(engine, fp_cast(self, src, dst_type, rounding_mode), src)
+            return _carry_sum(engine, interpreter.TensorHandle(to_bf16(src.data), tl.bfloat16), src)
+        return _carry_sum(engine, fp_cast(self, src, dst_type, rounding_mode), src)
 
     return [
         (Builder, "cast_impl", cast_impl),
@@ -314,7 +323,7 @@ def _reductions(engine: Watcher) -> list[Patch]:
     ]
 
 
-def _undefined(engine: Watcher) -> list[Patch]:
+def _undefined_patches(engine: Watcher) -> list[Patch]:
     """Division by zero, shifts beyond the width, gathers from outside of a block, and two blocks in any order."""
 
     def divided(own: Operator) -> Operator:
@@ -365,7 +374,7 @@ def _undefined(engine: Watcher) -> list[Patch]:
     ]
 
 
-def _served(handle: Handle, shape: tuple[int, ...], order: np.ndarray) -> Handle:
+def _lanes_in_order(handle: Handle, shape: tuple[int, ...], order: np.ndarray) -> Handle:
     """A block's lanes in the order in which an atomic operation comes to them."""
     return interpreter.TensorHandle(np.broadcast_to(handle.data, shape).reshape(-1)[order], handle.dtype)
 
@@ -399,7 +408,7 @@ def _memory(engine: Watcher) -> list[Patch]:
         if real.data.size == 1:
             return update(self, op, real, val, mask, sem, scope)
         order = engine.serving(real.data.size)
-        real, val, mask = (_served(handle, ptr.data.shape, order) for handle in (real, val, mask))
+        real, val, mask = (_lanes_in_order(handle, ptr.data.shape, order) for handle in (real, val, mask))
         made = update(self, op, real, val, mask, sem, scope)
         return interpreter.TensorHandle(_given_back(made.data, ptr.data.shape, order), made.dtype)
 
@@ -421,7 +430,8 @@ def _memory(engine: Watcher) -> list[Patch]:
             return interpreter.TensorHandle(cmp.data.copy(), cmp.dtype.scalar)
         order = engine.serving(real.data.size)
         served = (
-            _served(handle, ptr.data.shape, order) for handle in (real, as_integers(cmp), as_integers(val))
+            _lanes_in_order(handle, ptr.data.shape, order)
+            for handle in (real, as_integers(cmp), as_integers(val))
         )
         found = _given_back(cas(self, *served, sem, scope).data, ptr.data.shape, order)
         return interpreter.TensorHandle(found.view(cmp.data.dtype), cmp.dtype.scalar)
@@ -508,7 +518,7 @@ def _foreign(engine: Watcher) -> list[Patch]:
     ]
 
 
-def _promised(engine: Watcher, kind: hints.Kind) -> Callable[[tl.tensor, Any], tl.tensor]:
+def _check_promise(engine: Watcher, kind: hints.Kind) -> Callable[[tl.tensor, Any], tl.tensor]:
     own = getattr(tl, hints.NAMES[kind])
 
     def promise(input: tl.tensor, values: object) -> tl.tensor:

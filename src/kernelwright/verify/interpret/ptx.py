@@ -307,7 +307,7 @@ _BINARY: dict[str, _Function] = {
     "copysign": lambda parts, kind, a, b: np.copysign(b, a),
 }
 _TERNARY: dict[str, _Function] = {
-    "fma": lambda parts, kind, a, b, c: _fused(a, b, c),
+    "fma": lambda parts, kind, a, b, c: _fuse(a, b, c),
     "mad": lambda parts, kind, a, b, c: a * b + c,
     "sad": lambda parts, kind, a, b, c: np.where(a > b, a - b, b - a) + c,
     "prmt": lambda parts, kind, a, b, c: libdevice.byte_perm(a, b, c),
@@ -324,7 +324,7 @@ _BITWISE: dict[str, _Function] = {
 }
 
 
-def _fused(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+def _fuse(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
     if a.dtype == np.float64:
         return a * b + c
     made: np.ndarray = (a.astype(np.float64) * b + c).astype(a.dtype)
@@ -384,7 +384,7 @@ _COMPARE: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
 }  # fmt: skip
 
 
-def _compared(machine: _Machine, parts: list[str], kind: _Kind, operands: Sequence[str]) -> np.ndarray:
+def _compare(machine: _Machine, parts: list[str], kind: _Kind, operands: Sequence[str]) -> np.ndarray:
     one, other = (machine.read(operand, kind) for operand in operands)
     if kind.lanes == 2:
         raise NotEvaluated("a comparison of two lanes at once")
@@ -403,7 +403,7 @@ def _compared(machine: _Machine, parts: list[str], kind: _Kind, operands: Sequen
 def _set_predicate(
     machine: _Machine, parts: list[str], kinds: list[_Kind], operands: list[str], where: np.ndarray | None
 ) -> None:
-    found = _compared(machine, parts, kinds[-1], operands[1:3])
+    found = _compare(machine, parts, kinds[-1], operands[1:3])
     if len(operands) > 3:
         joined = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}
         found = joined[parts[1]](found, machine.truth(operands[3]))
@@ -418,7 +418,7 @@ def _set(
 ) -> None:
     if len(operands) != 3 or len(kinds) != 2:
         raise NotEvaluated("`set` with a third operand")
-    found = _compared(machine, parts, kinds[1], operands[1:])
+    found = _compare(machine, parts, kinds[1], operands[1:])
     made = found.astype(np.float32) if kinds[0].letter == "f" else -found.astype(np.int32)
     machine.write(operands[0], _as_bits(made, kinds[0]), where)
 
@@ -467,13 +467,13 @@ def evaluate(
         count = _registers(kind, pack)
         places.append([f"${number + place}" for place in range(count)])
         for name in places[-1]:
-            machine.widths[name] = _held(kind, pack) * 8
+            machine.widths[name] = _register_bytes(kind, pack) * 8
         number += count
     if number != len(outputs):
         raise NotEvaluated("constraints that do not fit what is returned")
     for one in given:
         flat = np.ascontiguousarray(np.broadcast_to(one, shape)).reshape(machine.lanes, pack)
-        held = _held(one.dtype, pack)
+        held = _register_bytes(one.dtype, pack)
         packed = flat.view(f"u{held}") if one.dtype != np.bool_ else flat.astype(f"u{held}")
         for place in range(packed.shape[1]):
             machine.widths[f"${number}"] = held * 8
@@ -493,13 +493,13 @@ def evaluate(
     return made
 
 
-def _held(kind: np.dtype, pack: int) -> int:
+def _register_bytes(kind: np.dtype, pack: int) -> int:
     """Bytes of a register that holds elements of a type: smaller ones share 32 bits, as many as are packed."""
     return kind.itemsize * min(max(4 // kind.itemsize, 1), pack)
 
 
 def _registers(kind: np.dtype, pack: int) -> int:
-    return pack * kind.itemsize // _held(kind, pack)
+    return pack * kind.itemsize // _register_bytes(kind, pack)
 
 
 def _execute(machine: _Machine, text: str) -> None:

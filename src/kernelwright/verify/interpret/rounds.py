@@ -97,7 +97,7 @@ class Round(int):
 
     def __mul__(self, other: object) -> Number:
         if isinstance(other, Round):
-            return _asked(int.__mul__)(self, other)
+            return _not_linear(int.__mul__)(self, other)
         return self._linear(int(other), 0) if isinstance(other, int) else self._handed(other)
 
     __rmul__ = __mul__
@@ -135,7 +135,7 @@ class Round(int):
 _EQUAL = (int.__eq__, int.__ne__)
 
 
-def _asked(own: Function) -> Function:
+def _not_linear(own: Function) -> Function:
     """A method of a number that is not linear in it."""
 
     @functools.wraps(own)
@@ -152,7 +152,7 @@ _KEPT = ("__getattr", "__setattr", "__delattr", "__init", "__sizeof", "__reduce"
 for _name, _own in ((name, getattr(int, name)) for name in dir(int)):
     _method = isinstance(_own, types.WrapperDescriptorType | types.MethodDescriptorType)
     if _method and _name not in vars(Round) and not _name.startswith(_KEPT):
-        setattr(Round, _name, _asked(_own))
+        setattr(Round, _name, _not_linear(_own))
 
 
 @dataclasses.dataclass(slots=True)

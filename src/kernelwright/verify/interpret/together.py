@@ -164,10 +164,10 @@ def _has_poll(function: jit.JITFunction) -> bool:
     inside = [part for loop in loops for part in ast.walk(loop)]
     called = called_by(function, ast.walk(tree))
     return (
-        any(_shared(part) for part in inside)
+        any(_is_shared_read(part) for part in inside)
         or any(polls(other) for other in called)
         or any(
-            _shared(part)
+            _is_shared_read(part)
             for other in called_by(function, inside)
             for part in ast.walk(tree_of(other) or other.parse())
         )
@@ -181,7 +181,7 @@ def called_by(function: jit.JITFunction, nodes: Iterable[ast.AST]) -> list[jit.J
     return [one for one in found if isinstance(one, jit.JITFunction) and one is not function]
 
 
-def _shared(node: ast.AST) -> bool:
+def _is_shared_read(node: ast.AST) -> bool:
     """Whether a node is a call that reads what others may change meanwhile."""
     if not isinstance(node, ast.Call):
         return False

@@ -112,7 +112,7 @@ class InterpretedVerification(Verification):
                 self._enlarge(device, shapes, traces)
             self._lengths(host, device, base)
             if full is not None:
-                self._followed(host, device, full, base)
+                self._follow(host, device, full, base)
             for sizes in self.judge.large_sets(self.task):
                 self._look_at(sizes, host, device, shapes, traces)
         if full is not None:
@@ -197,7 +197,7 @@ class InterpretedVerification(Verification):
             self._when_evaluating(device, first, first.cases[0])
             self._when_called_otherwise(device, first, first.cases[0])
         self._repeat(device, first, traces[0])
-        self._carried(device, first, traces[0])
+        self._carry(device, first, traces[0])
         self._follows_weights(device, first, traces[0])
 
     def _prove(self, device: Confined, shapes: list[ShapeCases], traces: list[Trace]) -> None:
@@ -470,7 +470,7 @@ class InterpretedVerification(Verification):
                     raise
                 raise _order(Gate.DETERMINISM, stop) from None
 
-    def _carried(self, device: Confined, shape: ShapeCases, trace: Trace) -> None:
+    def _carry(self, device: Confined, shape: ShapeCases, trace: Trace) -> None:
         """Memory that outlives a call must not stand in for the inputs: a few elements change right after a call."""
         if not trace.carries() or shape.twin is None:
             return
@@ -540,7 +540,7 @@ class InterpretedVerification(Verification):
             self._agrees(number, values, patch, positions, views[number].shape)
         return looked
 
-    def _followed(self, host: Confined, device: Confined, full: Trace, base: Baseline | None) -> None:
+    def _follow(self, host: Confined, device: Confined, full: Trace, base: Baseline | None) -> None:
         """What is added up at full size in more steps than were planned at first, and than loops have wherever values were
         checked: of a reference of which no few programs can be held against it there, as of a sum over everything. Raises Stop."""
         if not self._cut or self._looked or not self._reaches_throughout(base):
@@ -868,7 +868,7 @@ class InterpretedVerification(Verification):
         small = baseline(self.task, dict(self.task.shapes[shape.name]), self.judge.target)
         if self._executed[shape.name] >= _COMPUTED_SHARE * small.contraction_flops or self._unproven:
             return False
-        moved = _moved(full, launches, reads=True)
+        moved = _bytes_moved(full, launches, reads=True)
         views = [
             view for view, share in zip(full.inputs, base.read_share, strict=True) if share >= 1.0
         ] + list(full.traced.state.values())
@@ -903,7 +903,7 @@ class InterpretedVerification(Verification):
         if not large:
             return ""
         given = flatten(shape.cases[0].inputs)
-        after, before = _moved(full, launches, reads=True), None
+        after, before = _bytes_moved(full, launches, reads=True), None
         for index in large:
             zeros = float((given[index] == 0).double().mean())
             now = _share_read(full, after, index) / (base.read_share[index] or 1.0)
@@ -914,7 +914,7 @@ class InterpretedVerification(Verification):
                 continue
             if before is None:
                 body = {"command": "model", "trace": small.answer, "compile": "", "samples": samples}
-                before = _moved(small, list(device.ask(Gate.TIMING, body)[0]["launches"]), reads=True)
+                before = _bytes_moved(small, list(device.ask(Gate.TIMING, body)[0]["launches"]), reads=True)
             then = _share_read(small, before, index)
             if then < _WHOLE:  # windows with gaps between them, and how they meet the edge
                 least = _READ_SHARE * then
@@ -1007,7 +1007,7 @@ def _order(gate: Gate, stop: Stop) -> Stop:
     return Stop(Outcome.NONDETERMINISTIC, gate, detail)
 
 
-def _moved(trace: Trace, launches: list[Launched], reads: bool) -> dict[int, float]:
+def _bytes_moved(trace: Trace, launches: list[Launched], reads: bool) -> dict[int, float]:
     """Bytes that the kernels and copies of a call read or write, by storage. What instances repeat counts once."""
     found: dict[int, float] = {}
     for launch, described in zip(trace.tape.launches(), launches, strict=False):
@@ -1043,7 +1043,7 @@ def _arithmetic(launches: list[Launched]) -> float:
 
 
 def _unwritten(full: Trace, launches: list[Launched]) -> str:
-    written = _moved(full, launches, reads=False)
+    written = _bytes_moved(full, launches, reads=False)
     for index, view in enumerate(full.tape.outputs()):
         extents = zip(view.shape, view.stride, strict=True)
         size = math.prod(extent for extent, stride in extents if stride) * view.itemsize

@@ -288,7 +288,7 @@ class _Asked:
     def _nearby(self, keep: bool) -> Iterator[tuple[Any, list[torch.Tensor]]]:
         """Inputs that are a rounding away, untouched if asked to `keep` them, and what honest runs make of them."""
         for run in range(_RUNS):
-            nudged = convert(self.draw(), lambda tensor, run=run: _nudged(tensor, run))
+            nudged = convert(self.draw(), lambda tensor, run=run: _nudge(tensor, run))
             with as_asked(nudged, self.protocol, Rounded(self.protocol.precision)):
                 given = convert(nudged, torch.clone) if keep else nudged
                 made = flatten(copy.deepcopy(self.module)(*given))
@@ -345,7 +345,7 @@ def _few(expected: Expected) -> bool:
     return expected.dtype.is_floating_point and 0 < math.prod(expected.shape) < MANY
 
 
-def _nudged(tensor: torch.Tensor, seed: int) -> torch.Tensor:
+def _nudge(tensor: torch.Tensor, seed: int) -> torch.Tensor:
     """Every element a rounding up, a rounding down or as it is."""
     if not tensor.is_floating_point():
         return tensor.clone()

@@ -41,7 +41,7 @@ def brought(
     wild, near = _proposals(module, another, generator)
     if not wild:
         return None
-    for proposed in (_pruned(wild, generator), wild):
+    for proposed in (_prune(wild, generator), wild):
         if takes(_with(module, proposed)):
             return proposed
     alone = {
@@ -105,7 +105,7 @@ def _proposals(
     return wild, near
 
 
-def _pruned(values: State, generator: torch.Generator) -> State:
+def _prune(values: State, generator: torch.Generator) -> State:
     """The values with whole rows and columns of matrices 0, the first ones among them, as where channels were pruned."""
     made = dict(values)
     for name, value in values.items():

@@ -123,7 +123,7 @@ def compare(position: int, got: torch.Tensor, expected: Expected, protocol: Prot
         strayed = 0.0 if spread is None else math.sqrt(seen.squares / got.numel()) / spread
         if not seen.wrong and strayed <= 1.0:
             return Comparison(max(seen.worst, strayed))
-    return _explained(position, got, expected, protocol)
+    return _explain(position, got, expected, protocol)
 
 
 def judged(
@@ -142,7 +142,7 @@ def judged(
     return comparison
 
 
-def _explained(position: int, got: torch.Tensor, expected: Expected, protocol: Protocol) -> Comparison:
+def _explain(position: int, got: torch.Tensor, expected: Expected, protocol: Protocol) -> Comparison:
     """The comparison in full: where an output first goes wrong, and how."""
     pieces = [
         chunks(t) if t is not None else None
@@ -155,7 +155,7 @@ def _explained(position: int, got: torch.Tensor, expected: Expected, protocol: P
         judged, infinite, moved = (part[number] if part is not None else None for part in pieces[1:])
         if not expected.dtype.is_floating_point:
             allowed = torch.zeros_like(value, dtype=torch.float64) if moved is None else moved
-            wrong = _undecided(piece, value, moved) if moved is not None else piece != value
+            wrong = _is_undecided(piece, value, moved) if moved is not None else piece != value
             found.add(number, wrong, piece, value, allowed)
             continue
         reference, allowed = value.double(), allowed_error(expected, value, protocol, moved)
@@ -164,7 +164,7 @@ def _explained(position: int, got: torch.Tensor, expected: Expected, protocol: P
         wrong = ~(error <= allowed)
         if judged is not None and infinite is not None:
             # Where the honest result is an infinity the candidate must not invent another value.
-            known = judged if expected.elementwise else judged & ~_overflowed(piece, reference)
+            known = judged if expected.elementwise else judged & ~_may_overflow(piece, reference)
             wrong = (wrong & known) | (infinite & (piece.double() != reference))
             error = torch.where(known, error, 0.0)
         if found.add(number, wrong, piece, reference, allowed):
@@ -194,10 +194,10 @@ def _explained(position: int, got: torch.Tensor, expected: Expected, protocol: P
             return Comparison(worst, "low_precision", found.mismatch(position, expected.shape))
     if not found.count:
         return Comparison(worst)
-    return _named(found, position, expected, protocol)
+    return _describe_wrong(found, position, expected, protocol)
 
 
-def _undecided(got: torch.Tensor, value: torch.Tensor, moved: torch.Tensor) -> torch.Tensor:
+def _is_undecided(got: torch.Tensor, value: torch.Tensor, moved: torch.Tensor) -> torch.Tensor:
     """Whole numbers that are wrong: no rounding decides them, or such are more than a few."""
     wrong = got != value
     near = wrong & ((got.double() - value.double()).abs() <= moved)
@@ -207,7 +207,7 @@ def _undecided(got: torch.Tensor, value: torch.Tensor, moved: torch.Tensor) -> t
     return wrong & ~near if int(near.sum()) <= most else wrong
 
 
-def _named(found: _Wrong, position: int, expected: Expected, protocol: Protocol) -> Comparison:
+def _describe_wrong(found: _Wrong, position: int, expected: Expected, protocol: Protocol) -> Comparison:
     """What is wrong with wrong elements."""
     mismatch = found.mismatch(position, expected.shape)
     if not expected.dtype.is_floating_point:
@@ -223,7 +223,7 @@ def _named(found: _Wrong, position: int, expected: Expected, protocol: Protocol)
     )
 
 
-def _overflowed(got: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
+def _may_overflow(got: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
     """Where an infinity stands for a number whose square is one. In an output that has infinities (a cumulative product),
     products taken in another order, such as a tree's, pass the largest number on the way; torch's own do on a GPU."""
     if got.dtype is torch.float16:  # its intermediate results are float32

@@ -24,14 +24,14 @@ def asked(case: Case, protocol: Protocol, way: GradientWay) -> Case | None:
         return None
     if way.unused or way.layout or way.order == TWICE:
         try:
-            made = make_case(case.name, case.module, _given(case, way), protocol, case.scale)
+            made = make_case(case.name, case.module, _arguments(case, way), protocol, case.scale)
         except NotModelled:
             return None
         return made and _part(made, way)
     return _part(case, way)
 
 
-def _given(case: Case, way: GradientWay) -> object:
+def _arguments(case: Case, way: GradientWay) -> object:
     """The inputs, with the cotangents of that way: zeros of outputs that are not used, and one number or row for all. What a
     second pass begins with at a loss is 1, as everywhere: kernels that scale a gradient in place, in memory of the forward
     pass, are many, and right so."""

@@ -219,7 +219,7 @@ def ragged_sets(task: Task, shapes: Sequence[str], secret: int) -> list[dict[str
     if task.ranges:
         most = {name: full[name] if high is None else high for name, (_, high) in task.ranges.items()}
     drawn = {
-        name: _ragged(high, dice)
+        name: _draw_ragged(high, dice)
         for name, high in most.items()
         if high >= _ROOM * max(one.get(name, 1) for one in sets)
     }
@@ -227,7 +227,7 @@ def ragged_sets(task: Task, shapes: Sequence[str], secret: int) -> list[dict[str
     return [*several, *(full | {name: drawn[name]} for name in dice.sample(list(drawn), len(drawn)))]
 
 
-def _ragged(most: int, dice: random.Random) -> int:
+def _draw_ragged(most: int, dice: random.Random) -> int:
     """An odd number near `most`: of blocks of 16 to 128 in a row it takes an odd number, too, so that groups of them are left over."""
     size = round(dice.uniform(_RAGGED, 1.0) * most)
     tiled = size - size % _TILED + dice.randrange(1, _LAST, 2)

@@ -309,7 +309,7 @@ def _special_cases(
     if not smooth and position == 0 and not long:
         yield from _of_gradients(making)
     if (position == 0 or long) and smooth and special_values.weighs(found):
-        inputs = _outweighed(making.module, drawn, seed)
+        inputs = _outweigh(making.module, drawn, seed)
         case = inputs and making.case(_OUTWEIGHED, inputs, _SCALED_UP)
         if case and not any(one.step for one in case.expected):
             yield case
@@ -358,7 +358,7 @@ def _of_whole_numbers(making: _Making, found: Operators) -> Iterator[Case]:
 
 
 @where_possible()
-def _outweighed(module: torch.nn.Module, drawn: object, seed: int) -> Any:
+def _outweigh(module: torch.nn.Module, drawn: object, seed: int) -> Any:
     """See `outweighed.py`; None where the reference has nothing of the kind."""
     wide = copy.deepcopy(module).double()
 

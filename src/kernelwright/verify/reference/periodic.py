@@ -147,7 +147,7 @@ def _links(small: _Small, dice: random.Random) -> list[Axis]:
             at, other = dice.sample(range(extent), 2)
             changed = tensor.clone()
             changed.select(axis, at).copy_(tensor.select(axis, other))
-            places = _touched(right, small({name: changed}), at, extent)
+            places = _axes_touched(right, small({name: changed}), at, extent)
             if not places:
                 continue
             for item in found:
@@ -160,7 +160,7 @@ def _links(small: _Small, dice: random.Random) -> list[Axis]:
     return found
 
 
-def _touched(
+def _axes_touched(
     right: list[torch.Tensor], made: list[torch.Tensor], at: int, extent: int
 ) -> list[tuple[int, int]]:
     """By output, the axis of that extent along which index `at` alone differs; nothing, if one differs otherwise."""
@@ -244,7 +244,7 @@ def patch(task: Task, cases: Sequence[Case], base: Baseline, protocol: Protocol,
     if not plain or case.changed or case.written or any(alias >= 0 for alias in case.aliases):
         return None
     values: dict[int | str, torch.Tensor] = dict(enumerate(case.inputs)) | dict(case.module.state_dict())
-    if any(map(_structured, values.values())):
+    if any(map(_is_structured, values.values())):
         return None
     dice = random.Random(f"{secret}:{task.digest}:patch")
     shapes: dict[int | str, list[int]] = {
@@ -280,8 +280,8 @@ def patch(task: Task, cases: Sequence[Case], base: Baseline, protocol: Protocol,
         return None
     seed = dice.randrange(2**62)
     uneven = _scales(axes, periods, values, dice)
-    made = _made(task, base, values, small, protocol, seed, uneven) if uneven else None
-    made = made or _made(task, base, values, small, protocol, seed)
+    made = _make(task, base, values, small, protocol, seed, uneven) if uneven else None
+    made = made or _make(task, base, values, small, protocol, seed)
     if made is None:
         return None
     case, state = made
@@ -410,7 +410,7 @@ def _may_be_scaled(tensor: torch.Tensor) -> bool:
     return (low < 0.0 or low < _NEAR_END * high) and not orders(tensor)
 
 
-def _made(
+def _make(
     task: Task,
     base: Baseline,
     values: Mapping[int | str, torch.Tensor],
@@ -422,7 +422,7 @@ def _made(
     """The case of one period, and its weights."""
     reference = Reference(task, dict(task.shapes.get("full", {})))
     with private_rng(seed):
-        drawn = {name: _drawn(values[name], shape) for name, shape in shapes.items()}
+        drawn = {name: _draw(values[name], shape) for name, shape in shapes.items()}
         with runs_reference(), torch.device("meta"), torch.no_grad():
             module = reference.module(base.init).to("meta")
     if scales is not None:
@@ -506,14 +506,14 @@ def _places(shape: Sequence[int], dice: random.Random) -> Iterator[tuple[int, ..
             yield tuple(end if at == axis else dice.randrange(size) for at, size in enumerate(shape))
 
 
-def _structured(tensor: torch.Tensor) -> bool:
+def _is_structured(tensor: torch.Tensor) -> bool:
     """Whether zeros or booleans may mean something to a kernel by where they are."""
     if tensor.dtype == torch.bool or tensor.is_complex():
         return True
     return tensor.is_floating_point() and float((tensor == 0).double().mean()) > _SPARSE
 
 
-def _drawn(tensor: torch.Tensor, shape: list[int]) -> torch.Tensor:
+def _draw(tensor: torch.Tensor, shape: list[int]) -> torch.Tensor:
     """A tensor of that shape of the values of another. Of integers some indices of each axis: places that differ still do."""
     if list(tensor.shape) == shape:
         return tensor.detach().clone()

@@ -35,7 +35,7 @@ def farther(case: Case, dice: random.Random) -> dict[str, float]:
     found: dict[str, float] = {}
     with where_possible():
         places = _places(case.inputs, dice)
-        usual = _reached(case.module, case.inputs, places)
+        usual = _count_reached(case.module, case.inputs, places)
         most, outputs = 0, sum(one.numel() for one in outputs_of(case.module, case.inputs))
         if not places or usual * _FURTHER > outputs * len(places):
             return {}
@@ -50,7 +50,7 @@ def farther(case: Case, dice: random.Random) -> dict[str, float]:
                     moved = copy.deepcopy(case.module)
                     with torch.no_grad():
                         moved.get_parameter(name).add_(sign * _STEP)
-                    reached = _reached(moved, case.inputs, places)
+                    reached = _count_reached(moved, case.inputs, places)
                     if reached > max(most, _FURTHER * usual):
                         found, most = {name: sign}, reached
     return found
@@ -77,7 +77,7 @@ def _places(inputs: object, dice: random.Random) -> list[tuple[int, int]]:
     return [(number, dice.randrange(count)) for number, count in floating[:2] for _ in range(_TRIED)]
 
 
-def _reached(module: torch.nn.Module, inputs: object, places: list[tuple[int, int]]) -> int:
+def _count_reached(module: torch.nn.Module, inputs: object, places: list[tuple[int, int]]) -> int:
     """How many outputs notice elements that are moved, together; 0 where the reference is not finite."""
     usual = outputs_of(module, inputs)
     if not finite(usual):

@@ -24,7 +24,7 @@ def renumbered(case: Case) -> Iterator[object]:
     same shapes."""
     for place in range(min(_count(case.inputs), _MOST)):
         for step in (0, 1):
-            other, _ = _changed(list(case.inputs), place, step)
+            other, _ = _change_at(list(case.inputs), place, step)
             if _is_taken(case, other):
                 yield describe(other)
                 break
@@ -47,15 +47,15 @@ def _count(tree: object) -> int:
     return int(_is_number(tree))
 
 
-def _changed(tree: Any, place: int, step: int) -> tuple[Any, int]:
+def _change_at(tree: Any, place: int, step: int) -> tuple[Any, int]:
     """The nest with another number at a place, and the place as counted from behind it."""
     if isinstance(tree, dict):
-        items, place = _changed(list(tree.values()), place, step)
+        items, place = _change_at(list(tree.values()), place, step)
         return dict(zip(tree, items, strict=True)), place
     if isinstance(tree, (list, tuple)):
         items = []
         for item in tree:
-            made, place = _changed(item, place, step)
+            made, place = _change_at(item, place, step)
             items.append(made)
         return (items if isinstance(tree, list) else like(tree, items)), place
     if not _is_number(tree):

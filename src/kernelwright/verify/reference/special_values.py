@@ -87,7 +87,7 @@ def kinds(
         return []
     smooth = not (_among(names, "orders", "steps") or whole_outputs)
     ladder = _padding(names, given)
-    ladder += ["ladder"] if floating and smooth and not _named(names, ("linalg",)) else []
+    ladder += ["ladder"] if floating and smooth and not _names_any(names, ("linalg",)) else []
     if _among(names, "factors", "products"):
         return _of_products(names, ladder, floating and not whole_outputs)
     found = []
@@ -208,7 +208,7 @@ def changed(
         "tiny": functools.partial(_tiny, root=root),
         "nan": _nan,
         "ladder": _ladder,
-        "masked": _masked,
+        "masked": _mask,
         "long": functools.partial(_long, root=root),
         "masks": _rows,
         "bounds": _bounds,
@@ -219,7 +219,7 @@ def changed(
     if kind in degenerate.KINDS:
         return degenerate.changed(inputs, kind, generator)
     if kind == "padding":
-        return convert(inputs, lambda tensor: _padded(tensor) if is_mask(tensor) else tensor)
+        return convert(inputs, lambda tensor: _with_padding(tensor) if is_mask(tensor) else tensor)
     change = changes[kind]
     first = next((one for one in flatten(inputs) if one.is_floating_point() and one.numel() > 1), None)
 
@@ -229,9 +229,7 @@ def changed(
         if kind == "integers":
             return _large_integers(tensor, generator, summed) if _counts(tensor) else tensor
         if kind == "masks":
-            return (
-                _emptied(tensor, generator) if tensor.dtype == torch.bool and tensor.numel() > 1 else tensor
-            )
+            return _empty(tensor, generator) if tensor.dtype == torch.bool and tensor.numel() > 1 else tensor
         if not tensor.is_floating_point() or tensor.numel() < 2 or _symmetric(tensor):
             return tensor
         made = change(tensor.detach().double().cpu(), generator, landmarks, tensor.dtype)
@@ -262,7 +260,7 @@ def _quiet() -> frozenset[str]:
 def pointwise(operators: Sequence[str]) -> bool:
     """Whether every operator works element by element, or moves nothing but views."""
     quiet = _quiet()
-    return bool(operators) and all(name in quiet or _tagged(name) for name in operators)
+    return bool(operators) and all(name in quiet or _is_tagged(name) for name in operators)
 
 
 def alone(operators: Sequence[str]) -> bool:
@@ -284,7 +282,7 @@ def infinite(inputs: object, shape: Sequence[int]) -> torch.Tensor | None:
 
 def chooses(operators: Iterable[str]) -> bool:
     """Whether a condition leaves elements out, whatever they are."""
-    return _named(set(operators), ("where", "masked_fill"))
+    return _names_any(set(operators), ("where", "masked_fill"))
 
 
 def product_of_magnitudes(inputs: object, shape: Sequence[int]) -> torch.Tensor | None:
@@ -303,10 +301,10 @@ def product_of_magnitudes(inputs: object, shape: Sequence[int]) -> torch.Tensor 
 
 def inexact(operators: Sequence[str]) -> int:
     """How many of pointwise operators may round."""
-    return sum(_tagged(name) for name in operators if not _begins(name, _NAMED["exact"]))
+    return sum(_is_tagged(name) for name in operators if not _begins(name, _NAMED["exact"]))
 
 
-def _tagged(name: str) -> bool:
+def _is_tagged(name: str) -> bool:
     packet = getattr(torch.ops.aten, name, None)
     if packet is None:
         return False
@@ -315,10 +313,10 @@ def _tagged(name: str) -> bool:
 
 def _among(names: set[str], *tables: str) -> bool:
     """Whether some name has one of the words of these tables as a part between underscores: `cummax` is no `mm`."""
-    return any(_named(names, _NAMED[table]) for table in tables)
+    return any(_names_any(names, _NAMED[table]) for table in tables)
 
 
-def _named(names: set[str], words: Sequence[str]) -> bool:
+def _names_any(names: set[str], words: Sequence[str]) -> bool:
     bounded = [f"_{name.strip('_')}_" for name in names]
     return any(f"_{word}_" in name for name in bounded for word in words)
 
@@ -532,14 +530,14 @@ def _nan(
     return _by_row(x, [functools.partial(some, values=values) for values in kinds], 0)
 
 
-def _masked(
+def _mask(
     x: torch.Tensor, generator: torch.Generator, landmarks: Sequence[float], dtype: torch.dtype
 ) -> torch.Tensor:
     share = torch.rand((*x.shape[:-1], 1), generator=generator) * 0.5
     return x.masked_fill(torch.rand(x.shape, generator=generator) < share, -math.inf)
 
 
-def _padded(mask: torch.Tensor) -> torch.Tensor:
+def _with_padding(mask: torch.Tensor) -> torch.Tensor:
     """Rows of which the first three quarters are padding, or (whoever it is that keeps) the last one, and others as they are."""
     length = mask.shape[-1] if mask.ndim > 1 else mask.numel() // 3
     first = torch.arange(length) < max(1, length * 3 // 4)
@@ -577,7 +575,7 @@ def _uniform(generator: torch.Generator, low: float, high: float) -> float:
     return low + (high - low) * float(torch.rand((), generator=generator))
 
 
-def _emptied(mask: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+def _empty(mask: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     """Rows that are all false, as drawn, all true."""
     patterns: list[Callable[[torch.Tensor], torch.Tensor]] = [
         torch.zeros_like,

@@ -103,7 +103,7 @@ class Reference:
                     f"task {task.id} has no {name}: a task defines Model, get_inputs and get_init_inputs"
                 )
         if task.gradients:
-            with private_rng(0), switches_kept(), self._explained("its backward pass"), torch.device("meta"):
+            with private_rng(0), switches_kept(), self._explain("its backward pass"), torch.device("meta"):
                 arguments = convert(self.arguments(), lambda tensor: tensor.to("meta"))
                 plain = cast_module(self.namespace["Model"](*self.init_inputs()), self.precision).to("meta")
                 self._cotangents = cotangents_of(plain, arguments)
@@ -133,7 +133,7 @@ class Reference:
 
     def build(self, vary: bool = False, seed: int = INIT_SEED) -> torch.nn.Module:
         """The module with weights drawn under `seed`; `vary` those that anybody knows (`trace/affine.py`)."""
-        with private_rng(seed), switches_kept(), self._explained("Model(*get_init_inputs())"):
+        with private_rng(seed), switches_kept(), self._explain("Model(*get_init_inputs())"):
             init = self.init_inputs()
             seed_torch(seed)
             if not vary:
@@ -162,7 +162,7 @@ class Reference:
         with (
             private_rng(seed),
             switches_kept(),
-            self._explained("get_inputs()"),
+            self._explain("get_inputs()"),
             torch.device(self.device),
         ):
             made = self.arguments()
@@ -198,7 +198,7 @@ class Reference:
         return [*convert(list(inputs[:count]), changed), *inputs[count:]]
 
     @contextlib.contextmanager
-    def _explained(self, what: str) -> Iterator[None]:
+    def _explain(self, what: str) -> Iterator[None]:
         try:
             yield
         except UserError as error:

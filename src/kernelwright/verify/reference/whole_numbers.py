@@ -107,7 +107,7 @@ def wider(
         _changes(tensor, other, names, named, generator)
         for tensor, other in zip(given, flatten(again), strict=True)
     ]
-    return _taken(inputs, changes, call)
+    return _take(inputs, changes, call)
 
 
 def alike(
@@ -126,13 +126,13 @@ def alike(
         return None
     generator = torch.Generator().manual_seed(seed)
     changes: list[Iterator[Change]] = [
-        _evened(tensor, other, names, by_row, generator)
+        _even_out(tensor, other, names, by_row, generator)
         for tensor, other in zip(given, flatten(again), strict=True)
     ]
-    return _taken(inputs, changes, call)
+    return _take(inputs, changes, call)
 
 
-def _taken(
+def _take(
     inputs: object, changes: Sequence[Iterator[Change]], call: Callable[[object], list[torch.Tensor]]
 ) -> Any:
     """The inputs with those changes of each tensor, one after the other, that the reference takes, giving outputs of the same
@@ -156,7 +156,7 @@ def _taken(
     return inputs if changed else None
 
 
-def _evened(
+def _even_out(
     tensor: torch.Tensor, other: torch.Tensor, names: set[str], by_row: bool, generator: torch.Generator
 ) -> Iterator[Change]:
     """As `alike`, on one tensor: bytes near the end of their range, others at an end of what is drawn, or anywhere in it."""
@@ -233,11 +233,11 @@ class _Within:
             if size == self.length
         ]
         return bool(axes) and not any(
-            all(map(_near, call(with_changed(inputs, number, functools.partial(self._moved, axis))), given))
+            all(map(_near, call(with_changed(inputs, number, functools.partial(self._move, axis))), given))
             for number, axis in axes
         )
 
-    def _moved(self, axis: int, tensor: torch.Tensor) -> torch.Tensor:
+    def _move(self, axis: int, tensor: torch.Tensor) -> torch.Tensor:
         made, further = tensor.clone(), 1.0 + float(tensor.abs().max())
         made.narrow(axis, 0, self.first).add_(further)
         made.narrow(axis, self.last, self.length - self.last).add_(further)

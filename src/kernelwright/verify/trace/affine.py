@@ -73,7 +73,7 @@ def varied(seed: int) -> Iterator[Callable[[torch.nn.Module], None]]:
             for owner, name, then in changed:
                 original = getattr(owner, name)
                 restored.callback(setattr, owner, name, original)
-                setattr(owner, name, _followed(original, then, threading.get_ident()))
+                setattr(owner, name, _follow(original, then, threading.get_ident()))
             yield vary.finished
 
 
@@ -122,9 +122,7 @@ class _Blank:
         return tensor.untyped_storage()._cdata in self._storages
 
 
-def _followed(
-    original: Callable[..., object], then: Callable[..., None], thread: int
-) -> Callable[..., object]:
+def _follow(original: Callable[..., object], then: Callable[..., None], thread: int) -> Callable[..., object]:
     """`original`, and in that thread `then` of what it gave and what it was given."""
 
     @functools.wraps(original)

@@ -33,7 +33,7 @@ def copied(
     _lists(module)
     for names in tied:
         _is_one(module, names, wanted[names[0]])
-    saved = _saved(module, wanted)
+    saved = _save(module, wanted)
     try:
         made = copy.deepcopy(module)
     except _UNCOPIED:
@@ -78,7 +78,7 @@ def _is_one(module: torch.nn.Module, names: Sequence[str], like: torch.Tensor) -
         raise _stop(f"{detail}and two of its own: what is learnt by one does not reach the other")
 
 
-def _saved(module: torch.nn.Module, wanted: Mapping[str, object]) -> dict[str, torch.Tensor]:
+def _save(module: torch.nn.Module, wanted: Mapping[str, object]) -> dict[str, torch.Tensor]:
     """Its `state_dict()`, which holds each registered weight, or has all names of the reference's."""
     saved = {name: one for name, one in module.state_dict().items() if isinstance(one, torch.Tensor)}
     for name, one, _, kept in held(module):

@@ -117,11 +117,11 @@ class Counters:
                 continue
             seen.add(id(one))
             if isinstance(one, _CONTAINERS):
-                yield (id(one), len), len(one), _lengthened(one)
+                yield (id(one), len), len(one), _lengthen(one)
             elif isinstance(one, np.ndarray) and one.dtype.kind in "iuf" and one.size <= _MOST_HELD:
-                yield (id(one), "elements"), one.copy(), _filled(one)
+                yield (id(one), "elements"), one.copy(), _fill(one)
             elif isinstance(one, torch.Generator):
-                yield (id(one), "seed"), one.initial_seed(), _seeded(one)
+                yield (id(one), "seed"), one.initial_seed(), _seed_setter(one)
             elif isinstance(one, random.Random | np.random.Generator | types.GeneratorType) or _iterates(one):
                 self._streams[id(one)] = one
             for key, value, put in self._inside(one):
@@ -209,7 +209,7 @@ class Counters:
 def _of_tensor(place: Place, tensor: torch.Tensor) -> Iterator[tuple[Place, object, Put]]:
     """What of a tensor may count: its version, and its form."""
     if not tensor.is_inference():
-        yield (*place, "version"), tensor._version, _versioned(tensor)
+        yield (*place, "version"), tensor._version, _version_setter(tensor)
     yield (*place, "form"), _Form((*tensor.shape, *tensor.stride(), int(tensor.storage_offset()))), _nowhere
 
 
@@ -313,7 +313,7 @@ def _onto(owner: object, name: str) -> Put:
     return put
 
 
-def _seeded(generator: torch.Generator) -> Put:
+def _seed_setter(generator: torch.Generator) -> Put:
     def put(value: Any) -> None:
         generator.manual_seed(value)
 
@@ -325,14 +325,14 @@ def set_version(tensor: torch.Tensor, version: int) -> None:
     torch._C._autograd._unsafe_set_version_counter((tensor,), (min(version, _MOST_VERSION),))
 
 
-def _versioned(tensor: torch.Tensor) -> Put:
+def _version_setter(tensor: torch.Tensor) -> Put:
     def put(value: Any) -> None:
         set_version(tensor, value)
 
     return put
 
 
-def _filled(array: np.ndarray) -> Put:
+def _fill(array: np.ndarray) -> Put:
     def put(value: object) -> None:
         if array.flags.writeable:
             array[...] = value
@@ -344,7 +344,7 @@ def _nowhere(value: object) -> None:
     """For what cannot be replaced."""
 
 
-def _lengthened(items: Any) -> Put:
+def _lengthen(items: Any) -> Put:
     """Lengthen a container with what it has, or with keys that mean nothing; shorten it again."""
     added: list[Any] = []
 

@@ -569,7 +569,7 @@ def _patch_triton(worker: HostWorker) -> None:
         tuner.cache.clear()  # every tape carries its alternatives
         tuner.__dict__["_launched"] = None  # nobody but Triton looks at the results meanwhile
         if worker.recorder is not None:
-            worker.recorder.restored = _restored(tuner)
+            worker.recorder.restored = _restore(tuner)
         given = original(tuner, *args, **kwargs)
         tuner.__dict__["_launched"] = worker.recorder and worker.recorder.chosen
         return given
@@ -580,10 +580,10 @@ def _patch_triton(worker: HostWorker) -> None:
     autotuner.Autotuner.do_bench = property(bench)
     jit.JITFunction.device_caches = property(_unknown, lambda function, value: None)
     for name in ("best_config", "configs_timings"):
-        setattr(autotuner.Autotuner, name, _noticed(name))
+        setattr(autotuner.Autotuner, name, _notice(name))
 
 
-def _restored(tuner: autotuner.Autotuner) -> list[str] | None:
+def _restore(tuner: autotuner.Autotuner) -> list[str] | None:
     """Arguments that are as they were after a configuration was tried; None where hooks of its own may see to that."""
     hooks = [getattr(tuner, f"user_defined_{when}_hook", True) for when in ("pre", "post")]
     if any(hooks) or any(config.pre_hook is not None for config in tuner.configs):
@@ -595,7 +595,7 @@ def _unknown(function: jit.JITFunction) -> object:
     raise Unmodelled("what was compiled of a kernel is not known where kernels are only recorded")
 
 
-def _noticed(name: str) -> property:
+def _notice(name: str) -> property:
     """A result of autotuning. Who looks at it does what comes next for the configuration that won, and for no other."""
 
     def get(tuner: autotuner.Autotuner) -> Any:

@@ -188,7 +188,7 @@ class Kernels:
         if not 0 <= number < len(self._specs):
             raise NotAKernel("a launch of a kernel that was not described")
         spec = self._specs[number]
-        others = [other for other in _referenced(spec["names"]) if other != number]
+        others = [other for other in _kernels_in(spec["names"]) if other != number]
         if number in above or len(above) > 64:
             raise NotAKernel("kernels that call each other in a circle")
         parts = [
@@ -232,7 +232,7 @@ class Kernels:
         scope: dict[str, Any] = {"__builtins__": _SAFE_BUILTINS, "__name__": "candidate"}
         members: dict[str, tuple[str, str]] = {}
         for key, value in names.items():
-            if not key.isidentifier() or keyword.iskeyword(key) or _reserved(key):
+            if not key.isidentifier() or keyword.iskeyword(key) or _is_reserved(key):
                 raise NotAKernel(f"`{key[:60]}` is no name for a kernel to use")
             if value.get("kernel") == number:
                 continue  # itself, bound below
@@ -277,15 +277,15 @@ def tree_of(function: Any) -> ast.FunctionDef | None:
     return getattr(function.fn, "tree", None)
 
 
-def _referenced(tree: object) -> list[int]:
+def _kernels_in(tree: object) -> list[int]:
     """Numbers of the kernels that a description refers to."""
     if isinstance(tree, dict):
         own = [tree["kernel"]] if isinstance(tree.get("kernel"), int) else []
-        return own + [number for value in tree.values() for number in _referenced(value)]
-    return [number for item in tree for number in _referenced(item)] if isinstance(tree, list) else []
+        return own + [number for value in tree.values() for number in _kernels_in(value)]
+    return [number for item in tree for number in _kernels_in(item)] if isinstance(tree, list) else []
 
 
-def _reserved(name: str) -> bool:
+def _is_reserved(name: str) -> bool:
     return name in HELPERS or name.startswith("__")
 
 
@@ -417,7 +417,7 @@ class _Checker:
     def check(self, root: ast.FunctionDef) -> None:
         local = _locals(root)
         for name in (root.name, *local):
-            if _reserved(name):
+            if _is_reserved(name):
                 raise NotAKernel(f"`{name}` is no name for a kernel to use")
         hints = [node.annotation for node in ast.walk(root) if isinstance(node, ast.arg)]
         for hint in (*hints, root.returns):
@@ -453,7 +453,7 @@ class _Checker:
         ):
             return
         # Undefined, or defined as something no kernel may use: the compiler's own complaint names it best.
-        if hasattr(builtins, node.id) or _reserved(node.id):
+        if hasattr(builtins, node.id) or _is_reserved(node.id):
             raise NotAKernel(f"line {node.lineno}: name `{node.id}` in a kernel")
 
     def _assembly(self, node: ast.Attribute, call: ast.Call | None, local: set[str]) -> None:

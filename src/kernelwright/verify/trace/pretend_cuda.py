@@ -106,7 +106,7 @@ _GRAD_FN = torch.Tensor.grad_fn.__get__  # type: ignore[union-attr]
 _STORAGES = (torch.Tensor.untyped_storage, torch.Tensor.storage)
 
 
-def _computed() -> torch.Tensor:
+def _computed_tensor() -> torch.Tensor:
     """What a layer made, outside of all modes."""
     with torch.utils._python_dispatch._disable_current_modes(), torch.enable_grad():
         return torch.ones(1, requires_grad=True) * 2.0
@@ -303,7 +303,7 @@ class PretendCuda(TorchFunctionMode):
         if func == _GRAD and self._has_gradient(args[0]):
             return torch.zeros_like(args[0])
         if func in (_IS_LEAF, _GRAD_FN) and self._is_computed(args[0]):
-            return False if func == _IS_LEAF else _computed().grad_fn
+            return False if func == _IS_LEAF else _computed_tensor().grad_fn
         if func in (torch.Tensor.is_inference, torch.is_inference) and self._surroundings is not None:
             return self._surroundings.inference
         if func in (torch.Tensor.pin_memory, torch.Tensor.record_stream):

@@ -272,14 +272,14 @@ class Recorder(TorchDispatchMode):
             call()
             if len(self._alternatives) == 1:
                 self._tuned.append(self._alternatives[0])
-            dice = random.Random(f"{secret} {[_shown(item) for item in self._alternatives]}")
+            dice = random.Random(f"{secret} {[_show(item) for item in self._alternatives]}")
         finally:
             self.operations, self._alternatives = kept, None
         middle = 10.0 ** dice.uniform(-2.5, 0.5)
         return [middle, middle * dice.uniform(0.97, 1.0), middle * dice.uniform(1.0, 1.05)]
 
 
-def _shown(launch: dict[str, Any]) -> str:
+def _show(launch: dict[str, Any]) -> str:
     """A launch without the numbers of its memory."""
     given = {name: value for name, value in launch["arguments"].items() if "view" not in value}
     return f"{launch['kernel']} {launch['grid']} {given} {launch['options']}"
@@ -323,21 +323,21 @@ def storages(tree: Any) -> Iterator[int]:
             if key in op:
                 yield op[key][0]
         for launch in op.get("launches", ()):
-            yield from _nested(launch["arguments"])
+            yield from _kernels_in(launch["arguments"])
         if op["kind"] == "aten":
-            yield from _nested(op["arguments"])
+            yield from _kernels_in(op["arguments"])
 
 
-def _nested(tree: object) -> Iterator[int]:
+def _kernels_in(tree: object) -> Iterator[int]:
     if isinstance(tree, dict):
         if "view" in tree:
             yield tree["view"][0]
         else:
             for value in tree.values():
-                yield from _nested(value)
+                yield from _kernels_in(value)
     elif isinstance(tree, list):
         for value in tree:
-            yield from _nested(value)
+            yield from _kernels_in(value)
 
 
 def with_views(tree: object, views: list[Any]) -> object:

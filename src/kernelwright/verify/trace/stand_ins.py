@@ -39,7 +39,7 @@ class StandIn:
         raise Unmodelled(f"`{name}` of a {type(self).__name__} is not answered without a GPU")
 
 
-def _called(made: type, name: str, module: str, text: str | None) -> None:
+def _go_by(made: type, name: str, module: str, text: str | None) -> None:
     """Let a class go by the name, module and text of another."""
     made.__name__, made.__qualname__, made.__module__, made.__doc__ = name, name, module, text
 
@@ -56,7 +56,7 @@ class CompiledKernel(StandIn):
     """What a launch gives back. Registers and shared memory of it are not known where kernels are only recorded."""
 
 
-_called(CompiledKernel, "CompiledKernel", "triton.compiler.compiler", None)
+_go_by(CompiledKernel, "CompiledKernel", "triton.compiler.compiler", None)
 
 
 class _Guard(StandIn):
@@ -73,13 +73,13 @@ class _DeviceGuard(_Guard):
     idx, prev_idx = 0, -1
 
 
-_called(_DeviceGuard, "device", "torch.cuda", torch.cuda.device.__doc__)
+_go_by(_DeviceGuard, "device", "torch.cuda", torch.cuda.device.__doc__)
 
 
 class _DeviceOf(_DeviceGuard): ...
 
 
-_called(_DeviceOf, "device_of", "torch.cuda", torch.cuda.device_of.__doc__)
+_go_by(_DeviceOf, "device_of", "torch.cuda", torch.cuda.device_of.__doc__)
 
 
 class _StreamGuard(_Guard):
@@ -93,7 +93,7 @@ class _StreamGuard(_Guard):
         del STREAMS.entered[-1:]
 
 
-_called(_StreamGuard, "StreamContext", "torch.cuda", torch.cuda.StreamContext.__doc__)
+_go_by(_StreamGuard, "StreamContext", "torch.cuda", torch.cuda.StreamContext.__doc__)
 
 
 class _Stream(StandIn):
@@ -133,7 +133,7 @@ class _Stream(StandIn):
         STREAMS.wait(self.cuda_stream, STREAMS.clock(stream.cuda_stream))
 
 
-_called(_Stream, "Stream", "torch.cuda.streams", torch.cuda.Stream.__doc__)
+_go_by(_Stream, "Stream", "torch.cuda.streams", torch.cuda.Stream.__doc__)
 
 
 class _Event(StandIn):
@@ -163,7 +163,7 @@ class _Event(StandIn):
         STREAMS.wait(None if stream is None else stream.cuda_stream, self._known)
 
 
-_called(_Event, "Event", "torch.cuda.streams", torch.cuda.Event.__doc__)
+_go_by(_Event, "Event", "torch.cuda.streams", torch.cuda.Event.__doc__)
 
 
 class _Properties(StandIn):
@@ -198,7 +198,7 @@ class _Properties(StandIn):
         )
 
 
-_called(_Properties, "_CudaDeviceProperties", "torch._C", None)
+_go_by(_Properties, "_CudaDeviceProperties", "torch._C", None)
 
 
 class _Driver(StandIn):
@@ -338,7 +338,7 @@ def pretend_torch_cuda(target: Target, surroundings: Surroundings | None = None)
     ]
     changes += [(torch.cuda.streams, "Stream", _Stream), (torch.cuda.streams, "Event", _Event)]
     changes += [
-        *_built(target),
+        *_build(target),
         *switches.answers(lambda: drawn.way),
         (torch.cuda, "initial_seed", lambda: initial_seed()),
         (torch, "initial_seed", initial_seed),
@@ -379,7 +379,7 @@ def _statistics(used: int) -> dict[str, int]:
     return {**found, "max_split_size": -1, **dict.fromkeys(single, 0)}
 
 
-def _built(target: Target) -> list[tuple[Any, str, Any]]:
+def _build(target: Target) -> list[tuple[Any, str, Any]]:
     """What a build of torch for such GPUs says of itself, whichever this one is."""
     cuda = target.backend == "cuda"
     plain = str(torch.__version__).partition("+")[0]

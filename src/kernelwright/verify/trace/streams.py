@@ -36,13 +36,13 @@ class Streams:
         """A call begins, on the stream `base`, behind whatever was done before it."""
         self.entered, self._base, self._early = [], base, False
         self.synchronize()
-        self._inputs = self._done(base)
+        self._inputs = self._finish(base)
 
     def work(self) -> None:
         """The current stream is given something to do."""
         stream = self.current()
         self._early |= self.clock(stream).get(self._base, 0) < self._inputs
-        self._done(stream)
+        self._finish(stream)
 
     def fault(self) -> str:
         """What is wrong with the order of a call that ends here; empty where nothing is."""
@@ -75,7 +75,7 @@ class Streams:
         self.synchronize(known)
         return True
 
-    def _done(self, stream: int) -> int:
+    def _finish(self, stream: int) -> int:
         clock = self.clock(stream)
         clock[stream] = clock.get(stream, 0) + 1
         return clock[stream]

@@ -75,10 +75,10 @@ def _variables(dice: random.Random) -> dict[str, str]:
         "ACCELERATE_MIXED_PRECISION": dice.choice(("no", "bf16", "fp16")),
     }
     kept = {name: value for name, value in usual.items() if dice.random() < 0.5}
-    return {"HOME": home, "PATH": "/usr/local/bin:/usr/bin:/bin", **kept, **_launched(dice)}
+    return {"HOME": home, "PATH": "/usr/local/bin:/usr/bin:/bin", **kept, **_launcher_variables(dice)}
 
 
-def _launched(dice: random.Random) -> dict[str, str]:
+def _launcher_variables(dice: random.Random) -> dict[str, str]:
     """What launchers tell each of the processes that work together: nothing, or all that one of them sets."""
     chosen = [names for names in _LAUNCHERS if dice.random() < 0.4]
     if not chosen:
