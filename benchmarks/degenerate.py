@@ -32,7 +32,7 @@ from typing import Any, BinaryIO, Literal
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from kernelwright.children import forked
+from kernelwright.children import run_forked
 from kernelwright.errors import UserError
 from kernelwright.records import Task
 from kernelwright.shapes import constants
@@ -250,7 +250,7 @@ def _measured(reference: Any, rules: Sequence[Protocol], first: bool) -> dict[st
     elements = sum(tensor.numel() for tensor in flatten(list(drawn[0])))
     ratios: dict[str, dict[str, float]] = {rule.name: {} for rule in rules}
     for scale in dict.fromkeys(scale for rule in rules for scale in rule.distributions):
-        one, two = (distributions.scaled(inputs, scale) for inputs in drawn)
+        one, two = (distributions.scale_inputs(inputs, scale) for inputs in drawn)
         answers: dict[str, list[Any]] | None = None
         for calibrated in (False, True):
             chosen = [r for r in rules if r.calibrated is calibrated and scale in r.distributions]
@@ -394,7 +394,7 @@ def _confined(
 ) -> dict[str, Any]:
     """Rows of a child that may read torch and nothing else, write nothing, and reach no network."""
     patience = _PATIENCE * seconds
-    ended = forked(lambda out: _measure(task, protocols, seconds, max_elements, scratch, out), patience)
+    ended = run_forked(lambda out: _measure(task, protocols, seconds, max_elements, scratch, out), patience)
     over = f"nothing within {patience:g} s"
     answer: dict[str, Any] = {
         "levels": [],

@@ -25,7 +25,7 @@ from unittest import mock
 from plan_searches import BUDGETS, SEARCHES, Race, best_after
 from schedule_problems import Problem, problems, problems_of
 
-from kernelwright.archive import Archive, Entry, code_digest, printed
+from kernelwright.archive import Archive, Entry, code_digest, print_from_plan
 from kernelwright.errors import UserError
 from kernelwright.graph.text import to_text
 from kernelwright.hardware import target as sheet_of
@@ -115,15 +115,15 @@ def _judged(
     problem: Problem, plan: str, ms: float | None, eager_ms: float | None, estimates: bool
 ) -> Iterable[Entry]:
     """The entry of one schedule: by the clock with the model's estimate, or by the model alone."""
-    from kernelwright.verify.interpret.clock import NoFit, modelled
+    from kernelwright.verify.interpret.clock import NoFit, modelled_microseconds
 
-    code = printed(problem.graph, plan)
+    code = print_from_plan(problem.graph, plan)
     if code is None:
         return
     estimate, measured = None, ms is not None
     try:
         if estimates:
-            estimate = modelled(code, problem.graph, sheet_of(TARGET))
+            estimate = modelled_microseconds(code, problem.graph, sheet_of(TARGET))
     except (NoFit, RuntimeError, TypeError, ValueError, AssertionError) as error:
         print(f"{problem.name}: {plan}: {type(error).__name__}: {str(error)[:150]}", flush=True)
     us = 1e3 * ms if ms is not None else estimate

@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 import museum
 
-from kernelwright.precision import NAMES, named
+from kernelwright.precision import NAMES, check_name
 
 
 def judged(precision: str, backend: str, workers: int, first: bool) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def main() -> int:
     options = parser.parse_args()
     runs = []
     for number, name in enumerate(options.precisions.split(",")):
-        run = judged(named(name.strip()), options.backend, options.workers, number == 0)
+        run = judged(check_name(name.strip()), options.backend, options.workers, number == 0)
         runs.append(run)
         counts = {key: value for key, value in run.items() if key != "missed"}
         print(" ".join(f"{key}={value}" for key, value in counts.items()), flush=True)

@@ -38,7 +38,7 @@ from kernelwright.synth.library import key_of, nest_of, schedules_of
 from kernelwright.synth.plan import print_plan
 from kernelwright.synth.primitives import Unsupported
 from kernelwright.synth.program import Program
-from kernelwright.synth.ranking import ranked
+from kernelwright.synth.ranking import rank_schedules
 from kernelwright.synth.to_triton import label_of, print_triton, source_of
 
 WAVE = 160
@@ -165,7 +165,7 @@ def attempts(problem: Problem, folder: Path, limit: int) -> list[Attempt]:
     if problem.source:  # a sample, the best known with it
         order = order[:1] + random.Random(problem.name).sample(order[1:], len(order) - 1)
     if problem.name.startswith("block/"):
-        order = [*order[:1], *(one for one in ranked(problem.graph, order) if one != order[0])]
+        order = [*order[:1], *(one for one in rank_schedules(problem.graph, order) if one != order[0])]
     for schedule in order:
         if len(found) == limit:
             break

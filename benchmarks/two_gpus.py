@@ -40,8 +40,8 @@ from kernelwright.prompts import completion_text
 from kernelwright.records import Candidate, Completion, Example, Task, Verdict, write_jsonl
 from kernelwright.tasks import load_suite
 from kernelwright.train import train
-from kernelwright.train.architectures import known
-from kernelwright.train.checkpoints import AtomicCheckpoints, sharded
+from kernelwright.train.architectures import known_architecture
+from kernelwright.train.checkpoints import AtomicCheckpoints, is_sharded
 from kernelwright.train.estimate import estimate
 from kernelwright.train.model import load_adapted, load_tokenizer
 from kernelwright.train.prompts import Ask
@@ -93,7 +93,7 @@ def recipe_of(asked: argparse.Namespace) -> Recipe:
         home.mkdir(parents=True)
         data(home, context, said)
         sizes = {
-            **(known("Qwen/Qwen3-8B") or {}),
+            **(known_architecture("Qwen/Qwen3-8B") or {}),
             "architectures": ["Qwen3ForCausalLM"],
             "num_hidden_layers": asked.layers,
         }
@@ -157,7 +157,7 @@ def rank(asked: argparse.Namespace) -> None:
         watch, held = Watch(), torch.cuda.memory_allocated() / 1e9 if torch.cuda.is_available() else 0.0
         trainer.add_callback(watch)
         trained = fit(trainer, *args)
-        assert sharded(trained)
+        assert is_sharded(trained)
         stage = getattr(trainer, "stage", "sft")
         found = {
             "rank": number,

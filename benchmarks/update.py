@@ -21,7 +21,7 @@ from trl.trainer.utils import add_fused_lm_head
 
 from kernelwright.config import Recipe, load_recipe
 from kernelwright.train.model import architecture_of, compile_layers
-from kernelwright.train.scoring import by_length, scored
+from kernelwright.train.scoring import by_length, score_tokens
 from kernelwright.train.sft import PAD_TO
 
 Batch = dict[str, Any]
@@ -52,7 +52,7 @@ def masked(model: Any, ids: torch.Tensor, mask: torch.Tensor, keep: int) -> torc
 
 
 def ours(model: Any, ids: torch.Tensor, mask: torch.Tensor, keep: int) -> torch.Tensor:
-    return scored(model, model.config, ids, mask, keep, PAD_TO if ids.is_cuda else 1)[0]
+    return score_tokens(model, model.config, ids, mask, keep, PAD_TO if ids.is_cuda else 1)[0]
 
 
 def seconds(model: Any, batches: list[Batch], score: Callable[..., torch.Tensor], rounds: int) -> float:

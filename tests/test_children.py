@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 import pytest
 
-from kernelwright.children import MANY, Ended, Helper, forked, on_all_cores
+from kernelwright.children import MANY, Ended, Helper, on_all_cores, run_forked
 from kernelwright.errors import InfrastructureError
 
 ECHO = """
@@ -34,16 +34,16 @@ def echo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Helper:
 
 def test_what_a_child_writes_arrives() -> None:
     data = b"x" * (1 << 20)  # more than a pipe holds
-    assert forked(lambda out: out.write(data), 20.0) == Ended(data, 0)
+    assert run_forked(lambda out: out.write(data), 20.0) == Ended(data, 0)
 
 
 def test_an_exception_is_status_1() -> None:
-    assert forked(lambda out: 1 // 0, 20.0) == Ended(b"", 1)
+    assert run_forked(lambda out: 1 // 0, 20.0) == Ended(b"", 1)
 
 
 def test_the_status_is_the_childs_own() -> None:
-    assert {forked(lambda out: os._exit(3), 20.0).status for _ in range(20)} == {3}
-    assert forked(lambda out: os.kill(os.getpid(), signal.SIGTERM), 20.0).status == -signal.SIGTERM
+    assert {run_forked(lambda out: os._exit(3), 20.0).status for _ in range(20)} == {3}
+    assert run_forked(lambda out: os.kill(os.getpid(), signal.SIGTERM), 20.0).status == -signal.SIGTERM
 
 
 def test_what_came_before_the_time_was_over_is_kept() -> None:
@@ -53,7 +53,7 @@ def test_what_came_before_the_time_was_over_is_kept() -> None:
         time.sleep(60.0)
 
     started = time.monotonic()
-    assert forked(work, 0.3) == Ended(b"one", None)
+    assert run_forked(work, 0.3) == Ended(b"one", None)
     assert time.monotonic() - started < 10.0
 
 
@@ -64,7 +64,7 @@ def test_a_child_that_became_another_user_and_may_not_be_killed_is_judged(
         raise PermissionError
 
     monkeypatch.setattr(os, "kill", refused)
-    assert forked(lambda out: out.write(b"nobody"), 20.0) == Ended(b"nobody", 0)
+    assert run_forked(lambda out: out.write(b"nobody"), 20.0) == Ended(b"nobody", 0)
 
 
 def test_a_child_that_hangs_up_and_stays_is_killed() -> None:
@@ -72,21 +72,21 @@ def test_a_child_that_hangs_up_and_stays_is_killed() -> None:
         out.close()
         time.sleep(60.0)
 
-    assert forked(work, 20.0).status == -signal.SIGKILL
+    assert run_forked(work, 20.0).status == -signal.SIGKILL
 
 
 def test_memory_and_cpu_time_are_limited() -> None:
-    assert forked(lambda out: bytes(1 << 34), 20.0, memory=1 << 33) == Ended(b"", 1)
+    assert run_forked(lambda out: bytes(1 << 34), 20.0, memory=1 << 33) == Ended(b"", 1)
 
     def endless(out: BinaryIO) -> None:
         while True:
             pass
 
-    assert forked(endless, 60.0, cpu_seconds=1).status in (-signal.SIGXCPU, -signal.SIGKILL)
+    assert run_forked(endless, 60.0, cpu_seconds=1).status in (-signal.SIGXCPU, -signal.SIGKILL)
 
 
 def test_a_child_prints_nowhere(capfd: pytest.CaptureFixture[str]) -> None:
-    forked(lambda out: os.write(1, b"loud") + os.write(2, b"loud"), 20.0)
+    run_forked(lambda out: os.write(1, b"loud") + os.write(2, b"loud"), 20.0)
     assert capfd.readouterr() == ("", "")
 
 

@@ -101,7 +101,7 @@ def test_the_ranges_are_those_of_the_package() -> None:
         name, version = re.match(r"([\w-]+)(.*)", line).groups()  # type: ignore[union-attr]
         wanted[name] = version
     for name, (least, below) in doctor.SUPPORTED.items():
-        range_ = doctor.versioned(name, least, below).found.partition("(")[2].rstrip(")")
+        range_ = doctor.check_version(name, least, below).found.partition("(")[2].rstrip(")")
         if wanted[name].startswith("=="):
             assert range_.startswith(f">={wanted[name][2:]},")
         else:
@@ -117,7 +117,7 @@ def test_a_version_is_held_against_its_range(
     version: str, inside: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(metadata, "version", lambda name: version)
-    check = doctor.versioned("torch", *doctor.SUPPORTED["torch"])
+    check = doctor.check_version("torch", *doctor.SUPPORTED["torch"])
     assert check.ok is inside
     assert check.mend == "pip install 'torch>=2.11,<2.14'"
 
@@ -127,8 +127,8 @@ def test_a_package_for_training_only_is_optional(monkeypatch: pytest.MonkeyPatch
         raise metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(metadata, "version", absent)
-    assert doctor.versioned("trl", *doctor.SUPPORTED["trl"]).optional
-    assert not doctor.versioned("triton", *doctor.SUPPORTED["triton"]).optional
+    assert doctor.check_version("trl", *doctor.SUPPORTED["trl"]).optional
+    assert not doctor.check_version("triton", *doctor.SUPPORTED["triton"]).optional
 
 
 # disk and memory

@@ -9,7 +9,7 @@ import pytest
 from fakes import SaidPolicy, task
 
 from kernelwright import prompts
-from kernelwright.migrate import counted, migrate, migrated
+from kernelwright.migrate import count_as_migrated, migrate, migrated
 from kernelwright.outcomes import Category, Gate, Outcome
 from kernelwright.records import Candidate, Task, Verdict
 from kernelwright.rollouts import Rolling
@@ -162,10 +162,10 @@ def test_code_of_today_stays_as_it_is() -> None:
 
 def test_a_rewritten_candidate_is_never_plainly_correct() -> None:
     candidate = migrated(Candidate(code=OLD))
-    right = counted(candidate, Verdict(task_id="t", outcome=Outcome.CORRECT, gate=Gate.TIMING))
+    right = count_as_migrated(candidate, Verdict(task_id="t", outcome=Outcome.CORRECT, gate=Gate.TIMING))
     assert (right.outcome, right.correct) == (Outcome.MIGRATED, False)
     assert right.outcome.category is Category.INVALID_IMPORT
-    wrong = counted(
+    wrong = count_as_migrated(
         candidate, Verdict(task_id="t", outcome=Outcome.WRONG_VALUE, gate=Gate.SMALL, detail="at [0]")
     )
     assert wrong.outcome is Outcome.WRONG_VALUE

@@ -52,7 +52,7 @@ def test_rounding_keeps_ten_bits() -> None:
             float("nan"),
         ]
     )
-    near = rounded.rounded(x)
+    near = rounded.to_tf32(x)
     assert near[:5].tolist() == [1.0, 1 + 2**-10, 1.0, 1 + 2**-9, 1.0]
     assert abs(near[5] / x[5] - 1) <= rounded.EPSILON / 2
     assert near[6] == 0
@@ -65,7 +65,7 @@ def test_only_products_of_floats_are_rounded() -> None:
     with rounded.Rounded(TF32):
         product, total, double = a @ b, a + 1, a.double() @ b.double()
         linear = torch.nn.functional.linear(a, b.t(), torch.ones(50))
-    assert torch.equal(product, rounded.rounded(a) @ rounded.rounded(b))
+    assert torch.equal(product, rounded.to_tf32(a) @ rounded.to_tf32(b))
     assert torch.equal(total, a + 1)
     assert torch.equal(double, a.double() @ b.double())
     assert torch.allclose(linear, product + 1, atol=1e-5)

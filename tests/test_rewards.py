@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kernelwright.errors import UserError
 from kernelwright.outcomes import Category, Gate, Outcome
 from kernelwright.records import Cost, Evidence, Reward, Timing, Verdict
-from kernelwright.rewards import PAY, PRESETS, discounted, reward
+from kernelwright.rewards import PAY, PRESETS, discounted_returns, reward
 
 SLOWEST = PAY[0][1]
 UNJUDGED = [outcome for outcome in Outcome if not outcome.judged]
@@ -178,12 +178,12 @@ def test_kevin() -> None:
 def test_kevin_discounts_backward() -> None:
     turns = [Reward(preset="kevin", plan=0.0, code=score) for score in (0.0, 1.0, 2.0)]
     # 2; 1 + 0.4 * 2 = 1.8; 0 + 0.4 * 1.8 = 0.72
-    assert [turn.total for turn in discounted(turns)] == pytest.approx([0.72, 1.8, 2.0])
+    assert [turn.total for turn in discounted_returns(turns)] == pytest.approx([0.72, 1.8, 2.0])
 
 
 def test_one_fast_last_turn_is_worth_more_to_the_first_than_three_mediocre_ones_are_to_the_last() -> None:
-    late = discounted([Reward(preset="kevin", plan=0, code=score) for score in (0.0, 0.0, 4.0)])
-    steady = discounted([Reward(preset="kevin", plan=0, code=score) for score in (1.0, 1.0, 1.0)])
+    late = discounted_returns([Reward(preset="kevin", plan=0, code=score) for score in (0.0, 0.0, 4.0)])
+    steady = discounted_returns([Reward(preset="kevin", plan=0, code=score) for score in (1.0, 1.0, 1.0)])
     assert late[-1].total == 4
     assert steady[-1].total == 1
 
@@ -191,11 +191,11 @@ def test_one_fast_last_turn_is_worth_more_to_the_first_than_three_mediocre_ones_
 def test_a_turn_without_a_reward_stays_without_and_adds_nothing() -> None:
     none = Reward(preset="kevin", plan=None, code=None)
     turns = [Reward(preset="kevin", plan=1, code=1), none, Reward(preset="kevin", plan=2, code=3)]
-    first, middle, last = discounted(turns)
+    first, middle, last = discounted_returns(turns)
     assert middle == none
     assert (first.plan, first.code) == (pytest.approx(1 + 0.16 * 2), pytest.approx(1 + 0.16 * 3))
     assert (last.plan, last.code) == (2, 3)
-    assert discounted([]) == []
+    assert discounted_returns([]) == []
 
 
 def test_drkernel() -> None:

@@ -22,8 +22,8 @@ from kernelwright.rollouts import (
     await_verdict,
     beside_known,
     hand_on,
-    hushed,
     in_module,
+    quiet_gpu,
     roll,
     spent_on_gpus,
     with_print,
@@ -153,7 +153,7 @@ def test_no_clock_runs_on_the_judges_gpu_while_a_local_policy_writes() -> None:
     [[rollout]] = roll(Local(lambda *_: answer("correct 1")), [PROMPT], [TASK], Judge())
     assert rollout.verdict.correct
     assert held == ["held", "free"]
-    assert hushed(ReadJudge()) is None
+    assert quiet_gpu(ReadJudge()) is None
 
 
 def test_what_gpus_spent_is_added_up() -> None:

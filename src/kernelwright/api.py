@@ -29,7 +29,7 @@ from torch.nn.parameter import is_lazy
 from torch.utils import _pytree as pytree
 
 from kernelwright.drop_in import Optimized, VerifiedModule, arch_of, drop_in
-from kernelwright.drop_in.fingerprint import hooked
+from kernelwright.drop_in.fingerprint import find_hooked
 from kernelwright.drop_in.layer import export
 from kernelwright.errors import UserError, one_line
 from kernelwright.graph.agree import agree
@@ -37,7 +37,7 @@ from kernelwright.graph.capture import Captured, capture, run_itself
 from kernelwright.graph.execute import DTYPE_NAMES, DTYPES
 from kernelwright.graph.task import main_dtype
 from kernelwright.hardware import target as target_sheet
-from kernelwright.precision import CAST, named
+from kernelwright.precision import CAST, check_name
 from kernelwright.runs import write_text
 from kernelwright.search.cache import KernelCache, versions
 from kernelwright.search.cases import Case, of_captured
@@ -94,7 +94,7 @@ def optimize(
     inputs = (example_inputs,) if single else tuple(example_inputs)
     captured, found = searched(
         module, inputs, kwargs, settings, KernelCache.of(cache), asked, dynamic=dynamic, backend=backend, began=began,
-        watch=(lambda tried: None) if quiet else show.told,
+        watch=(lambda tried: None) if quiet else show.show_rung,
     )  # fmt: skip
     name = captured.graph.name
     if not quiet and found.rows:
@@ -241,7 +241,7 @@ def _refuse(module: nn.Module | Callable[..., Any]) -> str:
     if isinstance(module, Optimized):
         raise UserError(f"{name} is optimized already; pass its .original to search again")
     lazy = isinstance(module, nn.Module) and any(map(is_lazy, (*module.parameters(), *module.buffers())))
-    if isinstance(module, nn.Module) and not lazy and (hook := hooked(module)):
+    if isinstance(module, nn.Module) and not lazy and (hook := find_hooked(module)):
         raise UserError(
             f"{name}: {hook} has hooks, which a kernel for the whole would not call; remove them first"
         )
@@ -328,12 +328,12 @@ def settings_of(
         gpu, arch = torch.cuda.get_device_name(), arch_of()
     given = rungs.split(",") if isinstance(rungs, str) else rungs
     names = tuple(filter(None, given)) or (*RUNGS, *(("tune",) if gpu else ()))
-    asked = rungs_of(names, sheet.name, contractions, precision=named(precision), model=model)
+    asked = rungs_of(names, sheet.name, contractions, precision=check_name(precision), model=model)
     settings = Settings(
         seconds,
         sheet.name,
         contractions,
-        precision=named(precision),
+        precision=check_name(precision),
         protocol=protocol,
         gpu=gpu,
         workers=workers or 2,

@@ -163,7 +163,7 @@ class Archive:
         task = self.tasks.get(entry.graph)
         if task is None:
             return None
-        code = printed(Graph.model_validate_json(task.graph), entry.plan)
+        code = print_from_plan(Graph.model_validate_json(task.graph), entry.plan)
         return code if code is not None and code_digest(code) == entry.digest else None
 
     def _lines(self) -> Iterator[Entry]:
@@ -179,7 +179,7 @@ def code_digest(code: str) -> str:
     return hashlib.sha256(code.strip().encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def printed(graph: Graph, plan: str) -> str | None:
+def print_from_plan(graph: Graph, plan: str) -> str | None:
     """What the library's printer writes for a plan of one line; None where that is no plan of the graph's."""
     try:
         _, schedule = parse_plan(plan)
@@ -191,7 +191,7 @@ def printed(graph: Graph, plan: str) -> str | None:
 def entry_of(task: Task, plan: str, code: str, **fields: Any) -> Entry:
     """The entry of a kernel for a task in function form; `fields` are those that neither task nor kernel tells."""
     graph = Graph.model_validate_json(task.graph)
-    own = printed(graph, plan)
+    own = print_from_plan(graph, plan)
     same = own is not None and own.strip() == code.strip()
     return Entry(
         graph=graph.digest, task=task, plan=plan, code="" if same else code, digest=code_digest(code), **fields

@@ -10,7 +10,7 @@ over all cores.
 
     serve(lambda number: number**2)                 # in `squares.py`, at the end, run as a program
 
-A helper imports what is slow to import once; what may crash, hang or ask for too much memory it runs `forked`.
+A helper imports what is slow to import once; what may crash, hang or ask for too much memory it hands to `run_forked`.
 
 Limits contain accidents, not attacks: hostile code is confined by `verify.sandbox.confine`.
 """
@@ -107,7 +107,7 @@ class Ended:
     """0; 1 after an exception; a signal's number, negative; None when its time was over."""
 
 
-def forked(
+def run_forked(
     function: Callable[[BinaryIO], object], seconds: float, memory: int = 0, cpu_seconds: int = 0
 ) -> Ended:
     """Run `function(out)` in a child without standard streams; what it writes to `out` is the data.

@@ -55,11 +55,11 @@ def run(path: Path, seed: int, out: Path, overrides: Sequence[str] = ()) -> int:
     console.print(f"{path.name} with seed {seed}: {', '.join(recipe.stages)}; the run is in {out}")
     for example in FIRST:
         work = RunFolder(out).sub("examples", Path(example).stem)
-        searched(recipe, example, work, FIRST_SECONDS)
+        search_example(recipe, example, work, FIRST_SECONDS)
         show_example(example, work, console)
     folder = pipeline.run(recipe, out, resume=True)
-    with pipeline.timed(folder, "optimize"):
-        searched(recipe, EXAMPLE, folder.sub("optimize"), SECONDS, model=str(folder.path))
+    with pipeline.note_seconds(folder, "optimize"):
+        search_example(recipe, EXAMPLE, folder.sub("optimize"), SECONDS, model=str(folder.path))
     folder.finish("optimize")
     page = build_report([folder.path], folder.file("report.html"))
     show_stages(recipe, folder, console)
@@ -68,14 +68,14 @@ def run(path: Path, seed: int, out: Path, overrides: Sequence[str] = ()) -> int:
     return 0
 
 
-def searched(recipe: Recipe, example: str, work: RunFolder, seconds: float, model: str = "") -> None:
+def search_example(recipe: Recipe, example: str, work: RunFolder, seconds: float, model: str = "") -> None:
     """Kernels for an example, as the recipe judges, once: the search and its result are in `work`."""
     from kernelwright.cli import optimize
 
     if work.done("optimize"):
         return
     judge = recipe.verify
-    wanted = optimize.asked(
+    wanted = optimize.read_question(
         str(shipped(example)),
         seconds=seconds,
         target=judge.target,

@@ -19,7 +19,7 @@ from kernelwright.errors import UserError, one_line
 FORM = "my_file.py:function"
 
 
-def named(spec: str) -> bool:
+def names_function(spec: str) -> bool:
     """Whether `spec` names a function in a file, rather than something of ours."""
     return ".py:" in spec or spec.endswith(".py")
 

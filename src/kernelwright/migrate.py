@@ -105,7 +105,7 @@ def migrated(candidate: Candidate) -> Candidate:
     )
 
 
-def counted(candidate: Candidate, verdict: Verdict) -> Verdict:
+def count_as_migrated(candidate: Candidate, verdict: Verdict) -> Verdict:
     """The verdict on what a candidate became: never plainly `correct`, and it says what was rewritten."""
     if not candidate.migrated:
         return verdict

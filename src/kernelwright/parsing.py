@@ -28,7 +28,7 @@ def name_of(node: ast.expr) -> str:
     return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
-def called(node: ast.Call) -> str:
+def callee(node: ast.Call) -> str:
     """The last part of what is called: `relu` for `torch.nn.functional.relu(x)`."""
     return name_of(node.func)
 
@@ -51,7 +51,7 @@ def spans(code: str) -> Callable[[ast.AST], Span]:
     return span
 
 
-def edited(code: str, edits: Iterable[Edit]) -> str:
+def apply_edits(code: str, edits: Iterable[Edit]) -> str:
     """`code` with edits made that do not overlap."""
     text = code.encode()
     for start, end, new in sorted(set(edits), reverse=True):

@@ -66,7 +66,7 @@ def precision_of(task: Task) -> Precision:
     return Precision(name, products=allows_tf32(task.source), cast=cast)
 
 
-def named(name: str) -> PrecisionName:
+def check_name(name: str) -> PrecisionName:
     """`name` itself. Raises UserError for a precision that there is none of."""
     for known in NAMES:
         if name == known:
@@ -77,7 +77,7 @@ def named(name: str) -> PrecisionName:
 def asked_in(task: Task, name: str) -> Task:
     """`task` asked in a precision: another task. Raises UserError for an unknown one, and for a graph that is in another dtype
     for the most part."""
-    precision = named(name)
+    precision = check_name(name)
     if precision == task.precision:
         return task
     dtype = CAST.get(precision, task.dtype)

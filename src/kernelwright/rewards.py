@@ -32,11 +32,11 @@ def reward(preset: str, verdict: Verdict, **context: Any) -> Reward:
     returns a number, (plan, code), or None for no reward. Raises UserError for an unknown preset and for a function
     that cannot be loaded, raises, or returns something else.
     """
-    if not extensions.named(preset):
+    if not extensions.names_function(preset):
         check_preset(preset)
     if not verdict.outcome.judged:
         return Reward(preset=preset, plan=None, code=None)
-    paid = _own(preset, verdict, context) if extensions.named(preset) else PRESETS[preset](verdict)
+    paid = _own(preset, verdict, context) if extensions.names_function(preset) else PRESETS[preset](verdict)
     if paid is None:
         return Reward(preset=preset, plan=None, code=None)
     plan, code = paid
@@ -47,7 +47,7 @@ def reward(preset: str, verdict: Verdict, **context: Any) -> Reward:
 
 def check_preset(preset: str) -> None:
     """Raises UserError, listing the presets, unless `preset` is one, or names a user's function that can be loaded."""
-    if extensions.named(preset):
+    if extensions.names_function(preset):
         extensions.load(preset, "reward")
     elif preset not in PRESETS:
         raise UserError(
@@ -126,7 +126,7 @@ def tritonrl(verdict: Verdict) -> Segments:
 
 
 def kevin(verdict: Verdict) -> Segments:
-    """0.3 * correct + speedup, one turn's score; `discounted` makes the returns of several turns.
+    """0.3 * correct + speedup, one turn's score; `discounted_returns` makes the returns of several turns.
 
     Source: Kevin-32B (Baronio et al. 2025, arXiv 2507.11948).
     """
@@ -254,7 +254,7 @@ UNTIMED = frozenset(["toronto-frontend", "autotriton", "usable"])
 """Presets that ask for no time: they pay every correct candidate alike, or by a rough price."""
 
 
-def discounted(turns: Sequence[Reward], gamma: float = 0.4) -> list[Reward]:
+def discounted_returns(turns: Sequence[Reward], gamma: float = 0.4) -> list[Reward]:
     """Returns of a conversation's turns: each turn's reward plus gamma times the return of the next.
 
     Discounting goes backward, so that a turn is paid for what it made possible, never for what came before

@@ -28,7 +28,7 @@ from kernelwright.policy import Policy
 from kernelwright.policy.text import until_plan
 from kernelwright.records import Candidate, Completion, Prompt, Rollout, Task, Timing, Verdict
 from kernelwright.synth.primitives import Unsupported
-from kernelwright.synth.to_triton import planned, print_triton
+from kernelwright.synth.to_triton import print_triton, program_of_plan
 
 
 class Verifier(Protocol):
@@ -46,7 +46,7 @@ def with_print(task: Task, candidate: Candidate) -> Candidate:
     if candidate.code or not task.graph or not candidate.plan:
         return candidate
     try:
-        code = print_triton(planned(Graph.model_validate_json(task.graph), candidate.plan))
+        code = print_triton(program_of_plan(Graph.model_validate_json(task.graph), candidate.plan))
     except (UserError, Unsupported) as error:
         return candidate.model_copy(
             update={"problem": Outcome.NO_CODE, "detail": f"no such plan: {error}"[:300]}
@@ -170,7 +170,7 @@ class Rolling:
         self.policy, self.prompts, self.tasks = policy, prompts, tasks
         self.judge = verifier if isinstance(verifier, Judge) else Judge(verifier)
         self.reward, self.stage, self.step = reward, stage, step
-        hush = hushed(verifier)
+        hush = quiet_gpu(verifier)
         if hush is not None and hasattr(policy, "busy"):
             policy.busy = hush
         self.completions: dict[tuple[int, int], Completion] = {}
@@ -241,10 +241,10 @@ class Rolling:
         """The verdict on a sample, waited for."""
         parsed = self._candidate[place]
         verdict = await_verdict(self._verdict[place], self.tasks[place[0]], parsed, self.drop_broken)
-        return migrate.counted(parsed, verdict)
+        return migrate.count_as_migrated(parsed, verdict)
 
 
-def hushed(verifier: Verifier) -> Callable[[], AbstractContextManager[Any]] | None:
+def quiet_gpu(verifier: Verifier) -> Callable[[], AbstractContextManager[Any]] | None:
     """What to enter while working on a GPU that may also be the verifier's, so that no clock runs there then.
 
     None where the verifier has no GPU.

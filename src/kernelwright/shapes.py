@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 from kernelwright.errors import UserError, did_you_mean
-from kernelwright.parsing import Edit, edited, parse, spans
+from kernelwright.parsing import Edit, apply_edits, parse, spans
 
 _ARITHMETIC: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: operator.add,
@@ -73,7 +73,7 @@ def apply_shape(source: str, overrides: Mapping[str, int]) -> str:
     for (_, end, _), (start, _, _) in itertools.pairwise(edits):
         if start < end:
             raise UserError("shape set: a tuple constant and one of its elements are both set; set only one")
-    return edited(source, edits)
+    return apply_edits(source, edits)
 
 
 def _parse(source: str) -> ast.Module:

@@ -8,7 +8,7 @@ import pytest
 import torch
 from graph.building import Builder, linear, values_of
 
-from kernelwright.compile_backend.compiling import raced
+from kernelwright.compile_backend.compiling import race_changes
 from kernelwright.compile_backend.grouping import Option, best_of, with_operators
 from kernelwright.compile_backend.operators import operator_for
 from kernelwright.compile_backend.race import Race
@@ -110,7 +110,7 @@ def test_kernels_of_another_cut_have_their_turn_where_the_coarse_one_lost() -> N
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("kernelwright.compile_backend.compiling.race", clock)
-        best, _, _ = raced(Compiling(), Change, [torch.zeros(1)], 60.0)  # type: ignore[arg-type]
+        best, _, _ = race_changes(Compiling(), Change, [torch.zeros(1)], 60.0)  # type: ignore[arg-type]
     assert best is not None
     assert best.call == set(fine)
     assert tried == [None, frozenset([fine[0]]), frozenset(fine)]

@@ -35,7 +35,7 @@ def nodes(code: str) -> list[Any]:
     host = inline._with_stand_ins(load(code, "t"))
     with FakeTensorMode(allow_non_fake_inputs=True):
         examples = [inline._example(one.type, {}) for one in group().arguments]  # type: ignore[arg-type]
-        return list(inline.traced(host, examples).graph.nodes)
+        return list(inline.trace(host, examples).graph.nodes)
 
 
 def tried(graph: Graph, code: str) -> None:

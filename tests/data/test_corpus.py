@@ -8,7 +8,7 @@ import pytest
 from judges import FakeJudge
 
 from kernelwright.data import CorpusSettings, build, merge
-from kernelwright.data.card import accepted, survivors, text
+from kernelwright.data.card import count_accepted, survivors, text
 from kernelwright.data.problems import problem
 from kernelwright.errors import UserError
 from kernelwright.graph.structure import structure
@@ -88,7 +88,7 @@ def test_splits_share_no_structure(pairs: list[Pair], corpus: Path) -> None:
 
 def test_what_the_judge_refuses_is_kept_and_counted(corpus: Path) -> None:
     card = json.loads((corpus / "card.json").read_text())
-    right, judged = accepted(card["judged"])
+    right, judged = count_accepted(card["judged"])
     refused = sum(path.read_text().count("\n") for path in (corpus / "parts").glob("*.rejected.jsonl"))
     assert 0 < right < judged
     assert refused == judged - right

@@ -2,7 +2,7 @@
 
 import random
 
-from kernelwright.data.naming import named
+from kernelwright.data.naming import rename_values
 from kernelwright.graph.structure import structure
 from kernelwright.graph.text import to_text
 from kernelwright.synth.building import GraphBuilder
@@ -15,7 +15,7 @@ def test_styles_rename_everything_and_change_nothing_else() -> None:
     graph = b.graph(b.op("aten.gelu.default", b.op("aten.linear.default", x, w, v)))
     seen = {}
     for seed in range(40):
-        made, new = named(graph, random.Random(seed))
+        made, new = rename_values(graph, random.Random(seed))
         assert structure(made) == structure(graph)
         assert list(new.values())[:3] == [one.name for one in made.arguments]
         assert made.model_validate_json(made.model_dump_json()) == made
@@ -29,4 +29,4 @@ def test_a_corpus_may_keep_to_one_style() -> None:
     builder = GraphBuilder("g")
     x = builder.input("x", "float32", (4, 8))
     graph = builder.graph(builder.call("exp", x))
-    assert {named(graph, random.Random(seed), ["drawn"])[0] for seed in range(9)} == {graph}
+    assert {rename_values(graph, random.Random(seed), ["drawn"])[0] for seed in range(9)} == {graph}

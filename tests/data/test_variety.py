@@ -2,7 +2,7 @@
 
 import random
 
-from kernelwright.data.variety import varied
+from kernelwright.data.variety import vary_sizes
 from kernelwright.graph.types import Graph
 from kernelwright.synth.building import GraphBuilder
 
@@ -16,7 +16,7 @@ def layer() -> Graph:
 def test_what_is_computed_stays_and_each_change_is_made() -> None:
     graph, seen = layer(), set()
     for seed in range(60):
-        made, kept = varied(graph, {("w", 1)}, random.Random(seed))
+        made, kept = vary_sizes(graph, {("w", 1)}, random.Random(seed))
         assert made.nodes == graph.nodes
         assert made.results in (("gelu",), ("linear", "gelu"))
         assert [one.type for one in made.arguments] == [one.type for one in graph.arguments]

@@ -9,7 +9,7 @@ from graph.building import Builder, attention_block, linear, values_of
 from kernelwright.errors import UserError
 from kernelwright.graph.execute import execute
 from kernelwright.graph.partition import alone, partition
-from kernelwright.graph.stitch import Entry, candidate, numbered, state_of, stitch
+from kernelwright.graph.stitch import Entry, candidate, number_names, state_of, stitch
 from kernelwright.graph.types import Graph
 
 KERNEL = '''"""A kernel."""
@@ -58,7 +58,7 @@ def by_aten(graph: Graph) -> dict[str, str]:
 
 
 def test_names_of_a_kernel_are_told_apart_by_scope() -> None:
-    imports, text = numbered(KERNEL, 7)
+    imports, text = number_names(KERNEL, 7)
     assert imports == ["import torch", "import math"]
     assert "def helper_7(x, BLOCK=BLOCK_7):" in text
     assert "return x * BLOCK\n" in text
@@ -138,7 +138,7 @@ def test_a_state_may_have_names_that_the_graph_does_not_read() -> None:
 )
 def test_what_is_no_kernel_is_refused(code: str, said: str) -> None:
     with pytest.raises(UserError, match=said):
-        numbered(code, 1)
+        number_names(code, 1)
 
 
 def test_a_tensor_that_no_state_dict_has_is_refused_in_benchmark_form() -> None:

@@ -12,7 +12,7 @@ from kernelwright.graph.types import Graph
 from kernelwright.outcomes import Outcome
 from kernelwright.records import Timing
 from kernelwright.rollouts import faster
-from kernelwright.search.asks import Asking, rejected, style_of, verified
+from kernelwright.search.asks import Asking, rejected_kernels, style_of, verified_kernels
 from kernelwright.synth.building import GraphBuilder
 
 
@@ -21,8 +21,8 @@ def test_verified_kernels_come_by_time_and_rejected_ones_by_how_far_they_came() 
     untimed, wrong = rollout(Outcome.CORRECT, code="c"), rollout(Outcome.WRONG_VALUE, code="d")
     early, broken = rollout(Outcome.SYNTAX_ERROR, code="e"), rollout(Outcome.INFRASTRUCTURE_ERROR, code="f")
     every = [untimed, early, slow, broken, wrong, fast, fast]
-    assert verified(every) == [fast, slow, untimed]
-    assert rejected(every) == [wrong, early]
+    assert verified_kernels(every) == [fast, slow, untimed]
+    assert rejected_kernels(every) == [wrong, early]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from kernelwright import tasks
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Candidate, Completion, Prompt, Rollout, Timing, Verdict
-from kernelwright.search.knobs import knobs, neighbours, turned
+from kernelwright.search.knobs import knobs, neighbours, set_knobs
 from kernelwright.search.tune import tune
 
 KERNEL = """
@@ -48,17 +48,17 @@ def test_constants_arguments_and_options_are_knobs() -> None:
 
 def test_knobs_are_turned_and_the_rest_of_the_text_stays() -> None:
     values = {"BLOCK_M": 128, "BLOCK_K of product": 64, "num_stages of product": 4, "num_warps of product": 4}
-    made = turned(KERNEL, values)
+    made = set_knobs(KERNEL, values)
     assert found(made) == {**found(KERNEL), **values}
     assert "BLOCK_M, BLOCK_N = 128, 128" in made
     assert "BLOCK_K=64, GROUP=GROUP, num_warps=4, num_stages=4,\n" in made
     ast.parse(made)
-    assert turned(KERNEL, found(KERNEL) | {"num_stages of product": 3}).count("num_stages=3") == 1
+    assert set_knobs(KERNEL, found(KERNEL) | {"num_stages of product": 3}).count("num_stages=3") == 1
 
 
 def test_an_unknown_knob_names_the_known_ones() -> None:
     with pytest.raises(ValueError, match="BLOCK_M, "):
-        turned(KERNEL, {"BLOCK": 2})
+        set_knobs(KERNEL, {"BLOCK": 2})
 
 
 def launch(arguments: str, grid: str = "(triton.cdiv(n, 1024),)", decorator: str = "") -> str:
@@ -70,7 +70,7 @@ def launch(arguments: str, grid: str = "(triton.cdiv(n, 1024),)", decorator: str
 
 
 def test_a_literal_that_the_grid_repeats_is_one_knob_with_it() -> None:
-    made = turned(launch("BLOCK=1024"), {"BLOCK of k": 2048})
+    made = set_knobs(launch("BLOCK=1024"), {"BLOCK of k": 2048})
     assert "k[(triton.cdiv(n, 2048),)](x, n, BLOCK=2048)" in made
 
 
@@ -98,8 +98,8 @@ def test_a_grid_belongs_to_its_own_launch_and_its_axes_to_the_blocks_they_count(
         "BLOCK_M of tiles_kernel": 64,
         "BLOCK_N of tiles_kernel": 64,
     }
-    assert turned(TWO, {"BLOCK of parts_kernel": 32}) == TWO.replace("BLOCK=64)", "BLOCK=32)")
-    wide = turned(TWO, {"BLOCK_N of tiles_kernel": 128})
+    assert set_knobs(TWO, {"BLOCK of parts_kernel": 32}) == TWO.replace("BLOCK=64)", "BLOCK=32)")
+    wide = set_knobs(TWO, {"BLOCK_N of tiles_kernel": 128})
     assert "(triton.cdiv(m, 64), triton.cdiv(n, 128))](x, y, m, n, BLOCK_M=64, BLOCK_N=128)" in wide
 
 
@@ -129,7 +129,7 @@ def test_options_that_are_computed_are_knobs_where_it_is_known_what_they_were() 
     code = launch("1024, num_warps=8 if n > 9 else 4")
     seen = {"k": {"num_warps": 8, "num_stages": 3}}
     assert {knob.name: knob.value for knob in knobs(code, seen)} == {"BLOCK of k": 1024, "num_warps of k": 8}
-    assert "num_warps=16)" in turned(code, {"num_warps of k": 16}, seen)
+    assert "num_warps=16)" in set_knobs(code, {"num_warps of k": 16}, seen)
 
 
 def test_every_gold_with_its_knobs_turned_parses_and_keeps_its_knobs() -> None:
@@ -138,7 +138,7 @@ def test_every_gold_with_its_knobs_turned_parses_and_keeps_its_knobs() -> None:
         code = tasks.gold(task.id)
         for knob in knobs(code):
             for value in knob.neighbours():
-                made = turned(code, {knob.name: value})
+                made = set_knobs(code, {knob.name: value})
                 ast.parse(made)
                 assert made != code
                 counted += 1

@@ -15,7 +15,7 @@ from kernelwright.search.cache import KernelCache
 from kernelwright.search.ladder import Ladder, Tried
 from kernelwright.search.rung import CannotWrite, Climb, entry_of, key_of
 from kernelwright.search.rungs import CompilerRung, UserRung, rungs_of
-from kernelwright.search.tune import TuneRung, printed
+from kernelwright.search.tune import TuneRung, print_kernels
 
 GRAPH = graph()
 
@@ -125,7 +125,7 @@ class Sized(Judge):
 @pytest.fixture
 def no_schedules(monkeypatch: pytest.MonkeyPatch) -> None:
     """The library has none for any graph."""
-    monkeypatch.setattr("kernelwright.search.tune.printed", lambda *_: iter(()))
+    monkeypatch.setattr("kernelwright.search.tune.print_kernels", lambda *_: iter(()))
 
 
 @pytest.mark.usefixtures("no_schedules")
@@ -139,14 +139,14 @@ def test_the_best_kernel_is_tuned() -> None:
 
 def test_schedules_of_the_library_are_tried_before_knobs_are_turned(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [kernel(0.5), kernel(0.125), kernel("luck"), kernel(0.25), kernel(0.75)]
-    monkeypatch.setattr("kernelwright.search.tune.printed", lambda *_: iter(texts))
+    monkeypatch.setattr("kernelwright.search.tune.print_kernels", lambda *_: iter(texts))
     entry = ladder(Says("compiler", kernel(0.2)), TuneRung(at_once=2)).search(GRAPH)
     assert entry.best is not None
     assert (entry.best.rung, entry.best.ms) == ("tune", 0.125)
 
 
 def test_the_librarys_schedules_of_a_graph_are_printed() -> None:
-    texts = list(printed(GRAPH, "h200", "ieee"))
+    texts = list(print_kernels(GRAPH, "h200", "ieee"))
     assert len(texts) > 4
     assert len(set(texts)) == len(texts)
     assert all("def kernel(" in one for one in texts)

@@ -12,7 +12,7 @@ from kernelwright.synth.joined import cost
 from kernelwright.synth.library import nest_of, program_of, schedules_of
 from kernelwright.synth.primitives import Unsupported
 from kernelwright.synth.program import JoinedSchedule, Program
-from kernelwright.synth.ranking import ranked
+from kernelwright.synth.ranking import rank_schedules
 from kernelwright.synth.to_triton import print_triton, source_of
 
 SMALL: dict[str, Any] = {"tile": (32, 32, 32), "warps": 4, "group": 2}
@@ -109,7 +109,7 @@ def test_joined_schedules_that_no_target_could_run_cannot_be_built(decisions: An
 def test_the_library_orders_what_it_offers_by_the_estimate(graph: Graph) -> None:
     found = schedules_of(graph, "h100")
     source = source_of(graph)
-    costs = [cost(source, one) for one in ranked(graph, found, "h100")]
+    costs = [cost(source, one) for one in rank_schedules(graph, found, "h100")]
     program = program_of(graph, "h100")
     assert costs == sorted(costs)
     assert program is not None

@@ -11,7 +11,7 @@ from kernelwright.errors import UserError
 from kernelwright.records import Task
 from kernelwright.tasks import left_out, load_suite
 from kernelwright.tasks.effects import REASONS
-from kernelwright.tasks.redraw import Use, redrawn, written
+from kernelwright.tasks.redraw import Use, parse_literal_tensor, redrawn
 
 RULE = "#" * 146
 
@@ -225,7 +225,7 @@ def test_an_argument_that_is_written_to_is_cloned(tmp_path):
 )
 def test_tensors_written_out_are_drawn_anew(text, drawn):
     node = ast.parse(text, mode="eval").body
-    found = written(node)
+    found = parse_literal_tensor(node)
     assert redrawn(found, node, Use()) == ("", drawn)
 
     old, new = (eval(one, {"torch": torch}) for one in (text, drawn))
@@ -236,7 +236,7 @@ def test_tensors_written_out_are_drawn_anew(text, drawn):
     "text", ["torch.tensor(x)", "torch.zeros(n)", "torch.rand(3)", "zeros(3)", "torch.tensor([[1], 2])"]
 )
 def test_what_is_not_written_out_is_not(text):
-    assert written(ast.parse(text, mode="eval").body) is None
+    assert parse_literal_tensor(ast.parse(text, mode="eval").body) is None
 
 
 def test_indices_stay_valid_and_labels_below_zero_change_places(tmp_path):

@@ -16,7 +16,7 @@ from tiny import make_recipe
 
 from kernelwright.config import Recipe
 from kernelwright.train import train
-from kernelwright.train.checkpoints import sharded
+from kernelwright.train.checkpoints import is_sharded
 
 SETTINGS = {
     "ACCELERATE_USE_FSDP": "true",
@@ -70,7 +70,7 @@ def main(data: str, out: str, lora: bool) -> None:
     def watched(trainer: Any, *args: Any) -> Any:
         """`fit`, and what the trained model says while it is split."""
         trained = fit(trainer, *args)
-        assert sharded(trained)
+        assert is_sharded(trained)
         said = log_probs(trained)
         if os.environ["RANK"] == "0":
             torch.save(said, Path(out) / "said.pt")

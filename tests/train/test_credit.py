@@ -19,9 +19,9 @@ from kernelwright.train.credit import (
     REPLY,
     Conversation,
     agree,
-    banded,
     repaid,
     returns,
+    round_speedup,
     row,
 )
 from kernelwright.train.segment_advantages import segment_advantages, trained_turns
@@ -106,8 +106,8 @@ def test_turns_are_compared_within_a_turn_or_across_a_prompt() -> None:
     [(1.04, 1.0), (0.96, 1.0), (1.051, 1.05), (1.12, 1.05**2), (0.90, 1 / 1.05**2), (1.05, 1.05)],
 )
 def test_the_dead_band_takes_noise_for_parity(speedup: float, expected: float) -> None:
-    assert banded(timed(speedup), 0.05).speedup() == pytest.approx(expected)
-    assert banded(timed(speedup), 0.0).speedup() == pytest.approx(speedup)
+    assert round_speedup(timed(speedup), 0.05).speedup() == pytest.approx(expected)
+    assert round_speedup(timed(speedup), 0.0).speedup() == pytest.approx(speedup)
 
 
 def test_the_dead_band_is_in_the_reward_and_not_in_the_log() -> None:

@@ -12,7 +12,7 @@ from kernelwright.config import Recipe, load_recipe
 from kernelwright.errors import UserError
 from kernelwright.records import write_jsonl
 from kernelwright.train import estimate as module
-from kernelwright.train.batches import tokenised
+from kernelwright.train.batches import tokenize_examples
 from kernelwright.train.estimate import Device, check_fits, estimate
 from kernelwright.train.model import load_tokenizer
 
@@ -133,7 +133,7 @@ def test_examples_that_are_there_are_counted(data: Path, tmp_path: Path) -> None
 def test_an_epochs_tokens_are_measured_and_shares_count(data: Path, tmp_path: Path) -> None:
     tokenizer = load_tokenizer(str(data / "tokenizer"))
     recipe = make_recipe(data, sft={"steps": 0, "shares": {"improve": 0.0}})
-    lengths = tokenised(recipe, tokenizer, [e for e in examples() if e.split == "train"]).lengths[:4]
+    lengths = tokenize_examples(recipe, tokenizer, [e for e in examples() if e.split == "train"]).lengths[:4]
     epoch = estimate(recipe, tmp_path, "here").stages[0].epoch
     assert epoch is not None
     assert (epoch.examples, epoch.measured) == ({"translate": 4, "improve": 0}, True)

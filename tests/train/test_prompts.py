@@ -16,7 +16,7 @@ from kernelwright.rollouts import roll
 from kernelwright.train.prompts import (
     as_asked,
     frontend_asks,
-    informed,
+    inform_asks,
     midend_asks,
     read_examples,
     read_tasks,
@@ -110,10 +110,10 @@ def test_the_archive_says_the_best_time_and_shows_kernels_beside(tmp_path: Path)
     Archive(entries).write(tmp_path / "archive.jsonl")
     archive = {"archive": str(tmp_path / "archive.jsonl"), "backend": "interpret"}
     recipe = make_recipe(tmp_path, verify=archive)
-    [ask] = informed(midend_asks([pair(), improving()]), recipe, contrast=2)
+    [ask] = inform_asks(midend_asks([pair(), improving()]), recipe, contrast=2)
     assert ask.best_us == 2.0
     assert [one.split(" us")[0] for one in ask.others] == ["2", "6"]
-    [first] = informed(frontend_asks([pair().task]), recipe, contrast=2)
+    [first] = inform_asks(frontend_asks([pair().task]), recipe, contrast=2)
     assert (first.best_us, first.others) == (2.0, ())
 
 
@@ -121,8 +121,8 @@ def test_a_modelled_best_time_is_no_measure_for_a_clock(tmp_path: Path) -> None:
     asks = midend_asks([pair(), improving()])
     modelled = make_recipe(tmp_path, verify={"backend": "interpret"})
     measured = make_recipe(tmp_path, verify={"backend": "cuda"})
-    assert [ask.best_us for ask in informed(asks, modelled)] == [4.0]
-    assert [ask.best_us for ask in informed(asks, measured)] == [None]
+    assert [ask.best_us for ask in inform_asks(asks, modelled)] == [4.0]
+    assert [ask.best_us for ask in inform_asks(asks, measured)] == [None]
 
 
 def test_a_task_that_the_corpus_drew_in_a_precision_stays_in_it() -> None:

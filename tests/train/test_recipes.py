@@ -10,7 +10,7 @@ import torch
 from kernelwright.config import Recipe, load_recipe
 from kernelwright.errors import UserError
 from kernelwright.rewards import check_preset
-from kernelwright.train.architectures import known
+from kernelwright.train.architectures import known_architecture
 from kernelwright.train.model import adapters, architecture_of, load_tokenizer, new_model, parameters
 
 FOLDER = Path(__file__).parents[2] / "recipes"
@@ -90,9 +90,9 @@ def test_the_default_model_has_15_million_weights_and_fits_32_mib() -> None:
 
 
 def test_a_fine_tuned_model_has_its_bases_architecture() -> None:
-    assert known("JinnP/Qwen3-8B-Kernelbook-SFT-HF") == known("Qwen/Qwen3-8B")
-    assert known("Qwen/Qwen3-8B")
-    assert known("some/model") is None
+    assert known_architecture("JinnP/Qwen3-8B-Kernelbook-SFT-HF") == known_architecture("Qwen/Qwen3-8B")
+    assert known_architecture("Qwen/Qwen3-8B")
+    assert known_architecture("some/model") is None
 
 
 def test_an_unknown_base_offline_is_one_line() -> None:

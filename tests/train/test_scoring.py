@@ -8,7 +8,7 @@ from transformers import AutoModelForCausalLM, Qwen3Config
 from trl.trainer.utils import add_fused_lm_head
 
 from kernelwright.train.lean import no_mask
-from kernelwright.train.scoring import by_length, scored
+from kernelwright.train.scoring import by_length, score_tokens
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def batch() -> tuple[torch.Tensor, torch.Tensor]:
 def test_scores_and_gradients_are_those_of_a_masked_pass(model: Any, multiple: int) -> None:
     ids, mask = batch()
     weights = torch.rand(4, 6, generator=torch.Generator().manual_seed(1))
-    logps, entropies = scored(model, model.config, ids, mask, 6, multiple)
+    logps, entropies = score_tokens(model, model.config, ids, mask, 6, multiple)
     assert entropies is not None
     (logps * weights).sum().backward()
     ours = {name: p.grad.clone() for name, p in model.named_parameters()}
@@ -58,7 +58,7 @@ def test_scores_and_gradients_are_those_of_a_masked_pass(model: Any, multiple: i
 def test_a_batch_of_prompts_alone_scores_nothing(model: Any) -> None:
     ids, mask = batch()
     mask[:, 5:] = 0
-    assert scored(model, model.config, ids, mask, 6)[0].abs().sum() == 0
+    assert score_tokens(model, model.config, ids, mask, 6)[0].abs().sum() == 0
 
 
 def test_a_mask_that_says_nothing_is_only_made_for_full_attention(model: Any) -> None:

@@ -17,7 +17,7 @@ from kernelwright.config import Recipe, SftConfig
 from kernelwright.errors import UserError
 from kernelwright.runs import RunFolder
 from kernelwright.train import train
-from kernelwright.train.batches import Collator, Mixture, Rows, tokenised, training_rows
+from kernelwright.train.batches import Collator, Mixture, Rows, tokenize_examples, training_rows
 from kernelwright.train.curves import Curves
 from kernelwright.train.heldout import HeldOut, held_out
 from kernelwright.train.model import compile_layers, load_tokenizer, new_model
@@ -86,7 +86,7 @@ def test_nothing_to_train_on_is_one_line(data: Path) -> None:
 def test_without_plans_a_completion_is_its_code(data: Path) -> None:
     recipe = make_recipe(data, sft={"plans": False})
     tokenizer = load_tokenizer(recipe.data.tokenizer)
-    rows = tokenised(recipe, tokenizer, examples()[:1])
+    rows = tokenize_examples(recipe, tokenizer, examples()[:1])
     said = tokenizer.decode(rows.tokens[rows.asked[0] :], skip_special_tokens=True)
     assert said.strip() == f"```python\n{examples()[0].code.strip()}\n```"
 
@@ -95,7 +95,7 @@ def test_of_a_slow_kernel_the_code_is_learned_given_its_plan(data: Path) -> None
     recipe = make_recipe(data, model={"context": 4096}, sft={"near": 1.1})
     tokenizer = load_tokenizer(recipe.data.tokenizer)
     fast, slow = (pair(us=us, best_us=10.0) for us in (10.0, 12.0))
-    rows = tokenised(recipe, tokenizer, [fast, slow])
+    rows = tokenize_examples(recipe, tokenizer, [fast, slow])
     taught = [
         tokenizer.decode(rows.tokens[start + asked : end])
         for start, end, asked in zip(rows.starts, rows.starts[1:], rows.asked, strict=False)
@@ -108,18 +108,18 @@ def test_of_a_slow_kernel_the_code_is_learned_given_its_plan(data: Path) -> None
 def test_where_plans_are_all_that_is_said_slow_kernels_are_left_out(data: Path) -> None:
     recipe = make_recipe(data, model={"context": 4096}, sft={"near": 1.1}, data={"answer": "plan"})
     tokenizer = load_tokenizer(recipe.data.tokenizer)
-    assert len(tokenised(recipe, tokenizer, [pair(us=us, best_us=10.0) for us in (10.0, 12.0)])) == 1
+    assert len(tokenize_examples(recipe, tokenizer, [pair(us=us, best_us=10.0) for us in (10.0, 12.0)])) == 1
 
 
 def test_many_examples_are_tokenised_by_all_cores(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """To the same rows, and without touching the run's random state."""
     recipe = make_recipe(data)
     tokenizer = load_tokenizer(recipe.data.tokenizer)
-    one = tokenised(recipe, tokenizer, examples() * 100)
+    one = tokenize_examples(recipe, tokenizer, examples() * 100)
     monkeypatch.setattr(children, "MANY", 10)
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
     torch.manual_seed(0)
-    two = tokenised(recipe, tokenizer, examples() * 100)
+    two = tokenize_examples(recipe, tokenizer, examples() * 100)
     after = torch.rand(1)
     torch.manual_seed(0)
     assert torch.rand(1) == after
@@ -193,7 +193,7 @@ def test_held_out_losses_by_kind(data: Path, tmp_path: Path) -> None:
     recipe = make_recipe(data)
     trainer = trainer_of(recipe, tmp_path)
     tokenizer, model = trainer.processing_class, trainer.model
-    rows = tokenised(recipe, tokenizer, examples())
+    rows = tokenize_examples(recipe, tokenizer, examples())
     collate = Collator(rows, tokenizer.pad_token_id)
     made = HeldOut(collate, 1, 2, trainer.curves, trainer.accelerator).losses(model.train())
     assert model.training

@@ -15,7 +15,7 @@ from kernelwright.config import VerifyConfig
 from kernelwright.errors import UserError
 from kernelwright.runs import RunFolder
 from kernelwright.train import processes, train
-from kernelwright.train.curves import tracked
+from kernelwright.train.curves import tracker_metrics
 from kernelwright.train.sft import check_trackers
 
 
@@ -27,7 +27,7 @@ def test_a_line_in_numbers_for_trackers() -> None:
         "drawn": {},
         "seconds": {"verify": 2},
     }
-    assert tracked(extra) == {
+    assert tracker_metrics(extra) == {
         "kernelwright/pass_rate": 0.5,
         "kernelwright/outcomes/correct": 0.25,
         "kernelwright/outcomes/timeout": 0.75,

@@ -14,7 +14,7 @@ from kernelwright.verify.trace import affine
 
 def built(make: Callable[[], nn.Module], seed: int = 5) -> nn.Module:
     torch.manual_seed(seed)
-    with affine.varied(seed) as finished:
+    with affine.vary_affine(seed) as finished:
         module = make()
         finished(module)
     return module
@@ -150,7 +150,7 @@ def test_blank_memory_is_filled_before_it_varies() -> None:
 
 def test_other_threads_and_later_modules_are_left_alone() -> None:
     found = []
-    with affine.varied(5):
+    with affine.vary_affine(5):
         thread = threading.Thread(target=lambda: found.append(nn.LayerNorm(4).weight))
         thread.start()
         thread.join()

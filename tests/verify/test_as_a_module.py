@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from kernelwright.verify.sandbox.service import Failure
-from kernelwright.verify.trace.as_a_module import copied
+from kernelwright.verify.trace.as_a_module import copy_module
 
 
 class Usual(torch.nn.Module):
@@ -87,7 +87,7 @@ def test_what_does_not_behave_as_a_module_is_told(kind: type[Usual], says: str) 
     module = kind()
     LAST[:] = [module.gain]
     with pytest.raises(Failure, match=says), torch.no_grad():
-        copied(module, {"gain": None})
+        copy_module(module, {"gain": None})
 
 
 @pytest.mark.parametrize("kind", [Usual, Uncopied, Packed])
@@ -95,6 +95,8 @@ def test_what_does_is_copied_where_it_can_be_and_keeps_its_weights(kind: type[Us
     module = kind()
     before = copy.copy(module.gain.detach().clone())
     with torch.no_grad():
-        made = copied(module, dict.fromkeys(("gain", "left", "right")) if kind is Packed else {"gain": None})
+        made = copy_module(
+            module, dict.fromkeys(("gain", "left", "right")) if kind is Packed else {"gain": None}
+        )
     assert (made is module) is (kind is Uncopied)
     assert torch.equal(vars(made)["_parameters"]["gain"], before)

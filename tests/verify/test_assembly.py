@@ -2,7 +2,7 @@
 
 import pytest
 
-from kernelwright.verify.trace.assembly import refused
+from kernelwright.verify.trace.assembly import why_refused
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ from kernelwright.verify.trace.assembly import refused
     ],
 )
 def test_calculations_pass(text: str) -> None:
-    assert refused(text) == ""
+    assert why_refused(text) == ""
 
 
 @pytest.mark.parametrize(
@@ -65,4 +65,4 @@ def test_calculations_pass(text: str) -> None:
     ],
 )
 def test_what_tells_one_launch_from_another_does_not(text: str) -> None:
-    assert refused(text) != ""
+    assert why_refused(text) != ""

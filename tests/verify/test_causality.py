@@ -66,8 +66,8 @@ def test_an_output_that_torch_has_laid_out_is_found_among_its_copies() -> None:
 def test_elements_that_are_zero_tell_nobody_whose_they_are() -> None:
     kept = torch.tril(torch.ones(4, 4))
     expected = [expected_of(kept.double(), kept)]
-    assert causality.unmarked([kept != 0], expected) == 0.0
-    assert causality.unmarked([torch.zeros(4, 4, dtype=torch.bool)], expected) == 1.0
+    assert causality.unmarked_share([kept != 0], expected) == 0.0
+    assert causality.unmarked_share([torch.zeros(4, 4, dtype=torch.bool)], expected) == 1.0
 
 
 @pytest.mark.parametrize(("body", "scatters"), [("y[0] = 1.0", True), ("y = y + 1.0", False)])
@@ -103,9 +103,9 @@ def test_what_a_reference_leaves_in_its_place_is_nobodys_work() -> None:
     wanted = X.clone()
     wanted[0] = 99.0
     expected, marks = [expected_of(wanted.double(), wanted)], torch.zeros(4, 8, dtype=torch.bool)
-    assert causality.unmarked([marks], expected) > 0.9
-    assert causality.unmarked([marks], expected, [X]) == 0.25
-    assert causality.unmarked([marks], expected, [X.flip(0)]) > 0.9
+    assert causality.unmarked_share([marks], expected) > 0.9
+    assert causality.unmarked_share([marks], expected, [X]) == 0.25
+    assert causality.unmarked_share([marks], expected, [X.flip(0)]) > 0.9
 
 
 def test_a_movement_by_torch_counts_after_the_kernels_too() -> None:

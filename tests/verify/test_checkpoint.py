@@ -71,7 +71,7 @@ def test_weights_that_were_laid_out_anew_are_followed() -> None:
     before = {"w": torch.randn(6, 5)}
     after = {"w": torch.randn(6, 5)}
     candidate = trace(nn.functional.pad(before["w"].t(), (0, 2)).contiguous())
-    assert checkpointed.loaded(candidate, before, after)
+    assert checkpointed.loads_weights(candidate, before, after)
     held = candidate.blobs[0].view(torch.float32).reshape(5, 8)
     assert torch.equal(held[:, :6], after["w"].t())
     assert not held[:, 6:].any()
@@ -81,5 +81,5 @@ def test_what_cannot_be_told_apart_or_is_not_there_is_left() -> None:
     one = torch.randn(20)
     before = {"one": one, "two": one.clone()}
     after = {"one": torch.randn(20), "two": torch.randn(20)}
-    assert not checkpointed.loaded(trace(torch.stack([one, one])), before, after)
-    assert not checkpointed.loaded(trace(torch.zeros(20)), before, after)
+    assert not checkpointed.loads_weights(trace(torch.stack([one, one])), before, after)
+    assert not checkpointed.loads_weights(trace(torch.zeros(20)), before, after)

@@ -61,7 +61,7 @@ def test_what_is_read_for_parts_that_nobody_adds_up_reaches_nothing(last: int) -
     found = flow.needs(launches, {key(out): (0, out.nbytes)})
     assert found is not None
     assert union([found.places[key(x)]], 0, x.nbytes) == x.nbytes * last // 64
-    assert max(share for _, share in flow.unused(launches, found)) == 1.0 - last / 64
+    assert max(share for _, share in flow.unused_stores(launches, found)) == 1.0 - last / 64
 
 
 def test_parts_that_are_added_up_in_more_steps_than_usual_are_followed_where_that_is_asked_for() -> None:

@@ -13,7 +13,7 @@ from kernelwright.verify.protocol import protocol
 from kernelwright.verify.reference import distributions, expected, gpu_cases
 from kernelwright.verify.reference.baseline import Baseline, baseline
 from kernelwright.verify.reference.cases import make_case
-from kernelwright.verify.reference.comparison import judged
+from kernelwright.verify.reference.comparison import compare_or_round
 from kernelwright.verify.reference.gpu_cases import GpuCases
 from kernelwright.verify.reference.task_module import Reference
 
@@ -92,7 +92,7 @@ def test_making_a_case_takes_what_is_promised(
 
     def make() -> None:
         def draw() -> Any:
-            return distributions.scaled(reference.inputs(3), 3.0)
+            return distributions.scale_inputs(reference.inputs(3), 3.0)
 
         case = make_case("full", module, draw, STRICT, 3.0)
         assert case is not None
@@ -157,8 +157,8 @@ def test_at_full_size_a_mean_of_a_part_is_told_from_that_of_all(body: str, name:
     (x,), (whole,) = case.inputs, case.expected
     x = x[: 3 << 18]
     part = (x * x.sqrt() if "sqrt" in body else x).mean()
-    assert judged(0, part, whole, STRICT, lambda: whole).kind
-    assert not judged(0, whole.value.float(), whole, STRICT, lambda: whole).kind
+    assert compare_or_round(0, part, whole, STRICT, lambda: whole).kind
+    assert not compare_or_round(0, whole.value.float(), whole, STRICT, lambda: whole).kind
 
 
 @pytest.mark.parametrize(("body", "uneven"), [("x @ x.t()", False), ("(x @ x.t()).mean()", True)])
@@ -229,7 +229,7 @@ def test_memory_that_no_later_call_uses_does_not_last() -> None:
     }
     alone = Candidate(answer)
     assert footprint.lasting(alone) == {9}
-    assert footprint.asked(alone) == (8000 + 2 * 800, 2 * 800)
+    assert footprint.bytes_asked(alone) == (8000 + 2 * 800, 2 * 800)
     answer["tapes"][2] = tape(5, {"4": 4000, "1": 4000})
     assert footprint.lasting(Candidate(answer)) == {1, 9}
-    assert footprint.asked(Candidate(answer)) == (12_000 + 2 * 800, 4000 + 2 * 800)
+    assert footprint.bytes_asked(Candidate(answer)) == (12_000 + 2 * 800, 4000 + 2 * 800)

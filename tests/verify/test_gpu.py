@@ -105,7 +105,7 @@ def test_one_pass_comparisons_agree_with_torch_on_large_tensors() -> None:
     assert not compare(0, honest, expected, strict).kind
     wrong = honest.clone()
     wrong[33_333_333] += 1.0
-    seen = fused.strayed(wrong, expected.value, rules(expected, strict))
+    seen = fused.compare_fused(wrong, expected.value, rules(expected, strict))
     assert seen.wrong == 1
     comparison = compare(0, wrong, expected, strict)
     assert comparison.kind == "wrong_value"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from kernelwright.verify.trace.left_behind import LeftBehind, Weights, held, switches_same
+from kernelwright.verify.trace.left_behind import LeftBehind, Weights, switches_same, tensors_held
 
 
 def view(tensor: torch.Tensor) -> list[Any]:
@@ -64,7 +64,7 @@ def test_a_file_may_say_how_warnings_look_while_it_is_loaded() -> None:
 
 def test_held_names_every_part() -> None:
     outer = torch.nn.Sequential(Part())
-    found = {name: (learns, kept) for name, _, learns, kept in held(outer)}
+    found = {name: (learns, kept) for name, _, learns, kept in tensors_held(outer)}
     assert found == {"0.weight": (True, True), "0.mean": (False, True), "0.own": (False, False)}
 
 

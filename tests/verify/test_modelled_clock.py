@@ -4,19 +4,22 @@ import pytest
 from functions import softmax_graph, written
 
 from kernelwright.hardware import target
-from kernelwright.verify.interpret.clock import NoFit, modelled
+from kernelwright.verify.interpret.clock import NoFit, modelled_microseconds
 
 
 def test_the_same_kernel_takes_the_same_time_and_a_worse_schedule_takes_more() -> None:
     graph = softmax_graph(4096, 4096)
-    fast = modelled(written(graph, warps=8)[1], graph, target("h200"))
-    assert modelled(written(graph, warps=8)[1], graph, target("h200")) == fast
-    assert modelled(written(graph, passes="loop", block=32, warps=1)[1], graph, target("h200")) > 1.2 * fast
+    fast = modelled_microseconds(written(graph, warps=8)[1], graph, target("h200"))
+    assert modelled_microseconds(written(graph, warps=8)[1], graph, target("h200")) == fast
+    assert (
+        modelled_microseconds(written(graph, passes="loop", block=32, warps=1)[1], graph, target("h200"))
+        > 1.2 * fast
+    )
 
 
 def test_what_needs_more_than_the_target_has_does_not_fit() -> None:
     graph = softmax_graph(64, 65536)
     with pytest.raises(NoFit):
-        modelled(
+        modelled_microseconds(
             written(graph, passes="one_pass", rows=64, warps=1)[1], graph, target("h200"), assembler_s=2.0
         )

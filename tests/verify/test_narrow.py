@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from kernelwright.verify.narrow import complete, computed
+from kernelwright.verify.narrow import complete, compute
 
 
 class Pooled(torch.nn.Module):
@@ -34,12 +34,12 @@ def test_other_errors_are_raised_and_arguments_that_nobody_writes_stay_unwritten
     with pytest.raises(RuntimeError, match="shapes"):
         complete(torch.nn.Linear(3, 4).bfloat16())(X.new_zeros(2, 5))
     given = X.clone()
-    computed(torch.ops.aten.avg_pool3d.default, (given, [2, 2, 2]), {})
+    compute(torch.ops.aten.avg_pool3d.default, (given, [2, 2, 2]), {})
     assert given._version == 0
 
 
 def test_what_an_operator_writes_reaches_its_argument() -> None:
     out = torch.empty(1, 2, 2, 2, 2, dtype=torch.bfloat16)
-    found = computed(torch.ops.aten.avg_pool3d.out, (X, [2, 2, 2]), {"out": out})
+    found = compute(torch.ops.aten.avg_pool3d.out, (X, [2, 2, 2]), {"out": out})
     assert found is out
     assert torch.equal(out, F.avg_pool3d(X.float(), 2).bfloat16())

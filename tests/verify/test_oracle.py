@@ -100,14 +100,14 @@ def test_one_distribution_is_below_zero_throughout_and_largest_at_an_edge() -> N
 
 
 def test_of_several_inputs_below_zero_products_are_below_zero_too() -> None:
-    x, y = distributions.scaled([torch.randn(5, 7), torch.randn(7, 5)], BELOW_ZERO)
+    x, y = distributions.scale_inputs([torch.randn(5, 7), torch.randn(7, 5)], BELOW_ZERO)
     assert bool((x < 0).all())
     assert bool((x @ y < -80).all())
 
 
 def test_zeros_and_strides_stay_below_zero() -> None:
     given = torch.randn(6, 4).t().tril()
-    (changed,) = distributions.scaled([given], BELOW_ZERO)
+    (changed,) = distributions.scale_inputs([given], BELOW_ZERO)
     assert torch.equal(changed == 0, given == 0)
     assert changed.stride() == given.stride()
 

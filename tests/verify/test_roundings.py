@@ -29,7 +29,7 @@ class Module(nn.Module):
 
 def moved(forward: Callable[..., torch.Tensor], *inputs: torch.Tensor) -> torch.Tensor:
     exact = forward(*(tensor.double() for tensor in inputs))
-    return roundings.moved(Module(forward), list(inputs), [exact])[0]
+    return roundings.largest_moves(Module(forward), list(inputs), [exact])[0]
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def moved(forward: Callable[..., torch.Tensor], *inputs: torch.Tensor) -> torch.
 )
 def test_what_is_spelled_out_is_the_same_operation(function: Callable[..., torch.Tensor]) -> None:
     x = X.abs() if function is torch.log1p else X
-    far = roundings.moved(Module(function), [x], [function(x)])[0]
+    far = roundings.largest_moves(Module(function), [x], [function(x)])[0]
     assert bool((far <= 1e-13 * (1.0 + function(x).abs())).all())
 
 
@@ -74,7 +74,7 @@ def test_views_weights_and_integers_do_not_move() -> None:
     def forward(x: torch.Tensor) -> list[torch.Tensor]:
         return [torch.arange(8), weight.T]
 
-    for far in roundings.moved(Module(forward), [torch.rand(3)], exact):
+    for far in roundings.largest_moves(Module(forward), [torch.rand(3)], exact):
         assert not far.any()
 
 
@@ -92,7 +92,7 @@ def test_neither_inputs_nor_weights_nor_the_callers_random_state_change() -> Non
         {k: v.clone() for k, v in layer.state_dict().items()},
         torch.get_rng_state(),
     )
-    roundings.moved(layer, [x], [torch.zeros(4, 8, dtype=torch.float64)])
+    roundings.largest_moves(layer, [x], [torch.zeros(4, 8, dtype=torch.float64)])
     assert torch.equal(x, before)
     assert torch.equal(torch.get_rng_state(), kept)
     assert all(torch.equal(value, state[name]) for name, value in layer.state_dict().items())
@@ -179,7 +179,7 @@ def test_inputs_in_half_precision_are_what_they_are() -> None:
     """Kernels sum them in single: a product is a rounding of the result off, not one of each term."""
     x, w = torch.randn(16, 512).half(), torch.randn(512, 16).half()
     exact = x.double() @ w.double()
-    (far,) = roundings.moved(Module(lambda x: x @ w), [x], [exact])
+    (far,) = roundings.largest_moves(Module(lambda x: x @ w), [x], [exact])
     assert bool((far <= 3.0 * torch.finfo(torch.float16).eps * exact.abs() + 1e-4).all())
 
 
@@ -199,7 +199,7 @@ def test_whole_numbers_that_a_rounding_decides_may_be_either() -> None:
         x[0, :8] = (torch.arange(8) + 20.5) * (x.abs().amax() / 127.0)
         honest = _codes(x)
         expected = expected_of(honest, honest)
-        far = roundings.moved(Module(_codes), [x], [honest])[0]
+        far = roundings.largest_moves(Module(_codes), [x], [honest])[0]
         with_roundings = dataclasses.replace(expected, moved=far)
         refused += bool(compare(0, _codes_by_a_factor(x), expected, STRICT).kind)
         assert not compare(0, _codes_by_a_factor(x), with_roundings, STRICT).kind
@@ -211,18 +211,18 @@ def test_whole_numbers_that_a_rounding_decides_may_be_either() -> None:
 def test_what_ties_exactly_is_held_among_special_values_and_what_a_rounding_decides_is_not() -> None:
     """`2 x >= 1` is exact; a product that bfloat16 rounds to its threshold is not."""
     x = torch.tensor([0.25, 0.5, 0.75]).repeat(50)
-    [tied] = roundings.moved(Module(lambda x: 2.0 * x >= 1.0), [x], [2.0 * x >= 1.0], ties=True)
+    [tied] = roundings.largest_moves(Module(lambda x: 2.0 * x >= 1.0), [x], [2.0 * x >= 1.0], ties=True)
     assert not bool(tied.any())
     y = torch.full((300,), 1.0 / 3.0)
     fraction = Module(lambda y: (y * 3.1).to(torch.bfloat16) <= 1.0333)
-    [decided] = roundings.moved(fraction, [y], [fraction(y)], ties=True)
+    [decided] = roundings.largest_moves(fraction, [y], [fraction(y)], ties=True)
     assert bool(decided.all())
 
 
 def test_equal_values_are_off_by_the_same() -> None:
     x = torch.linspace(0.1, 3.0, 200).repeat(2)
     same = Module(lambda x: x[:200].exp() == x[200:].exp())
-    [far] = roundings.moved(same, [x], [same(x)], ties=True)
+    [far] = roundings.largest_moves(same, [x], [same(x)], ties=True)
     assert not bool(far.any())
-    [far] = roundings.moved(same, [x], [same(x)])
+    [far] = roundings.largest_moves(same, [x], [same(x)])
     assert bool(far.all())

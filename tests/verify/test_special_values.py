@@ -11,7 +11,7 @@ from kernelwright.records import Task
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.protocol import PROTOCOLS
 from kernelwright.verify.reference import distributions, special_values
-from kernelwright.verify.reference.comparison import judged
+from kernelwright.verify.reference.comparison import compare_or_round
 
 SOURCE = """
 import torch
@@ -119,7 +119,7 @@ def test_what_a_kernel_may_leave_out_shows(body: str, kind: str, wrong: Any) -> 
 
     def kind_of(got: torch.Tensor) -> str:
         rules = PROTOCOLS["strict"]
-        return judged(0, got, case.expected[0], rules, lambda: case.with_roundings()[0]).kind
+        return compare_or_round(0, got, case.expected[0], rules, lambda: case.with_roundings()[0]).kind
 
     assert kind_of(wrong(x))
     assert not kind_of(case.module(x))
@@ -134,22 +134,24 @@ def test_integers_grow_beyond_what_narrow_ones_hold_and_keep_their_sign() -> Non
 def test_a_range_that_inputs_are_drawn_from_is_kept_and_so_are_zeros() -> None:
     x = torch.rand(12, 40)
     for kind in ("rows", "ties", "far", "extreme"):
-        made = special_values.changed([x], kind, 1, (0.25,))[0]
+        made = special_values.with_special_values([x], kind, 1, (0.25,))[0]
         assert x.min() <= made.min() <= made.max() <= x.max()
     triangle = torch.randn(12, 12).tril()
-    assert torch.equal(special_values.changed([triangle], "rows", 1, ())[0].triu(1), torch.zeros(12, 12))
+    assert torch.equal(
+        special_values.with_special_values([triangle], "rows", 1, ())[0].triu(1), torch.zeros(12, 12)
+    )
 
 
 def test_symmetric_matrices_and_strides_stay() -> None:
     symmetric = torch.randn(8, 8)
     symmetric = symmetric + symmetric.t()
-    assert torch.equal(special_values.changed([symmetric], "far", 1, ())[0], symmetric)
+    assert torch.equal(special_values.with_special_values([symmetric], "far", 1, ())[0], symmetric)
     turned = torch.randn(40, 12).t()
-    assert not torch.equal(special_values.changed([turned], "rows", 1, ())[0], turned)
+    assert not torch.equal(special_values.with_special_values([turned], "rows", 1, ())[0], turned)
 
 
 def test_a_vector_is_cut_into_parts() -> None:
-    made = special_values.changed([torch.randn(60)], "far", 1, ())[0]
+    made = special_values.with_special_values([torch.randn(60)], "far", 1, ())[0]
     assert float(made[:30].abs().max()) > 1000.0
     assert math.isclose(float((made[30:] < -1e4).double().mean()), 1.0)
 
@@ -160,9 +162,12 @@ def test_of_two_operators_that_round_no_bracket_may_overflow_where_a_number_is_a
     product_first = x * x * torch.sigmoid(x)
     assert not product_first.isfinite().all()
     rules = PROTOCOLS["strict"]
-    assert not judged(0, product_first, case.expected[0], rules, lambda: case.expected[0]).kind
+    assert not compare_or_round(0, product_first, case.expected[0], rules, lambda: case.expected[0]).kind
     nothing_but = torch.full_like(x, math.inf)
-    assert judged(0, nothing_but, case.expected[0], rules, lambda: case.expected[0]).kind == "non_finite"
+    assert (
+        compare_or_round(0, nothing_but, case.expected[0], rules, lambda: case.expected[0]).kind
+        == "non_finite"
+    )
 
 
 def test_behind_products_any_number_will_do_where_the_reference_has_one() -> None:
@@ -170,10 +175,10 @@ def test_behind_products_any_number_will_do_where_the_reference_has_one() -> Non
     (expected,) = case.expected
     right = expected.value.reshape(expected.shape).float()
     assert bool((case.inputs[0] == 0.0).all(1).any())
-    assert judged(0, right + 0.5, expected, PROTOCOLS["strict"], lambda: expected).kind == ""
+    assert compare_or_round(0, right + 0.5, expected, PROTOCOLS["strict"], lambda: expected).kind == ""
     nothing = right.clone()
     nothing[0] = math.nan
-    assert judged(0, nothing, expected, PROTOCOLS["strict"], lambda: expected).kind
+    assert compare_or_round(0, nothing, expected, PROTOCOLS["strict"], lambda: expected).kind
 
 
 def test_numbers_on_a_level_are_such_as_tf32_holds() -> None:
@@ -214,9 +219,9 @@ def test_names_of_operators_are_told_by_their_parts() -> None:
 def test_what_is_sorted_stays_sorted() -> None:
     edges = torch.randn(20).sort().values
     for kind in ("rows", "ties", "far", "bounds", "ladder", "apart", "distant"):
-        (made,) = special_values.changed([edges], kind, 3, (0.5, 3.0))
+        (made,) = special_values.with_special_values([edges], kind, 3, (0.5, 3.0))
         assert bool((made.diff() >= 0).all()), kind
-    (made,) = distributions.scaled([edges.flip(0)], -3.0)
+    (made,) = distributions.scale_inputs([edges.flip(0)], -3.0)
     assert torch.equal(made, (edges * -3.0))
 
 

@@ -91,8 +91,8 @@ def test_a_host_that_cannot_keep_up_accuses_nobody(monkeypatch: pytest.MonkeyPat
 
 def test_the_reference_alone_does_not_excuse_a_forger() -> None:
     batches = [timing.Batch(2, 5.2), timing.Batch(20, 16.0)]  # 0.6 a call and flush
-    assert not timing.belied(0.5, batches, FLUSH_MS)
-    assert timing.belied(0.3, batches, FLUSH_MS)
+    assert not timing.contradicts(0.5, batches, FLUSH_MS)
+    assert timing.contradicts(0.3, batches, FLUSH_MS)
 
 
 def test_a_batch_waits_for_the_slowest_host() -> None:

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 
 from kernelwright.candidates.code import Code, choose
 from kernelwright.candidates.layout import Layout, scan
-from kernelwright.candidates.spans import apart, token_offsets, token_span, trimmed
+from kernelwright.candidates.spans import apart, token_offsets, token_span, trim
 from kernelwright.outcomes import Outcome
 from kernelwright.records import Candidate, Span
 
@@ -64,17 +64,17 @@ def parse(text: str, pieces: Sequence[str] | None = None, finish_reason: str = "
 def _plan(text: str, layout: Layout, found: Code | None) -> Span:
     """Where the plan stands: the last <plan> before the code, else the first after it, else what precedes it."""
     if found is None:
-        return trimmed(text, layout.plans[-1]) if layout.plans else (0, 0)
+        return trim(text, layout.plans[-1]) if layout.plans else (0, 0)
     before, after = found.block.before, found.block.after
     earlier = [plan for plan in layout.plans if plan[0] <= before]
     if earlier:
-        return trimmed(text, (earlier[-1][0], min(earlier[-1][1], before)))
+        return trim(text, (earlier[-1][0], min(earlier[-1][1], before)))
     if layout.plans:
-        return trimmed(text, (max(layout.plans[0][0], after), layout.plans[0][1]))
+        return trim(text, (max(layout.plans[0][0], after), layout.plans[0][1]))
     thought = max((end for _, end in layout.thoughts if end <= before), default=0)
     prose = (part for part in layout.prose if thought <= part.start < before)
     words = (part.start for part in prose if text[part.start : min(part.end, before)].strip())
-    return trimmed(text, (next(words, before), before))
+    return trim(text, (next(words, before), before))
 
 
 def _problem(found: Code | None, layout: Layout, cut: bool) -> tuple[Outcome | None, str]:

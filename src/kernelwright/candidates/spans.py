@@ -41,7 +41,7 @@ def apart(plan: Span | None, code: Span | None) -> Span | None:
     return plan if plan[0] < plan[1] else None
 
 
-def trimmed(text: str, span: Span) -> Span:
+def trim(text: str, span: Span) -> Span:
     """`span` without white space at its ends."""
     start, end = span
     inside = text[start:end]

@@ -100,7 +100,7 @@ def optimize(
         raise UserError(
             f"{out} is the {'module' if out.resolve() == Path(module).resolve() else 'kernel'} itself; name another file with -o"
         )
-    wanted = optimizing.asked(
+    wanted = optimizing.read_question(
         module,
         seconds=seconds,
         target=target,
@@ -202,7 +202,7 @@ def train(
         from kernelwright.cli import dry_run as dry
         from kernelwright.cli import show
         from kernelwright.rewards import check_preset
-        from kernelwright.train.estimate import estimate, scaled
+        from kernelwright.train.estimate import estimate, estimate_by_gpus
 
         for stage in plan.stages:
             if stage != "sft":
@@ -210,7 +210,7 @@ def train(
         made = estimate(plan, folder, on)
         dry.show(made, show.console())
         if made.device.target is not None and made.processes == 1:
-            dry.show_scaled(scaled(plan, folder, on, SCALES), show.console())
+            dry.show_scaled(estimate_by_gpus(plan, folder, on, SCALES), show.console())
         return 1 if made.problems else 0
     if seeds:
         found = pipeline.run_seeds(plan, folder, read_seeds(seeds), resume=resume, evaluating=evaluate)

@@ -199,14 +199,14 @@ def _say(counts: Counter[str]) -> None:
 
 
 def _say_card(folder: Path, found: dict[str, Any]) -> None:
-    from kernelwright.data.card import accepted, survivors
+    from kernelwright.data.card import count_accepted, survivors
 
     for name, count in {
         **found["kinds"],
         **{f"dropped: {k}": v for k, v in found["dropped"].items()},
     }.items():
         typer.echo(f"{count:7} {name}")
-    right, judged = accepted(found["judged"])
+    right, judged = count_accepted(found["judged"])
     survived, planted = survivors(found["judged"])
     typer.echo(
         f"accepted at the first try: {right} of {judged}; planted faults that survived: {survived} of {planted}"

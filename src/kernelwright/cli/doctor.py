@@ -179,7 +179,7 @@ def folder(name: str, path: Path, mend: str) -> Check:
 def software() -> Iterator[Check]:
     """Packages in their supported ranges, the compiler's targets, assemblers, tools."""
     for package, (least, below) in SUPPORTED.items():
-        yield versioned(package, least, below)
+        yield check_version(package, least, below)
     yield from targets()
     yield from assemblers()
     try:
@@ -189,7 +189,7 @@ def software() -> Iterator[Check]:
         yield Check("vllm", "not installed", False, mend, optional=True)
 
 
-def versioned(package: str, least: tuple[int, ...], below: tuple[int, ...] | None) -> Check:
+def check_version(package: str, least: tuple[int, ...], below: tuple[int, ...] | None) -> Check:
     """Whether a package is there, in a version that is supported."""
     wanted = f">={_version_name(least)}" + (f",<{_version_name(below)}" if below else "")
     judging = package in JUDGING
@@ -372,7 +372,7 @@ def _attempts() -> dict[str, bool]:
             return {name: _is_stopped(act) for name, act in tries.items()}
 
         try:
-            found = sandbox.confined(attempt)
+            found = sandbox.look_from_inside(attempt)
         finally:
             elsewhere.unlink(missing_ok=True)
     return {name: found.get(name, False) for name in _TRIED}

@@ -42,7 +42,7 @@ def check(task: Task) -> None:
         )
 
 
-def raised(task: Task) -> str:
+def error_of(task: Task) -> str:
     """What a task raises on tensors without memory, in its precision; empty where it runs and gives something."""
     reference = task_module.Reference(task, device="meta")
     with torch.device("meta"):

@@ -41,7 +41,7 @@ class Asked:
     began: float = 0.0
 
 
-def asked(
+def read_question(
     spec: str,
     *,
     seconds: float = 45.0,
@@ -92,7 +92,7 @@ def run(wanted: Asked, folder: RunFolder, *, quiet: bool = False) -> tuple[Found
     def watch(tried: Tried) -> None:
         with lock:
             if not quiet:
-                show.told(tried)
+                show.show_rung(tried)
             if tried.verdict is not None:
                 rows.append(rollout_of(tried))
 
@@ -143,7 +143,7 @@ def command(wanted: Asked, out: Path, json_file: Path | None) -> int:
     read.write_json(json_file, json.dumps(as_json(wanted.case, found), indent=2))
     report = f"report {folder.path}/report.html"
     if found.answer is None:
-        show.unsolved(console, f"{wanted.case.name}: {found.reason}", rows)
+        show.show_unsolved(console, f"{wanted.case.name}: {found.reason}", rows)
         console.print(
             f"\nevery attempt is in {folder.path}/rollouts.jsonl; the module stays as it is\n{report}"
         )

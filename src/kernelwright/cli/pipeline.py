@@ -43,7 +43,7 @@ def run(
 
     with open_pool(processes.share_of_judge(recipe.verify)) as pool:
         if not recipe.data.examples and processes.first():
-            with timed(folder, "data"):
+            with note_seconds(folder, "data"):
                 make_data(recipe, folder, pool, quiet=quiet)
             folder.finish("data")
         while not (recipe.data.examples or folder.done("data")):
@@ -57,7 +57,7 @@ def run(
             if stage not in finished:
                 _took(folder, stage, time.perf_counter() - began)
             if evaluating:
-                with timed(folder, f"eval/{stage}"):
+                with note_seconds(folder, f"eval/{stage}"):
                     evaluate_stage(recipe, folder, stage, checkpoint, pool, quiet=quiet)
                 folder.finish(f"eval/{stage}")
             began = time.perf_counter()
@@ -271,7 +271,7 @@ def _evaluate_rungs(
 
 
 @contextmanager
-def timed(folder: RunFolder, part: str) -> Iterator[None]:
+def note_seconds(folder: RunFolder, part: str) -> Iterator[None]:
     """Note in RUN/seconds.json how long the block took, added to earlier tries at this part; none once it is done."""
     began, again = time.perf_counter(), folder.done(part)
     try:

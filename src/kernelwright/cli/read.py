@@ -33,7 +33,7 @@ def one_task(spec: str, precision: str = "default") -> Task:
 
     task = small_shapes(load_task(spec))
     if not task.shape_sets("small"):
-        if why := fit.raised(task):
+        if why := fit.error_of(task):
             raise UserError(f"task {task.id}: Model.forward {why}; mend the task")
         raise UserError(
             f"{spec}: no sizes small enough for the interpreter could be found; put it in a folder as task.py "
@@ -61,7 +61,7 @@ def case(spec: str, settings: Settings) -> Case:
     return _live_case(spec)
 
 
-def posed(spec: str, kernel: Path, precision: str = "default") -> tuple[Task, Candidate]:
+def read_class_task(spec: str, kernel: Path, precision: str = "default") -> tuple[Task, Candidate]:
     """The task of a class, module or function, and a kernel for it as the judge takes it: what `optimize` wrote, or any on the
     graph's arguments. Executes what is named, and compares it with its graph. Raises UserError."""
     from kernelwright.search.rung import CannotWrite
@@ -179,7 +179,7 @@ def suite(spec: str, limit: int = 0, precision: str = "default", whole: bool = F
     from kernelwright.cli import fit
 
     asked = [asked_in(task, precision) for task in good]
-    runs = [task for task in asked if not precision_of(task).cast or not fit.raised(task)]
+    runs = [task for task in asked if not precision_of(task).cast or not fit.error_of(task)]
     if len(runs) < len(asked):
         print(
             f"{len(asked) - len(runs)} of {len(asked)} tasks left out, for they do not run in {precision}",

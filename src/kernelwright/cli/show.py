@@ -17,7 +17,7 @@ from rich.text import Text
 from kernelwright.outcomes import Outcome
 from kernelwright.prompts.feedback import feedback, size
 from kernelwright.records import Cost, Rollout, Task, Timing, Verdict
-from kernelwright.search.asks import rejected
+from kernelwright.search.asks import rejected_kernels
 from kernelwright.search.cache import Row
 from kernelwright.search.ladder import Tried
 from kernelwright.tasks.tritonbench import Left
@@ -34,7 +34,7 @@ def console(stderr: bool = False) -> Console:
     return _Console(highlight=False, markup=False, emoji=False, soft_wrap=True, stderr=stderr)
 
 
-def told(tried: Tried) -> None:
+def show_rung(tried: Tried) -> None:
     """What came of a rung, as it comes."""
     print(f"{plain(tried.graph)}: {tried.rung}: {plain(tried.what)}", file=sys.stderr, flush=True)
 
@@ -159,7 +159,7 @@ def _moves(cost: Cost) -> str:
     return f"{size(cost.bytes)} in {cost.launches} launch{'es' if cost.launches != 1 else ''}"
 
 
-def tried(rollouts: Sequence[Rollout]) -> Table:
+def attempts_table(rollouts: Sequence[Rollout]) -> Table:
     """How the attempts ended: one row an outcome, furthest through the funnel first, with an example of what was said."""
     order = list(Outcome)
     by_outcome: dict[Outcome, list[Rollout]] = {}
@@ -178,13 +178,13 @@ def tried(rollouts: Sequence[Rollout]) -> Table:
     return rows
 
 
-def unsolved(to: Console, reason: str, tries: Sequence[Rollout]) -> None:
+def show_unsolved(to: Console, reason: str, tries: Sequence[Rollout]) -> None:
     """Why nothing was verified, how far each attempt came, and what the best of them was told."""
     to.print(f"\n{plain(reason)}")
     if tries:
         to.print()
-        to.print(tried(tries))
-        last = rejected(tries)[0] if rejected(tries) else tries[0]
+        to.print(attempts_table(tries))
+        last = rejected_kernels(tries)[0] if rejected_kernels(tries) else tries[0]
         to.print(f"\nfurthest:\n{plain(feedback(last.verdict)) or plain(last.verdict.detail)}", style="dim")
 
 

@@ -41,7 +41,7 @@ class Asked:
     def read(self) -> tuple[Task, Candidate]:
         """As the files are now. Raises UserError."""
         if read.names_object(self.task):
-            task, candidate = read.posed(self.task, self.kernel, self.precision)
+            task, candidate = read.read_class_task(self.task, self.kernel, self.precision)
         else:
             candidate = read.kernel(self.kernel)
             task = read.one_task(self.task, self.precision)

@@ -21,7 +21,7 @@ import torch
 import torch._functorch.config
 from torch import fx
 
-from kernelwright.compile_backend.compiling import Compiling, raced
+from kernelwright.compile_backend.compiling import Compiling, race_changes
 from kernelwright.compile_backend.gradients import apart, together
 from kernelwright.compile_backend.grouping import Option
 from kernelwright.compile_backend.operators import operator_for
@@ -141,7 +141,7 @@ def _compile_inner(
     source = _SOURCE if _SOURCE is not None else _ladder()
     clocked = ours["race"] and _on_gpu(example_inputs) and not options.get("cudagraphs")
     compiling = Compiling(module, example_inputs, options)
-    best, first, races = raced(
+    best, first, races = race_changes(
         compiling,
         functools.partial(_Pass, source, ours),
         example_inputs if clocked else None,

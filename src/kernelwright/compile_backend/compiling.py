@@ -36,7 +36,7 @@ class Change(Protocol):
     def __call__(self, graph: fx.Graph) -> None: ...
 
 
-def raced(
+def race_changes(
     compiling: Compiling,
     change: Callable[[frozenset[str] | None], Change],
     examples: Sequence[Any] | None,

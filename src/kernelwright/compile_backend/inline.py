@@ -61,7 +61,7 @@ def lower_inline(
         examples = [one.contiguous() if flat else one for one, flat in zip(known, plain, strict=True)]
         try:
             with V.fake_mode:
-                inside = traced(host, examples)
+                inside = trace(host, examples)
         except NotTraceable as why:
             logger.info("kernelwright: %s is called through Python: %s", operator, why)
             return opaque(*values)
@@ -79,7 +79,7 @@ def lower_inline(
     register_lowering(operator, type_promotion_kind=None)(lowered)
 
 
-def traced(host: Callable[..., Any], examples: Sequence[torch.Tensor]) -> fx.GraphModule:
+def trace(host: Callable[..., Any], examples: Sequence[torch.Tensor]) -> fx.GraphModule:
     """What a host function with stand-ins does, as nodes of ATen and of `triton_kernel_wrapper_mutation`, in order. Its
     placeholders are the arguments as the kernel was verified on. Raises NotTraceable."""
     from torch.fx.experimental.proxy_tensor import make_fx
@@ -115,7 +115,7 @@ def _try(host: Callable[..., Any], graph: Graph) -> None:
         for one in graph.symbols
     }
     with FakeTensorMode(shape_env=shapes, allow_non_fake_inputs=True):
-        traced(host, [_example(one.type, free) for one in graph.arguments])  # type: ignore[arg-type]
+        trace(host, [_example(one.type, free) for one in graph.arguments])  # type: ignore[arg-type]
     if shapes.replacements:
         raise NotTraceable(f"{min(str(one) for one in shapes.replacements)} would be one size only")
 

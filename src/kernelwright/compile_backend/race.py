@@ -44,7 +44,7 @@ def race(ours: Callable[..., Any], inductor: Callable[..., Any], examples: Seque
     if needed > _SHARE_OF_MEMORY * torch.cuda.mem_get_info(device)[0]:
         return None
     with unset_fake_temporarily():  # compilation goes on under fake tensors
-        return _race(ours, inductor, [drawn(one) for one in examples])
+        return _race(ours, inductor, [draw_like(one) for one in examples])
 
 
 def _race(ours: Callable[..., Any], inductor: Callable[..., Any], arguments: Sequence[Any]) -> Race:
@@ -58,7 +58,7 @@ def _race(ours: Callable[..., Any], inductor: Callable[..., Any], arguments: Seq
     return Race(statistics.median(times[0]), statistics.median(times[1]))
 
 
-def drawn(example: Any) -> Any:
+def draw_like(example: Any) -> Any:
     """A value like `example`: real where that is a fake tensor, with the hint where its sizes are symbolic."""
     if isinstance(example, torch.SymInt):
         return int(example.node.hint)

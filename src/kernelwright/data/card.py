@@ -80,7 +80,7 @@ def lengths(rows: Sequence[tuple[Pair, tuple[int, ...]]]) -> dict[str, Any]:
     return table
 
 
-def accepted(judged: Mapping[str, int]) -> tuple[int, int]:
+def count_accepted(judged: Mapping[str, int]) -> tuple[int, int]:
     """(kernels accepted at the first try, kernels judged)."""
     outcomes = [(name.split(": ")[1], count) for name, count in judged.items() if _is_nest(name)]
     return sum(count for name, count in outcomes if name == "correct"), sum(count for _, count in outcomes)
@@ -98,7 +98,7 @@ def _is_nest(name: str) -> bool:
 
 def summary(card: Mapping[str, Any]) -> str:
     """The card in some lines of Markdown, for the card of a model that learned from it."""
-    right, judged = accepted(card["judged"])
+    right, judged = count_accepted(card["judged"])
     operators = list(card["operators"].items())
     lines = [
         f"{_headline(card)} "
@@ -124,7 +124,7 @@ def _headline(card: Mapping[str, Any]) -> str:
 
 def text(card: Mapping[str, Any]) -> str:
     """The card as Markdown."""
-    right, judged = accepted(card["judged"])
+    right, judged = count_accepted(card["judged"])
     survived, planted = survivors(card["judged"])
     lines = [
         "# A corpus of pairs in function form",

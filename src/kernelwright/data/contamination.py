@@ -22,7 +22,7 @@ from typing import BinaryIO
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from kernelwright.children import forked
+from kernelwright.children import run_forked
 from kernelwright.errors import UserError
 from kernelwright.graph.capture import capture
 from kernelwright.graph.structure import operator_count, structure
@@ -113,7 +113,7 @@ def structure_of(task: Task) -> tuple[str, int] | None:
     def run(out: BinaryIO) -> None:
         out.write(json.dumps(_structure_of(task)).encode())
 
-    ended = forked(run, SECONDS, memory=MEMORY)
+    ended = run_forked(run, SECONDS, memory=MEMORY)
     if ended.status != 0 or not ended.data:
         return None
     found = json.loads(ended.data)

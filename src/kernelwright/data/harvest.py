@@ -21,7 +21,7 @@ from typing import Any, BinaryIO
 import torch
 
 from kernelwright import extensions
-from kernelwright.children import forked
+from kernelwright.children import run_forked
 from kernelwright.data.streams import Progress, Stream
 from kernelwright.errors import UserError, one_line
 from kernelwright.graph import operators
@@ -96,7 +96,7 @@ def _fork(name: str, build: Build) -> list[Origin]:
     def run(into: BinaryIO) -> None:
         into.write(json.dumps([one.model_dump(mode="json") for one in origins_of(name, build)]).encode())
 
-    ended = forked(run, SECONDS, memory=MEMORY)
+    ended = run_forked(run, SECONDS, memory=MEMORY)
     if ended.status is None:
         return [Origin(model=name, left=(f"not within {SECONDS:g} s",))]
     try:

@@ -13,21 +13,23 @@ from collections.abc import Sequence
 from typing import Literal
 
 from kernelwright.graph.partition import by_place
-from kernelwright.graph.simplify import renamed, renumbered
+from kernelwright.graph.simplify import rename_reads, renumber
 from kernelwright.graph.types import Graph, TensorType
 
 NameStyle = Literal["drawn", "captured", "groups"]
 SHARES: dict[NameStyle, float] = {"drawn": 0.25, "captured": 0.25, "groups": 0.5}
 
 
-def named(graph: Graph, rng: random.Random, styles: Sequence[str] = ()) -> tuple[Graph, dict[str, str]]:
+def rename_values(
+    graph: Graph, rng: random.Random, styles: Sequence[str] = ()
+) -> tuple[Graph, dict[str, str]]:
     """The same graph under names of a style that is drawn, of `styles` if any are given, and each old name's new one."""
     shares = {style: share for style, share in SHARES.items() if not styles or style in styles}
     style = rng.choices(list(shares), list(shares.values()))[0]
     if style == "groups":
         made = by_place(graph)
     else:
-        made = graph if style == "drawn" else renumbered(_capture(graph))
+        made = graph if style == "drawn" else renumber(_capture(graph))
     new = {a.name: b.name for a, b in zip(graph.arguments, made.arguments, strict=True)}
     for before, after in zip(graph.nodes, made.nodes, strict=True):
         for a, b in zip(before.outputs, after.outputs, strict=True):
@@ -51,7 +53,7 @@ def _capture(graph: Graph) -> Graph:
     }
     names = {**away, **new}
     nodes = tuple(
-        renamed(node, names.__getitem__).model_copy(
+        rename_reads(node, names.__getitem__).model_copy(
             update={
                 "outputs": tuple(
                     None if v is None else v.model_copy(update={"name": names[v.name]}) for v in node.outputs

@@ -16,9 +16,9 @@ from typing import Any, Literal
 import torch
 
 from kernelwright import faults
-from kernelwright.data.naming import named
+from kernelwright.data.naming import rename_values
 from kernelwright.data.settings import CorpusSettings
-from kernelwright.data.variety import varied
+from kernelwright.data.variety import vary_sizes
 from kernelwright.errors import UserError
 from kernelwright.graph import sizes, stitch
 from kernelwright.graph.draws import Draw, describe
@@ -146,8 +146,8 @@ def _draw(
         drawn, source, family = made, "random", made.form  # type: ignore[assignment]
     graph, kept = drawn.graph, drawn.kept
     if settings.varied and rng.random() < settings.varied:
-        graph, kept = varied(graph, kept, rng)
-    plain, names = named(graph, rng, settings.names)
+        graph, kept = vary_sizes(graph, kept, rng)
+    plain, names = rename_values(graph, rng, settings.names)
     graph = with_symbols(plain, [(names[name], dim) for name, dim in kept if name in names])
     if too_large(graph):
         raise NotDrawn("too many elements")

@@ -17,7 +17,7 @@ _LARGEST = 256
 """Of the sizes that may stay as they are: a task's small sizes have them, too."""
 
 
-def varied(
+def vary_sizes(
     graph: Graph, kept: Collection[tuple[str, int]], rng: random.Random
 ) -> tuple[Graph, set[tuple[str, int]]]:
     """The graph, and its dimensions that stay as they are, after one to three of the changes, those that apply."""

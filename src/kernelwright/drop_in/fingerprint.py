@@ -162,7 +162,7 @@ def _is_fixed(value: Any) -> bool:
     return plain(value) or isinstance(value, staticmethod | classmethod | property)
 
 
-def hooked(module: nn.Module) -> str:
+def find_hooked(module: nn.Module) -> str:
     """The first submodule with hooks, or ""; those of the module itself are not asked for."""
     for path, part in module.named_modules():
         if path and any(part.__dict__[name] for name in _HOOKS):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from kernelwright.faults.source import Fault, Kernel, Source, called
+from kernelwright.faults.source import Fault, Kernel, Source, callee
 
 _OTHER_FUNCTION = {
     "maximum": "minimum", "minimum": "maximum", "max": "min", "min": "max", "exp": "exp2", "exp2": "exp", "log": "log2",
@@ -36,12 +36,12 @@ def wrong_start(source: Source) -> Iterator[Fault]:
             if not isinstance(name, ast.Name) or name.id not in updated or kernel.role(value) != "value":
                 continue
             text = source.text(value)
-            if called(value) == "zeros":
+            if callee(value) == "zeros":
                 scaled = any(_is_rescaled(one, name.id) for one in kernel.assigned(name.id))
                 yield source.fault(
                     "wrong_start", value, f"({text} + 1)", equivalent=_SCALED if scaled else ""
                 )
-            elif called(value) == "full" and isinstance(value, ast.Call) and len(value.args) > 1:
+            elif callee(value) == "full" and isinstance(value, ast.Call) and len(value.args) > 1:
                 yield source.fault("wrong_start", value.args[1], "1.0" if "inf" not in text else "0.0")
             elif isinstance(value, ast.Constant) and isinstance(value.value, float):
                 yield source.fault("wrong_start", value, "0.0" if value.value else "1.0")
@@ -77,7 +77,7 @@ def dropped_term(source: Source) -> Iterator[Fault]:
                     yield source.fault("dropped_term", node, f"({source.text(node.left)})")
                 if isinstance(node.op, ast.Add | ast.Mult):
                     yield source.fault("dropped_term", node, f"({source.text(node.right)})")
-            elif called(node) == "dot" and isinstance(node, ast.Call) and len(node.args) > 2:
+            elif callee(node) == "dot" and isinstance(node, ast.Call) and len(node.args) > 2:
                 yield source.fault("dropped_term", node.args[2], f"({source.text(node.args[2])}) * 0.0")
 
 
@@ -85,7 +85,7 @@ def wrong_operator(source: Source) -> Iterator[Fault]:
     """Plus for minus, times for plus, minimum for maximum, one function for another."""
     for kernel in source.kernels:
         for node in kernel.nodes(ast.BinOp, ast.AugAssign, ast.Call):
-            name = called(node)
+            name = callee(node)
             if isinstance(node, ast.Call) and name in _OTHER_FUNCTION and kernel.role(node) == "value":
                 yield source.fault(
                     "wrong_operator", node.func, source.text(node.func).replace(name, _OTHER_FUNCTION[name])
@@ -118,7 +118,7 @@ def swapped_operands(source: Source) -> Iterator[Fault]:
                 text = f"({source.text(node.right)} {sign} ({source.text(node.left)}))"
                 even = _EVEN if sign == "-" and _even(kernel, node) else ""
                 yield source.fault("swapped_operands", node, text, equivalent=even)
-            elif isinstance(node, ast.Call) and called(node) == "where" and len(node.args) == 3:
+            elif isinstance(node, ast.Call) and callee(node) == "where" and len(node.args) == 3:
                 one, two = node.args[1:]
                 yield source.fault("swapped_operands", one, source.text(two), (two, source.text(one)))
 
@@ -130,7 +130,7 @@ def skipped_epilogue(source: Source) -> Iterator[Fault]:
             value: ast.expr = store.args[1]
             while True:
                 if (
-                    called(value) == ".to"
+                    callee(value) == ".to"
                     and isinstance(value, ast.Call)
                     and isinstance(value.func, ast.Attribute)
                 ):
@@ -144,9 +144,9 @@ def skipped_epilogue(source: Source) -> Iterator[Fault]:
             elif (
                 isinstance(value, ast.Call)
                 and value.args
-                and not called(value).startswith(("load", "dot", "zeros"))
+                and not callee(value).startswith(("load", "dot", "zeros"))
             ):
-                inner = value.args[1 if called(value) == "where" else 0]
+                inner = value.args[1 if callee(value) == "where" else 0]
                 yield source.fault("skipped_epilogue", value, f"({source.text(inner)})")
 
 
@@ -173,10 +173,10 @@ def _even(kernel: Kernel, node: ast.BinOp) -> bool:
     """Whether only the square or the size of a difference is ever used: `d * d`, `tl.abs(d)`, also after a select."""
     parents = kernel.source.parents
     place: ast.AST = node
-    while called(parents[place]) == "where" and _is_zero(parents[place], place):
+    while callee(parents[place]) == "where" and _is_zero(parents[place], place):
         place = parents[place]
     parent = parents[place]
-    if called(parent) == "abs":
+    if callee(parent) == "abs":
         return True
     if not isinstance(parent, ast.Assign) or not isinstance(parent.targets[0], ast.Name):
         return False
@@ -197,7 +197,7 @@ def _is_zero(call: ast.AST, kept: ast.AST) -> bool:
 
 
 def _is_squared(parent: ast.AST, name: str) -> bool:
-    if called(parent) == "abs":
+    if callee(parent) == "abs":
         return True
     return (
         isinstance(parent, ast.BinOp)

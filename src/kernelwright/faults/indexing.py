@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from kernelwright.faults.source import JOINS, Fault, Kernel, Source, called
+from kernelwright.faults.source import JOINS, Fault, Kernel, Source, callee
 
 _MASKED = "lanes are chosen before they meet, whatever they hold"
 _LOOKED_UP = "masked lanes read the place that their index is padded with, which is there"
@@ -41,7 +41,7 @@ def mask_missing(source: Source) -> Iterator[Fault]:
             if not any(word.arg == "mask" for word in masks):
                 continue
             kept = [source.text(item) for item in (*call.args, *(w for w in call.keywords if w not in masks))]
-            inside = _LOOKED_UP if called(call) == "load" and _looked_up(kernel, call.args[0]) else ""
+            inside = _LOOKED_UP if callee(call) == "load" and _looked_up(kernel, call.args[0]) else ""
             yield source.fault(
                 "mask_missing", call, f"{source.text(call.func)}({', '.join(kept)})", equivalent=inside
             )
@@ -90,7 +90,7 @@ def wrong_axis(source: Source) -> Iterator[Fault]:
                 yield source.fault("wrong_axis", axis, "1" if source.text(axis) == "0" else "0")
     for host in source.hosts:
         for node in ast.walk(host):
-            if called(node) == ".stride" and isinstance(node, ast.Call) and node.args:
+            if callee(node) == ".stride" and isinstance(node, ast.Call) and node.args:
                 axis = node.args[0]
                 if source.text(axis) in ("0", "1"):
                     yield source.fault("wrong_axis", axis, "1" if source.text(axis) == "0" else "0")
@@ -137,7 +137,7 @@ def loop_bound(source: Source) -> Iterator[Fault]:
             call = loop.iter
             if (
                 not isinstance(call, ast.Call)
-                or called(call) not in ("range", "static_range")
+                or callee(call) not in ("range", "static_range")
                 or not call.args
             ):
                 continue
@@ -153,7 +153,7 @@ def loop_bound(source: Source) -> Iterator[Fault]:
 def grid_too_small(source: Source) -> Iterator[Fault]:
     """The number of programs rounded down."""
     for node in ast.walk(source.tree):
-        if called(node) == "cdiv" and isinstance(node, ast.Call) and len(node.args) == 2:
+        if callee(node) == "cdiv" and isinstance(node, ast.Call) and len(node.args) == 2:
             yield source.fault(
                 "grid_too_small", node, f"({source.text(node.args[0])}) // ({source.text(node.args[1])})"
             )
@@ -197,26 +197,26 @@ def _looked_up(kernel: Kernel, place: ast.AST) -> bool:
 
 def _is_loaded(kernel: Kernel, node: ast.AST) -> bool:
     """Whether a value is a masked load, or the choice of one by its own sign."""
-    if called(node) == "where" and isinstance(node, ast.Call):
+    if callee(node) == "where" and isinstance(node, ast.Call):
         last = node.args[-1]
         return isinstance(last, ast.Name) and any(
             _is_loaded(kernel, made) for made in kernel.assigned(last.id)
         )
     return (
-        called(node) == "load" and isinstance(node, ast.Call) and any(w.arg == "mask" for w in node.keywords)
+        callee(node) == "load" and isinstance(node, ast.Call) and any(w.arg == "mask" for w in node.keywords)
     )
 
 
 def _is_selected(kernel: Kernel, node: ast.AST, depth: int = 4, around: str = "") -> bool:
     """Whether lanes are chosen by `tl.where` before they meet, so that what they were padded with is not seen. `around` is the
     running value that is asked about."""
-    if called(node) in ("where", "full", "zeros"):
+    if callee(node) in ("where", "full", "zeros"):
         return True
-    if called(node) in ("maximum", "minimum"):
+    if callee(node) in ("maximum", "minimum"):
         assert isinstance(node, ast.Call)
         return all(_names(one, around) or _is_selected(kernel, one, depth, around) for one in node.args)
     if not isinstance(node, ast.Name) or not depth:
-        return called(node) in JOINS
+        return callee(node) in JOINS
     added = [one.value for one in kernel.nodes(ast.AugAssign) if isinstance(one, ast.AugAssign)
              and isinstance(one.target, ast.Name) and one.target.id == node.id]  # fmt: skip
     made = [one for one in [*kernel.assigned(node.id), *added] if not _names(one, node.id)]

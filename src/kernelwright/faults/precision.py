@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from kernelwright.faults.source import Fault, Kernel, Source, called
+from kernelwright.faults.source import Fault, Kernel, Source, callee
 
 _LOWER = {"float32": "bfloat16", "float16": "bfloat16"}
 """A format with fewer digits than the task's own; below bfloat16 Triton computes in none."""
@@ -56,7 +56,7 @@ def half_accumulator(source: Source, dtype: str) -> Iterator[Fault]:
                     target, value = source.text(node.target), source.text(node.value)
                     new = f"{target} = ({target} + {value}).to(tl.{own}).to(tl.float32)"
                     yield source.fault("half_accumulator", node, new)
-            elif isinstance(node, ast.Assign) and called(node.value) == "dot" and _in_loop(source, node):
+            elif isinstance(node, ast.Assign) and callee(node.value) == "dot" and _in_loop(source, node):
                 text = source.text(node.value)
                 yield source.fault("half_accumulator", node.value, f"{text}.to(tl.{own}).to(tl.float32)")
 

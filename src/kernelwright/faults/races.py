@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from kernelwright.faults.source import Fault, Kernel, Source, called
+from kernelwright.faults.source import Fault, Kernel, Source, callee
 
 _GRID = '''
 
@@ -54,7 +54,7 @@ def _shared_loop(source: Source, kernel: Kernel, launch: ast.Call) -> Iterator[F
     call = loop.iter
     inside = {node for node in ast.walk(loop)}
     moves = [n for n in inside if isinstance(n, ast.AugAssign) and kernel.role(n.value) == "address"]
-    if not isinstance(call, ast.Call) or called(call) != "range" or len(call.args) != 3 or moves:
+    if not isinstance(call, ast.Call) or callee(call) != "range" or len(call.args) != 3 or moves:
         return
     if any(store in inside for store in stores):
         return

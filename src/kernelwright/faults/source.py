@@ -12,7 +12,7 @@ import ast
 import dataclasses
 from collections.abc import Iterator
 
-from kernelwright.parsing import edited, spans
+from kernelwright.parsing import apply_edits, spans
 
 _STORES = ("store", "atomic_add", "atomic_max", "atomic_min", "atomic_and", "atomic_or", "atomic_xchg")
 _MEMORY = ("load", "atomic_cas", *_STORES)
@@ -37,7 +37,7 @@ class Fault:
     """Why this edit cannot change any result, where that is known: then it is no bug."""
 
 
-def called(node: ast.AST) -> str:
+def callee(node: ast.AST) -> str:
     """`load` for `tl.load(...)`, `gelu` for `gelu(...)`, `.to` for `x.to(...)`; empty for anything but a call."""
     if not isinstance(node, ast.Call):
         return ""
@@ -84,7 +84,7 @@ class Source:
         self, kind: str, node: ast.AST, new: str, *more: tuple[ast.AST, str], equivalent: str = ""
     ) -> Fault:
         """Replace `node` by `new`, and so on for each of `more`."""
-        code = edited(self.code, ((*self.span(place), text) for place, text in ((node, new), *more)))
+        code = apply_edits(self.code, ((*self.span(place), text) for place, text in ((node, new), *more)))
         old = " ".join(self.text(node).split())
         what = f"{old[:70]} -> {' '.join(new.split())[:90]}"
         return Fault(kind, node.lineno, what, code, equivalent)  # type: ignore[attr-defined]
@@ -136,7 +136,7 @@ class Kernel:
 
     def calls(self, *names: str) -> Iterator[ast.Call]:
         for node in self.nodes(ast.Call):
-            if called(node) in names:
+            if callee(node) in names:
                 assert isinstance(node, ast.Call)
                 yield node
 
@@ -174,7 +174,7 @@ class Kernel:
                 if parent.arg not in ("acc", "input", "value"):
                     return {"option"}
             elif isinstance(parent, ast.Call) and child is not parent.func and child in parent.args:
-                name, place = called(parent), parent.args.index(child)
+                name, place = callee(parent), parent.args.index(child)
                 if name in _MEMORY:
                     if place == 0:
                         return {"address"}

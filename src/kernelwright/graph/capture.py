@@ -28,7 +28,7 @@ from torch.utils import _pytree as pytree
 
 from kernelwright.errors import UserError
 from kernelwright.graph.execute import DTYPE_NAMES
-from kernelwright.graph.normalise import Constant, Converted, NotStatic, Origin, decomposed, from_exported
+from kernelwright.graph.normalise import Constant, Converted, NotStatic, Origin, decompose, from_exported
 from kernelwright.graph.types import Graph
 
 How = Literal["export", "strict export", "dynamo"]
@@ -248,7 +248,7 @@ def _attempt(
         try:
             with contextlib.redirect_stderr(io.StringIO()):  # it prints half a graph where it fails
                 program = torch.export.export(module, args, kwargs, strict=strict, dynamic_shapes=shapes)
-            return decomposed(program), how
+            return decompose(program), how
         except UserError as error:  # of the graph, which another way to export makes no shorter
             reasons.append(error)
             break

@@ -45,20 +45,20 @@ class Expr:
         return {one for _, names in self.terms for one in names}
 
     def __add__(self, other: Expr | int) -> Expr:
-        return collected((*self.terms, *as_expr(other).terms))
+        return collect_terms((*self.terms, *as_expr(other).terms))
 
     def __sub__(self, other: Expr | int) -> Expr:
         return self + as_expr(other) * -1
 
     def __mul__(self, other: Expr | int) -> Expr:
-        return collected((a * b, (*x, *y)) for a, x in self.terms for b, y in as_expr(other).terms)
+        return collect_terms((a * b, (*x, *y)) for a, x in self.terms for b, y in as_expr(other).terms)
 
     def same(self, other: Expr) -> bool:
         """Equal for all values."""
         return not (self - other).terms
 
 
-def collected(terms: Iterable[Term]) -> Expr:
+def collect_terms(terms: Iterable[Term]) -> Expr:
     """Like terms added; the first one's order of unknowns is kept."""
     found: dict[tuple[str, ...], Term] = {}
     for coefficient, unknowns in terms:
@@ -98,7 +98,7 @@ class Unknowns:
                 for name in names:
                     product = product * self._is.get(name, Expr(((1, (name,)),)))
                 total += product.terms
-            expr = collected(total)
+            expr = collect_terms(total)
         return expr
 
     def hint(self, expr: Expr) -> int:
@@ -138,7 +138,7 @@ class Unknowns:
         ):
             return False
         names = dict(zip(left, right, strict=True))
-        renamed = collected((c, tuple(names.get(name, name) for name in term)) for c, term in one.terms)
+        renamed = collect_terms((c, tuple(names.get(name, name) for name in term)) for c, term in one.terms)
         if not left or not renamed.same(other):
             return False
         self._is.update({old: Expr(((1, (new,)),)) for old, new in names.items()})
@@ -233,7 +233,7 @@ class Unknowns:
             self.pin(expr)
             expr = self.now(expr)
         terms = [(coefficient // by, names) for coefficient, names in expr.terms if names]
-        return collected((*terms, (expr.offset // by, ())))
+        return collect_terms((*terms, (expr.offset // by, ())))
 
     def _factors(self, expr: Expr) -> list[Expr]:
         """The factors of a product in the order of memory, the number first; a sum is one factor."""

@@ -91,7 +91,7 @@ def from_fx(
     return dataclasses.replace(converted, graph=simple, outputs=tuple(kept))
 
 
-def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+def decompose(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
     """The program in the documented set, functional. Raises what torch raises, which calls the user's code again nowhere, and
     UserError for a recurrent layer over so many steps that its cells would be thousands of nodes."""
     from torch.export import exported_program as torchs
@@ -130,7 +130,7 @@ def _cells(node: torch.fx.Node) -> int:
 def from_exported(
     program: torch.export.ExportedProgram, name: str = "graph", known: Mapping[str, Origin] | None = None
 ) -> Converted:
-    """Translate an exported program that `decomposed` has gone over.
+    """Translate an exported program that went through `decompose`.
 
     `known` says of inputs what they are, by placeholder, where the program does not know. `Converted.outputs` are the user's own; new values of buffers and inputs come before them in `graph.results`.
     Raises UserError for what a graph cannot say.

@@ -86,7 +86,7 @@ def shrink(graph: Graph, values: Mapping[str, Any] | None = None) -> Shrunk:
                 found[name] = chosen
                 break
     for tile in _TILES if "small" in found else ():
-        even = divided(general, found["small"], tile)
+        even = sizes_in_tiles(general, found["small"], tile)
         if even is not None and _within(general, even):
             if runs(general, even, described, values or {}):
                 found["small_even"] = even
@@ -94,7 +94,7 @@ def shrink(graph: Graph, values: Mapping[str, Any] | None = None) -> Shrunk:
     return Shrunk(general, found)
 
 
-def divided(graph: Graph, small: Mapping[str, int], tile: int = 128) -> dict[str, int] | None:
+def sizes_in_tiles(graph: Graph, small: Mapping[str, int], tile: int = 128) -> dict[str, int] | None:
     """Sizes at which what contractions sum over, and with one contraction rows of its operands, divide by a tile as they do at full
     size, so that the branches that full size takes run there; the others are at most those of `small`. None without contractions,
     and where that is no other set than `small`."""
@@ -293,7 +293,7 @@ def _memory_order(type: TensorType) -> list[int] | None:
     assert type.strides is not None
     strides, shape = [int(one) for one in type.strides], [int(one) for one in type.shape]
     order = sizes.slow_to_fast(strides)
-    return order if sizes.packed(shape, strides, order) else None
+    return order if sizes.is_packed(shape, strides, order) else None
 
 
 def _proposals(graph: Graph, odd: bool) -> Iterator[dict[str, int]]:

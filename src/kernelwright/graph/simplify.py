@@ -38,7 +38,7 @@ def simplify(graph: Graph) -> Graph:
         simplifier.add(node)
     results = tuple(simplifier.now(name) for name in graph.results)
     nodes = _live(simplifier.nodes, results)
-    return renumbered(graph.model_copy(update={"nodes": tuple(nodes), "results": results}))
+    return renumber(graph.model_copy(update={"nodes": tuple(nodes), "results": results}))
 
 
 class _Simplifier:
@@ -52,7 +52,7 @@ class _Simplifier:
         return self._same.get(name, name)
 
     def add(self, node: Node) -> None:
-        node = renamed(node, self.now)
+        node = rename_reads(node, self.now)
         node = self._written_out(node)
         source = self._source(node)
         out = node.outputs[0] if len(node.outputs) == 1 else None
@@ -106,7 +106,7 @@ class _Simplifier:
             return node
         rank = len(first.shape)
         if name == "expand" and out is not None and isinstance(out.type, TensorType):
-            return node.model_copy(update={"args": (node.args[0], sized(out.type.shape))})
+            return node.model_copy(update={"args": (node.args[0], size_argument(out.type.shape))})
         if name in ("transpose", "t", "swapaxes", "numpy_T"):
             moved = list(range(rank))
             i, j = (node.args[1], node.args[2]) if len(node.args) == 3 else (0, rank - 1)
@@ -127,7 +127,7 @@ class _Simplifier:
         before = self._made.get(source.ref)
         if before is not None and before.op == "aten.reshape.default":
             source = before.args[0]
-        args = (source, sized(new.shape))
+        args = (source, size_argument(new.shape))
         return node.model_copy(update={"op": "aten.reshape.default", "args": args, "kwargs": ()})
 
     def _slice(self, node: Node, old: TensorType) -> Node:
@@ -142,7 +142,7 @@ class _Simplifier:
             if isinstance(end, int):
                 end = max(end + size, 0) if end < 0 else min(end, size)
         if end is None or (isinstance(end, int) and end >= 2**62):
-            end = sized((size,))[0]
+            end = size_argument((size,))[0]
         step = [one for one in step if one != 1]
         return node.model_copy(update={"args": (node.args[0], dim, start, end, *step)})
 
@@ -184,12 +184,12 @@ def _listed_shape(value: Operand, types: Types) -> TensorType | NumberType | Non
     return None
 
 
-def sized(shape: Sequence[Dim]) -> tuple[Operand, ...]:
+def size_argument(shape: Sequence[Dim]) -> tuple[Operand, ...]:
     """Sizes as an operator's argument."""
     return tuple(Size(size=one) if isinstance(one, str) else one for one in shape)
 
 
-def renamed(node: Node, name: Callable[[str], str]) -> Node:
+def rename_reads(node: Node, name: Callable[[str], str]) -> Node:
     """The node with what it reads renamed."""
 
     def operand(value: Operand) -> Operand:
@@ -201,7 +201,7 @@ def renamed(node: Node, name: Callable[[str], str]) -> Node:
     return node.model_copy(update={"args": tuple(map(operand, node.args)), "kwargs": kwargs})
 
 
-def renumbered(graph: Graph) -> Graph:
+def renumber(graph: Graph) -> Graph:
     """The graph with its computed values called h1, h2 ... in order (n1 ... for numbers)."""
     taken = {one.name for one in graph.arguments}
     new: dict[str, str] = {}
@@ -218,7 +218,7 @@ def renumbered(graph: Graph) -> Graph:
 
     nodes = []
     for node in graph.nodes:
-        node = renamed(node, now)
+        node = rename_reads(node, now)
         outputs = []
         for value in node.outputs:
             if value is not None:

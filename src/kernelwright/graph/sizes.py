@@ -64,7 +64,7 @@ def _whole(number: float) -> int:
     return int(number) if isinstance(number, float) else number
 
 
-def packed(shape: Sequence[int], strides: Sequence[int], order: Sequence[int], ones: bool = False) -> bool:
+def is_packed(shape: Sequence[int], strides: Sequence[int], order: Sequence[int], ones: bool = False) -> bool:
     """Whether strides are those of a contiguous tensor whose dimensions lie in `order`, from slow to fast. With `ones` a dimension of
     one element may have any stride."""
     expected = 1
@@ -188,17 +188,17 @@ def _solve(size: Dim, name: str, number: int, known: Mapping[str, int]) -> int |
 def static(graph: Graph, symbols: Mapping[str, int]) -> Graph:
     """The graph at given sizes: no symbols left. Symbols that are not given keep their hints."""
     names: dict[str, Dim] = {one.name: symbols.get(one.name, one.hint) for one in graph.symbols}
-    return resized(graph, lambda size: substitute(size, names)).model_copy(update={"symbols": ()})
+    return rewrite_sizes(graph, lambda size: substitute(size, names)).model_copy(update={"symbols": ()})
 
 
-def fixed(graph: Graph, symbols: Mapping[str, int]) -> Graph:
+def fix_symbols(graph: Graph, symbols: Mapping[str, int]) -> Graph:
     """The graph with some of its symbols at given sizes; the others stay."""
     names: dict[str, Dim] = {one.name: symbols.get(one.name, one.name) for one in graph.symbols}
     left = tuple(one for one in graph.symbols if one.name not in symbols)
-    return resized(graph, lambda size: substitute(size, names)).model_copy(update={"symbols": left})
+    return rewrite_sizes(graph, lambda size: substitute(size, names)).model_copy(update={"symbols": left})
 
 
-def resized(graph: Graph, change: Callable[[Dim], Dim]) -> Graph:
+def rewrite_sizes(graph: Graph, change: Callable[[Dim], Dim]) -> Graph:
     """The graph with every size that is text rewritten, in types and in operators' arguments."""
 
     def operand(value: Operand) -> Operand:
@@ -278,7 +278,7 @@ def independent(graph: Graph) -> Graph:
         return substitute(str(new).replace("new", "s"), {})
 
     try:
-        changed = resized(graph, change)
+        changed = rewrite_sizes(graph, change)
     except KeyError:
         return _in_order(graph) if plain else graph
     symbols = tuple(one.model_copy(update={"name": name}) for name, one in fresh.items())
@@ -290,7 +290,7 @@ def _in_order(graph: Graph) -> Graph:
     names: dict[str, Dim] = {name: f"s{at}" for at, name in enumerate(occurring(graph))}
     hints = {one.name: one for one in graph.symbols}
     symbols = tuple(hints[name].model_copy(update={"name": new}) for name, new in names.items())
-    return resized(graph, lambda size: substitute(size, names)).model_copy(update={"symbols": symbols})
+    return rewrite_sizes(graph, lambda size: substitute(size, names)).model_copy(update={"symbols": symbols})
 
 
 def _without_factors(graph: Graph) -> Graph:
@@ -325,7 +325,7 @@ def _without_factors(graph: Graph) -> Graph:
         else one
         for one in graph.symbols
     )
-    return resized(graph, change).model_copy(update={"symbols": symbols})
+    return rewrite_sizes(graph, change).model_copy(update={"symbols": symbols})
 
 
 def _factor(size: str, name: str) -> int:
@@ -350,7 +350,7 @@ def _sizes(graph: Graph) -> Iterable[Dim]:
         found[size] = None
         return size
 
-    resized(graph, noted)
+    rewrite_sizes(graph, noted)
     return found
 
 
@@ -379,7 +379,7 @@ def tellable(graph: Graph) -> Graph:
         fixed = min(lost, key=lambda name: hints[name])
         symbols = tuple(one for one in graph.symbols if one.name != fixed)
         given = {fixed: hints[fixed]}
-        graph = resized(graph, lambda size, given=given: _plain(substitute(size, given)))  # type: ignore[misc]
+        graph = rewrite_sizes(graph, lambda size, given=given: _plain(substitute(size, given)))  # type: ignore[misc]
         graph = graph.model_copy(update={"symbols": symbols})
     return graph
 

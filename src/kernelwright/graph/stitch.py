@@ -76,7 +76,7 @@ def stitch(
     parts = []
     for code, digests in alike.items():
         first, count = digests[0], sum(len(distinct[one]) for one in digests)
-        theirs, body = numbered(code, numbers[first])
+        theirs, body = number_names(code, numbers[first])
         imports.update(dict.fromkeys(theirs))
         where = f", {count} times" if count > 1 else ""
         note = f" ({notes[first]})" if notes and first in notes else ""
@@ -108,7 +108,7 @@ def candidate(code: str, graph: Graph, entry: str = ENTRY) -> str:
     return code.rstrip() + "\n" + form.format(arguments=names, call=call)
 
 
-def numbered(code: str, number: int) -> tuple[list[str], str]:
+def number_names(code: str, number: int) -> tuple[list[str], str]:
     """(import statements, the rest) of a kernel's text, names of its own with `_number` behind. Raises UserError."""
     try:
         tree = ast.parse(code)

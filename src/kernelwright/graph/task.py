@@ -220,7 +220,7 @@ def order_of(type: TensorType, symbols: Sequence[Symbol] = ()) -> list[int] | No
         shape, strides = (
             [sizes.evaluate(size, known) for size in part] for part in (type.shape, type.strides)
         )
-        if not sizes.packed(shape, strides, order, ones=True):
+        if not sizes.is_packed(shape, strides, order, ones=True):
             return None
     return order if order != list(range(len(order))) else None
 

@@ -20,7 +20,7 @@ def has_adapters(model: Any) -> bool:
     return hasattr(model, "peft_config")
 
 
-def unwrapped(model: Any) -> Any:
+def unwrap(model: Any) -> Any:
     """The causal LM of transformers, whose projections may be peft's."""
     return model.get_base_model() if hasattr(model, "get_base_model") else model
 
@@ -82,7 +82,7 @@ class ModelDecoder:
 def in_layers(model: Any) -> bool:
     """True for a Qwen3ForCausalLM, with LoRA on its projections or without: no other adapters, sliding windows, quantised or
     sharded weights."""
-    model = unwrapped(model)
+    model = unwrap(model)
     config: Any = getattr(model, "config", None)
     if type(model).__name__ != "Qwen3ForCausalLM" or "sliding_attention" in config.layer_types:
         return False

@@ -152,7 +152,7 @@ def add_norm(x: Tensor, y: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, 
     return both
 
 
-def gated(both: Tensor) -> Tensor:
+def gated_silu(both: Tensor) -> Tensor:
     """silu(gate) * up of (rows, 2 n), gates first."""
     rows, n = both.shape[0], both.shape[1] // 2
     out = both.new_empty((rows, n))

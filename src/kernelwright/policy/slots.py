@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from kernelwright.drawing import DRAWING
-from kernelwright.policy.decode import Layer, has_adapters, unwrapped
+from kernelwright.policy.decode import Layer, has_adapters, unwrap
 
 STRIDE = 8
 """Steps between looks at which rows are done: each costs a wait for the device."""
@@ -56,7 +56,7 @@ def engine_for(
     `rows` is how many slots a new one has, never more than `jobs` where that is given; 0: what fits in memory.
     """
     kept = _ENGINES.get(model)
-    wanted = dtype or unwrapped(model).model.embed_tokens.weight.dtype
+    wanted = dtype or unwrap(model).model.embed_tokens.weight.dtype
     if (
         kept is None
         or kept.rows < min(rows or kept.most, jobs or kept.most)
@@ -106,7 +106,7 @@ class Slots:
     """`rows` sequences of at most `total` tokens, of which at most `budget` are written here."""
 
     def __init__(self, model: Any, rows: int, total: int, budget: int, dtype: torch.dtype) -> None:
-        model = unwrapped(model)
+        model = unwrap(model)
         config, device = model.config, model.device
         self.rows, self.total, self.budget, self.dtype = rows, total, budget, dtype
         self.most = rows
@@ -145,7 +145,7 @@ class Slots:
 
     def load(self, model: Any) -> None:
         """Copy the model's weights as they are now into the buffers that the graphs read."""
-        model = unwrapped(model)
+        model = unwrap(model)
         with torch.no_grad():
             for mine, layer in zip(self.layers, model.model.layers, strict=True):
                 mine.copy_(Layer(layer, self.heads, self.kv))
@@ -308,7 +308,7 @@ class Slots:
             qkv = F.linear(normed, layer.in_proj)
             seen = fused.attend(qkv, layer.qk_norm, self.cos, self.sin, keys, values, self.length, self.eps)
             x, normed = fused.add_norm(x, F.linear(seen, layer.out_proj), layer.after, self.eps)
-            inner = fused.gated(F.linear(normed, layer.gate_up))
+            inner = fused.gated_silu(F.linear(normed, layer.gate_up))
             x, normed = fused.add_norm(x, F.linear(inner, layer.down), norm, self.eps)
         return F.linear(normed, self.head)
 

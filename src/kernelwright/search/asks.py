@@ -41,7 +41,7 @@ class Asking:
         Half of a turn of repairs asks anew: what a small model got wrong it often cannot mend. No prompts where none fits.
         """
         if agent != "frontend":
-            best = verified(rollouts)[: min(_IMPROVED, samples)]
+            best = verified_kernels(rollouts)[: min(_IMPROVED, samples)]
             asked = [
                 self._prompt(
                     agent,
@@ -55,7 +55,7 @@ class Asking:
         fresh = self._prompt(agent)
         shown = [
             self._prompt(agent, kernel=r.candidate.code, feedback=prompts.feedback(r.verdict))
-            for r in rejected(rollouts)[:_SHOWN]
+            for r in rejected_kernels(rollouts)[:_SHOWN]
         ]
         shown = [prompt for prompt in shown if self.fits(prompt)][: max(1, samples // 2)]
         if not shown:
@@ -112,12 +112,12 @@ def style_of(policy: Policy) -> Style:
     return style
 
 
-def verified(rollouts: Sequence[Rollout]) -> list[Rollout]:
+def verified_kernels(rollouts: Sequence[Rollout]) -> list[Rollout]:
     """Verified kernels, each code once, the fastest first."""
     return sorted(_distinct([r for r in rollouts if r.verdict.correct]), key=milliseconds)
 
 
-def rejected(rollouts: Sequence[Rollout]) -> list[Rollout]:
+def rejected_kernels(rollouts: Sequence[Rollout]) -> list[Rollout]:
     """Rejected kernels that have code, each once, those that came furthest through the funnel first."""
     order = list(Outcome)
     judged = [r for r in rollouts if r.candidate.code and r.verdict.outcome.judged and not r.verdict.correct]

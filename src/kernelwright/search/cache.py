@@ -212,7 +212,7 @@ class KernelCache:
     def _read(self, key: Key) -> Entry | None:
         path = self._path(key)
         try:
-            found = parsed(path.read_text(encoding="utf-8"), key)
+            found = parse_entry(path.read_text(encoding="utf-8"), key)
         except FileNotFoundError:
             return None
         except (OSError, UnicodeDecodeError) as error:
@@ -248,7 +248,7 @@ class KernelCache:
             print(line, file=sys.stderr)
 
 
-def parsed(text: str, key: Key) -> Entry | str:
+def parse_entry(text: str, key: Key) -> Entry | str:
     """The entry in a file, or what is wrong with the file."""
     try:
         body = json.loads(text)

@@ -32,7 +32,7 @@ from kernelwright.search.cache import Answer, KernelCache, Rung
 from kernelwright.search.ladder import Form, Sizes, Watch, function_form, graph_form
 from kernelwright.search.rung import AnyRung, CannotWrite, check_parameters, entry_of
 from kernelwright.search.rungs import CompilerRung, Contractions
-from kernelwright.search.whole import Found, Settings, pinned, search_whole, shrunk
+from kernelwright.search.whole import Found, Settings, pin_symbols, search_whole, shrunk
 from kernelwright.tasks.reference import Reference, on_meta
 
 _LARGEST = 2 << 30
@@ -110,7 +110,7 @@ class Case:
         if written:
             text = _without(text, self._module, self.name)
             names = {one.name: one.hint for one in graph.symbols if one.name not in _names_assigned(text)}
-            graph, shapes = pinned(graph, self.values, shapes, names)
+            graph, shapes = pin_symbols(graph, self.values, shapes, names)
         else:
             check_parameters(text, graph)
         form = function_form(

@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from kernelwright.parsing import Edit, Span, edited, parse, spans
+from kernelwright.parsing import Edit, Span, apply_edits, parse, spans
 
 WARPS, STAGES = "num_warps", "num_stages"
 _DEFAULT = {WARPS: 4, STAGES: 3}
@@ -64,7 +64,7 @@ def knobs(code: str, launched: Mapping[str, Mapping[str, int]] | None = None) ->
         return []
 
 
-def turned(
+def set_knobs(
     code: str, values: Mapping[str, int], launched: Mapping[str, Mapping[str, int]] | None = None
 ) -> str:
     """`code` with each named knob set. Raises ValueError for a name that is no knob of it."""
@@ -76,7 +76,7 @@ def turned(
             raise ValueError(f"no knob {name!r}; there are {', '.join(known) or 'none'}")
         edits += [(start, end, str(value)) for start, end in knob.spans]
         edits += [(end, end, f", {knob.kind}={value}") for end in knob.ends]
-    return edited(code, edits)
+    return apply_edits(code, edits)
 
 
 class _Module:

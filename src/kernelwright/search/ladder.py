@@ -22,7 +22,7 @@ from kernelwright.graph import Graph
 from kernelwright.graph.stitch import candidate
 from kernelwright.graph.task import to_task
 from kernelwright.outcomes import Outcome
-from kernelwright.precision import named
+from kernelwright.precision import check_name
 from kernelwright.records import Candidate, Task, Verdict
 from kernelwright.rollouts import Verifier
 from kernelwright.search.cache import Answer, Entry, KernelCache, Key, Rung, against_inductor, faster_of
@@ -293,7 +293,7 @@ def pose(
             }
     task = to_task(graph, f"graph/{graph.name}-{graph.digest}", values=values, shapes=sets, free=free)
     task = task.model_copy(update={"policy": policy, "min_share": 0.0 if policy == "partial" else 1.0})
-    return task.model_copy(update={"precision": named(precision)})
+    return task.model_copy(update={"precision": check_name(precision)})
 
 
 def _fair(entry: Entry) -> Entry:

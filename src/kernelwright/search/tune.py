@@ -19,7 +19,7 @@ from kernelwright.graph import Graph
 from kernelwright.records import Candidate, Timing, Verdict
 from kernelwright.rollouts import faster
 from kernelwright.search.cache import Answer, Rung, faster_of
-from kernelwright.search.knobs import STAGES, WARPS, Knob, knobs, neighbours, turned
+from kernelwright.search.knobs import STAGES, WARPS, Knob, knobs, neighbours, set_knobs
 from kernelwright.search.rung import CannotWrite, Climb
 
 _SCHEDULES = 12
@@ -79,7 +79,7 @@ class TuneRung:
     def _of_the_library(self, climb: Climb) -> Answer | None:
         """The fastest of the schedules that should be fast, or of those and what is known; None where neither is."""
         best = climb.best
-        texts = itertools.islice(printed(climb.graph, self.target, self.precision), _SCHEDULES)
+        texts = itertools.islice(print_kernels(climb.graph, self.target, self.precision), _SCHEDULES)
         while climb.left > 0 and (some := list(itertools.islice(texts, self.at_once))):
             for code, verdict in zip(some, climb.judge(some), strict=True):
                 if verdict is not None and verdict.correct:
@@ -88,17 +88,17 @@ class TuneRung:
         return best
 
 
-def printed(graph: Graph, target: str, precision: str) -> Iterator[str]:
+def print_kernels(graph: Graph, target: str, precision: str) -> Iterator[str]:
     """Kernels of the library for a graph, those first that should be fastest; none where no nest fits."""
     from kernelwright.synth.library import schedules_of
     from kernelwright.synth.primitives import Unsupported
     from kernelwright.synth.program import Program
-    from kernelwright.synth.ranking import ranked
+    from kernelwright.synth.ranking import rank_schedules
     from kernelwright.synth.to_triton import print_triton
 
     try:
         schedules = schedules_of(graph, target, precision)
-        ordered = ranked(graph, schedules, target) if schedules else []
+        ordered = rank_schedules(graph, schedules, target) if schedules else []
     except Unsupported:
         return
     for schedule in ordered:
@@ -194,7 +194,7 @@ def _launch_options(rollout: Judged) -> dict[str, dict[str, int]]:
 def _variant(
     base: str, found: Sequence[Knob], values: Values, launched: Mapping[str, Mapping[str, int]]
 ) -> Candidate:
-    code = turned(base, _changes(found, values), launched)
+    code = set_knobs(base, _changes(found, values), launched)
     return Candidate(plan=_plan(found, values), code=code)
 
 

@@ -304,7 +304,7 @@ class _Search:
         known = {one.name: one for one in self.graph.symbols}
         if told is None or told[1] not in known or self.form or known[told[1]].hint != int(told[2]):
             return False
-        self.graph, self.shapes = pinned(self.graph, self.values, self.shapes, {told[1]: int(told[2])})
+        self.graph, self.shapes = pin_symbols(self.graph, self.values, self.shapes, {told[1]: int(told[2])})
         return True
 
     def _in_one_piece(self, ladder: Ladder) -> list[_Option]:
@@ -525,13 +525,13 @@ def shrunk(graph: Graph, values: Mapping[str, Any] | None) -> tuple[Graph, Sizes
     return (small.graph, small.shapes) if serves else (graph, {})
 
 
-def pinned(
+def pin_symbols(
     graph: Graph, values: Mapping[str, Any] | None, shapes: Sizes, known: Mapping[str, int]
 ) -> tuple[Graph, Sizes]:
     """The graph and its small sizes with some symbols of one value; with none at all where one size decides the others."""
     if not known:
         return graph, shapes
-    graph = sizes.fixed(graph, known)
+    graph = sizes.fix_symbols(graph, known)
     described = draws.describe(graph, values)
     kept = {
         name: {symbol: size for symbol, size in one.items() if symbol not in known}

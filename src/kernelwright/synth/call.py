@@ -63,7 +63,7 @@ def mean_of(b: Builder, x: Val, dims: tuple[int, ...], keep: bool, dtype: str = 
     return b.map("div", b.reduce("sum", x, dims, keep), b.count(x, dims), dtype=dtype, name=b.name("mean"))
 
 
-def reduced(b: Builder, x: Val, how: int, dtype: str) -> Val:
+def reduce_loss(b: Builder, x: Val, how: int, dtype: str) -> Val:
     """A loss's reduction: 0 none, 1 mean, 2 sum."""
     dims = tuple(range(len(x.shape)))
     if how == 0:

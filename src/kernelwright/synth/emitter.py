@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from kernelwright.synth.index import Base, Index, flatten, matched, split
+from kernelwright.synth.index import Base, Index, flatten, match_reshape, split
 from kernelwright.synth.lowering import Lowered
 from kernelwright.synth.pointwise import RULES
 from kernelwright.synth.primitives import FLOATS, Prim, Unsupported, Val, promote, wide
@@ -314,7 +314,7 @@ class Emitter:
     ) -> Coordinates:
         """Coordinates in a tensor's shape before a view, from those after it."""
         found: list[Index] = [Index()] * len(source)
-        for have, want in matched(target, source):
+        for have, want in match_reshape(target, source):
             many = [i for i in want if source[i] != ONE]
             if not many:
                 continue
@@ -610,7 +610,7 @@ class Emitter:
         self.line(f"tl.store({where}, {value.text}{mask})")
 
 
-def computed(
+def emit_value(
     text: str, coordinates: Coordinates, own: Coordinates, what: str, dtype: str = "float32"
 ) -> Term:
     """What a kernel has computed at coordinates of its `own`. Raises Unsupported where others are asked for."""

@@ -25,7 +25,7 @@ import torch
 from kernelwright.errors import UserError
 from kernelwright.graph import sizes
 from kernelwright.graph.execute import execute
-from kernelwright.graph.shrink import divided
+from kernelwright.graph.shrink import sizes_in_tiles
 from kernelwright.graph.types import Graph, TensorType
 
 MOST = 2**25
@@ -100,7 +100,7 @@ def small_sets(graph: Graph, rng: random.Random) -> dict[str, dict[str, int]]:
                 break
         else:
             raise NotDrawn("no small sizes")
-    even = divided(graph, found["small"])
+    even = sizes_in_tiles(graph, found["small"])
     few = even is not None and max(_elements(graph, even)) <= 8 * _SMALL_ELEMENTS
     if even is not None and few and holds(graph, even):
         found["small_even"] = even

@@ -151,7 +151,7 @@ def split(index: Index, sizes: Sequence[Size]) -> list[Index] | None:
     return coordinates[::-1]
 
 
-def parted(base: Base, sizes: Sequence[Size]) -> tuple[Index, ...]:
+def split_index(base: Base, sizes: Sequence[Size]) -> tuple[Index, ...]:
     """Coordinates along `sizes` of a base that runs over all of their elements."""
     found = split(Index.whole(base) if base.extent != ONE else Index(), sizes)
     assert found is not None
@@ -184,7 +184,7 @@ def flatten(coordinates: Iterable[Index], sizes: Sequence[Size]) -> Index:
     return total.merged()
 
 
-def matched(left: Sequence[Size], right: Sequence[Size]) -> list[tuple[list[int], list[int]]]:
+def match_reshape(left: Sequence[Size], right: Sequence[Size]) -> list[tuple[list[int], list[int]]]:
     """Dimensions of two shapes of one reshape in groups of equal product, as small as the sizes tell."""
     groups: list[tuple[list[int], list[int]]] = []
     i = j = 0

@@ -27,7 +27,7 @@ from kernelwright.synth.schedules.product import product_of, side_of
 from kernelwright.synth.schedules.transpose import along_rows, turned_dimension
 from kernelwright.synth.source import Source
 from kernelwright.synth.spaces import DEFAULTS, HEAVY, SPACES, stores_along_rows
-from kernelwright.synth.to_triton import PRINTERS, printed, source_of, unsupported
+from kernelwright.synth.to_triton import PRINTERS, print_program, source_of, unsupported
 
 _SCHEDULE: TypeAdapter[Any] = TypeAdapter(Schedule)
 
@@ -55,7 +55,7 @@ def program_of(graph: Graph, target: str = "h200", precision: str = "ieee") -> P
     for schedule in itertools.islice(candidates(graph, target, precision), 6):
         program = Program(graph=graph, schedule=schedule)
         with contextlib.suppress(Unsupported):
-            printed(program)
+            print_program(program)
             return program
     return None
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from kernelwright.graph.types import DtypeArg, Graph, Node, NumberType, Other, Ref, Size, TensorType
 from kernelwright.synth.backward import convolution_backward
-from kernelwright.synth.call import Call, affine, mean_of, norm_of, reduced, slice_of
+from kernelwright.synth.call import Call, affine, mean_of, norm_of, reduce_loss, slice_of
 from kernelwright.synth.moves import MOVES, before
 from kernelwright.synth.pointwise import RULES
 from kernelwright.synth.primitives import Builder, Prim, Unsupported, Val
@@ -533,7 +533,7 @@ def _loss(call: Call) -> Val:
         else:
             large = b.map("mul", large, limit)
         made = b.map("where", b.map("lt", size, limit, dtype="bool"), small, large, dtype="float32")
-    return reduced(b, made, how, call.out.dtype)
+    return reduce_loss(b, made, how, call.out.dtype)
 
 
 def _scan(call: Call) -> Val:

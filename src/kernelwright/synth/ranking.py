@@ -41,7 +41,7 @@ def target_here() -> str:
     return next((one for one in TARGETS if one in name), "h200")
 
 
-def ranked(graph: Graph, schedules: Sequence[Any], target: str = "h200") -> list[Any]:
+def rank_schedules(graph: Graph, schedules: Sequence[Any], target: str = "h200") -> list[Any]:
     """The schedules, the one that should be fastest first; as they came where no nest fits. Raises Unsupported."""
     source = source_of(graph)
     if nest_of(source) == "product" and itemsize_of(source) == 2:
@@ -62,7 +62,7 @@ def likely(graph: Graph, schedules: Sequence[Any], rng: random.Random, target: s
 
 
 def _guess(graph: Graph, target: str) -> Callable[[Any], float]:
-    """What `predicted` says of a schedule of this graph. Raises Unsupported."""
+    """What `predict_log_time` says of a schedule of this graph. Raises Unsupported."""
     source = source_of(graph)
     nest = nest_of(source)
     sizes, itemsize = extents_of(source, nest), itemsize_of(source)
@@ -80,12 +80,12 @@ def _guess(graph: Graph, target: str) -> Callable[[Any], float]:
     def guess(one: Any) -> float:
         if one.nest == "depthwise":  # ahead of the nest that loads a window for each output
             return -_AHEAD if one.algorithm == "weights" else math.log2(patch_cost(source, one)) - _AHEAD
-        return predicted(features(one, sizes, itemsize, target), one.nest)
+        return predict_log_time(features(one, sizes, itemsize, target), one.nest)
 
     return guess
 
 
-def predicted(found: Features, nest: str) -> float:
+def predict_log_time(found: Features, nest: str) -> float:
     """Log of the time but for a constant that all schedules of a graph share."""
     weights = _weights().get(nest, {})
     return sum(weights.get(name, 0.0) * value for name, value in found.items())

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from kernelwright.synth.emitter import Coordinates, Emitter, Term
-from kernelwright.synth.index import Base, parted
+from kernelwright.synth.index import Base, split_index
 from kernelwright.synth.lowering import Lowered
 from kernelwright.synth.primitives import CONTRACTIONS, REDUCTIONS, SCANS, Prim, Unsupported, Val
 from kernelwright.synth.shapes import Shapes
@@ -109,7 +109,7 @@ class Source:
         emitter.line(f"acc += tl.load(partial_ptr + part * {size} + i, mask=inside, other=0.0)")
         emitter.close()
         emitter.given[made.name] = lambda *_: Term("acc", "float32", frozenset({0}), frozenset(), ("inside",))
-        places = parted(Base("i", numel(shape), frozenset({0}), ("inside",)), shape)
+        places = split_index(Base("i", numel(shape), frozenset({0}), ("inside",)), shape)
         self.store(emitter, made, places, what)
         grid = f"(triton.cdiv({self.size(numel(shape))}, {block}),)"
         constants = {"BLOCK": str(block), **constants}

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from kernelwright.synth.call import Call, affine, norm_of, reduced
+from kernelwright.synth.call import Call, affine, norm_of, reduce_loss
 from kernelwright.synth.primitives import Unsupported, Val
 
 
@@ -76,7 +76,9 @@ def _bce(call: Call) -> Val:
     left = b.map("mul", y, b.map("maximum", b.map("log", x), -100.0))
     rest = b.map("maximum", b.map("log1p", b.map("neg", x)), -100.0)
     right = b.map("mul", b.map("sub", 1.0, y), rest)
-    return reduced(b, b.map("neg", b.map("add", left, right)), call.arg(3, "reduction", 1), call.out.dtype)
+    return reduce_loss(
+        b, b.map("neg", b.map("add", left, right)), call.arg(3, "reduction", 1), call.out.dtype
+    )
 
 
 def _bce_logits(call: Call) -> Val:
@@ -85,7 +87,7 @@ def _bce_logits(call: Call) -> Val:
         raise Unsupported("weights of a loss")
     soft = b.map("log1p", b.map("exp", b.map("neg", b.map("abs", x))))
     made = b.map("add", b.map("sub", b.map("maximum", x, 0.0), b.map("mul", x, y)), soft)
-    return reduced(b, made, call.arg(4, "reduction", 1), call.out.dtype)
+    return reduce_loss(b, made, call.arg(4, "reduction", 1), call.out.dtype)
 
 
 def _kl_div(call: Call) -> Val:
@@ -94,13 +96,13 @@ def _kl_div(call: Call) -> Val:
         made = b.map("mul", b.map("exp", y), b.map("sub", y, x))
     else:
         made = b.map("sub", b.map("xlogy", y, y), b.map("mul", y, x))
-    return reduced(b, made, call.arg(2, "reduction", 1), call.out.dtype)
+    return reduce_loss(b, made, call.arg(2, "reduction", 1), call.out.dtype)
 
 
 def _soft_margin(call: Call) -> Val:
     b, x, y = call.b, call.x, call.arg(1)
     made = b.map("log1p", b.map("exp", b.map("mul", b.map("neg", y), x)))
-    return reduced(b, made, call.arg(2, "reduction", 1), call.out.dtype)
+    return reduce_loss(b, made, call.arg(2, "reduction", 1), call.out.dtype)
 
 
 def _vecdot(call: Call) -> Val:

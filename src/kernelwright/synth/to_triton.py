@@ -54,7 +54,7 @@ def unsupported() -> Iterator[None]:
 def source_of(graph: Graph, called: str = "") -> Source:
     """A graph made ready for printing: lowered, with symbolic shapes and names for its sizes. Its kernels are named by its
     operators, or as they are `called`. Raises Unsupported."""
-    straight, orders = straightened(graph)
+    straight, orders = straighten_strides(graph)
     with unsupported():
         lowered = Lowered(straight)
         shapes = Shapes(lowered)
@@ -63,7 +63,7 @@ def source_of(graph: Graph, called: str = "") -> Source:
     return Source(lowered, shapes, called or label_of(graph), orders)
 
 
-def straightened(graph: Graph) -> tuple[Graph, dict[str, list[int]]]:
+def straighten_strides(graph: Graph) -> tuple[Graph, dict[str, list[int]]]:
     """The graph with arguments as their memory runs, and the order of dimensions by name of each that is permuted (channels
     last, heads in the middle): read so, they need no copy."""
     orders = {
@@ -103,7 +103,7 @@ def _rename(one: Any, names: dict[str, Ref]) -> Any:
     return tuple(_rename(part, names) for part in one) if isinstance(one, tuple) else one
 
 
-def printed(program: Program, called: str = "") -> Source:
+def print_program(program: Program, called: str = "") -> Source:
     """The lines of a program. Raises Unsupported."""
     source = source_of(program.graph, called)
     with unsupported():
@@ -113,10 +113,10 @@ def printed(program: Program, called: str = "") -> Source:
 
 def print_triton(program: Program, called: str = "") -> str:
     """The candidate's code; `called` is what its kernels' names begin with, their operators' names if empty. Raises Unsupported."""
-    return printed(program, called).text()
+    return print_program(program, called).text()
 
 
-def planned(graph: Graph, plan: str) -> Program:
+def program_of_plan(graph: Graph, plan: str) -> Program:
     """The program that a plan of one line says of a graph. Raises UserError where it is none, or one of another graph."""
     label, schedule = parse_plan(plan)
     if label != label_of(graph):

@@ -33,7 +33,7 @@ from kernelwright.tasks.effects import (
     use_of,
     written_to,
 )
-from kernelwright.tasks.redraw import redrawn, written
+from kernelwright.tasks.redraw import parse_literal_tensor, redrawn
 
 _LITERAL = (
     *(ast.Constant, ast.Tuple, ast.List, ast.UnaryOp, ast.BinOp),
@@ -284,7 +284,7 @@ class _Inputs:
                  and isinstance(node.func, ast.Attribute)}  # fmt: skip
         if calls & DRAWS or _loads(value) & defined:
             return value
-        whole, anew = written(value), self._anew
+        whole, anew = parse_literal_tensor(value), self._anew
 
         class Anew(ast.NodeTransformer):
             found = 0
@@ -306,7 +306,7 @@ class _Inputs:
         return made
 
     def _anew(self, node: ast.Call, parameter: str) -> ast.expr | None:
-        found = written(node)
+        found = parse_literal_tensor(node)
         if found is None:
             return None
         if not found.count:

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kernelwright.parsing import called
+from kernelwright.parsing import callee
 from kernelwright.tasks.redraw import Use, number
 
 _TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
@@ -56,7 +56,7 @@ def check_function(function: ast.FunctionDef) -> None:
         for node in ast.walk(function)
         if isinstance(node, ast.Assign)
         and isinstance(node.value, ast.Call)
-        and called(node.value) in _FACTORS
+        and callee(node.value) in _FACTORS
         for target in node.targets
         for name in _parts(target)
     }
@@ -68,11 +68,11 @@ def check_function(function: ast.FunctionDef) -> None:
 def check_call(function: ast.FunctionDef, values: Mapping[str, ast.expr], tensors: set[str]) -> None:
     """Raises LeftOut where these options, or an `out`, leave nothing to judge."""
     for node in _calls_in(function):
-        if "dropout" in called(node):
+        if "dropout" in callee(node):
             share, training = _option(node, 1, "p", 0.5, values), _option(node, 2, "training", True, values)
             if share != 0 and training is not False:
                 raise LeftOut("random")
-        if called(node) == "lu" and _option(node, 1, "pivot", True, values) is False:
+        if callee(node) == "lu" and _option(node, 1, "pivot", True, values) is False:
             raise LeftOut("needs a GPU")
     if tensors & {"out", "out_tensor"}:
         raise LeftOut("out")
@@ -81,7 +81,7 @@ def check_call(function: ast.FunctionDef, values: Mapping[str, ast.expr], tensor
 def check_domain(function: ast.FunctionDef, ranges: Mapping[str, tuple[float, float]]) -> None:
     """Raises LeftOut where a parameter's values, least and greatest, leave what an operator is defined for."""
     for node in _calls_in(function):
-        least, most = _DOMAINS.get(called(node), (-math.inf, math.inf))
+        least, most = _DOMAINS.get(callee(node), (-math.inf, math.inf))
         for operand in [*node.args[:1], *([node.func.value] if isinstance(node.func, ast.Attribute) else [])]:
             if isinstance(operand, ast.Name) and operand.id in ranges:
                 low, high = ranges[operand.id]
@@ -97,7 +97,7 @@ def written_to(function: ast.FunctionDef, values: Mapping[str, ast.expr]) -> set
         if isinstance(node, ast.AugAssign):
             found |= set(_parts(node.target))
     for node in _calls_in(function):
-        name, given = called(node), [one.id if isinstance(one, ast.Name) else "" for one in node.args]
+        name, given = callee(node), [one.id if isinstance(one, ast.Name) else "" for one in node.args]
         if name.endswith("_") and not name.endswith("__") and isinstance(node.func, ast.Attribute):
             found |= set(_parts(node.func.value))
         if any(one.arg == "inplace" and _value(one.value, values) is True for one in node.keywords):

@@ -12,7 +12,7 @@ References are trusted code: the limits on time and memory contain accidents, no
 from collections.abc import Mapping
 from typing import Any, BinaryIO
 
-from kernelwright.children import Helper, forked, serve
+from kernelwright.children import Helper, run_forked, serve
 from kernelwright.errors import UserError
 from kernelwright.records import Task
 from kernelwright.shapes import apply_shape
@@ -74,7 +74,7 @@ def _answer(question: Mapping[str, Any]) -> bool:
         if reference_runs(question["source"], question["max_elements"]):
             out.write(b"runs")
 
-    return forked(run, question["seconds"], memory=_MEMORY).data == b"runs"
+    return run_forked(run, question["seconds"], memory=_MEMORY).data == b"runs"
 
 
 WARM_UP = """

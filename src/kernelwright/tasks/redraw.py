@@ -68,7 +68,7 @@ class Written:
         return math.prod(self.shape)
 
 
-def written(node: ast.AST) -> Written | None:
+def parse_literal_tensor(node: ast.AST) -> Written | None:
     """The tensor that `torch.tensor([...])`, `torch.zeros(...)` and the like make of literals; None for anything else."""
     if not (isinstance(node, ast.Call) and _of_torch(node.func) in _CREATES):
         return None

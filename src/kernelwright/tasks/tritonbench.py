@@ -19,7 +19,7 @@ from os.path import isdir
 from pathlib import Path
 
 from kernelwright.errors import UserError, did_you_mean
-from kernelwright.parsing import called, parse
+from kernelwright.parsing import callee, parse
 from kernelwright.records import Task
 from kernelwright.tasks.calls import calls_of, reference
 from kernelwright.tasks.effects import REASONS, LeftOut
@@ -137,7 +137,7 @@ def from_file(path: Path) -> tuple[list[Task], list[Left]]:
 
 def _family(function: ast.FunctionDef) -> tuple[str, int]:
     """(family, number of operators) by the operators that the function names; several families are a fusion."""
-    named = [called(node) for node in ast.walk(function) if isinstance(node, ast.Call)]
+    named = [callee(node) for node in ast.walk(function) if isinstance(node, ast.Call)]
     products = sum(isinstance(node, ast.MatMult) for node in ast.walk(function))
     found = [_FAMILIES[name] for name in named if name in _FAMILIES] + ["matmul"] * products
     kinds = set(found)

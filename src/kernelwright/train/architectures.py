@@ -15,7 +15,7 @@ KNOWN: dict[str, list[Any]] = _TABLES["models"]
 _COLUMNS = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
 
 
-def known(name: str) -> dict[str, Any] | None:
+def known_architecture(name: str) -> dict[str, Any] | None:
     """The arguments of `AutoConfig.for_model` for a hub model, or None for one that is not in the table."""
     row = KNOWN.get(_TABLES["bases"].get(name, name))
     if row is None:

@@ -47,7 +47,7 @@ class Rows:
         return np.diff(self.starts)
 
 
-def tokenised(recipe: Recipe, tokenizer: Any, examples: Sequence[Supervised]) -> Rows:
+def tokenize_examples(recipe: Recipe, tokenizer: Any, examples: Sequence[Supervised]) -> Rows:
     """The examples of the kinds that the recipe wants which fit the context; none may be left."""
 
     def pair(example: Supervised) -> tuple[NDArray[np.int32], int]:
@@ -87,8 +87,8 @@ def _plan_tokens(tokenizer: Any, said: list[int]) -> int:
 
 
 def training_rows(recipe: Recipe, tokenizer: Any, examples: Sequence[Supervised]) -> Rows:
-    """`tokenised`, or a UserError when no example is left to train on."""
-    rows = tokenised(recipe, tokenizer, examples)
+    """`tokenize_examples`, or a UserError when no example is left to train on."""
+    rows = tokenize_examples(recipe, tokenizer, examples)
     wanted = sum(example.kind in recipe.sft.kinds for example in examples)
     if not any(recipe.sft.shares.get(kind, 1.0) for kind in rows.kinds):
         raise UserError(

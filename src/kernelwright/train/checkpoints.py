@@ -43,7 +43,7 @@ class AtomicCheckpoints:
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
         """TRL's; of a split model nothing, for accelerate saves its whole weights beside those of the optimizer."""
-        if not sharded(self.model):
+        if not is_sharded(self.model):
             super().save_model(output_dir, _internal_call)  # type: ignore[misc]
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
@@ -147,7 +147,7 @@ def save_model(model: Any, tokenizer: Any, path: Path) -> Path:
     return path
 
 
-def sharded(model: Any) -> bool:
+def is_sharded(model: Any) -> bool:
     """Whether FSDP2 splits the weights of `model` among processes."""
     from torch.distributed.tensor import DTensor
 
@@ -162,7 +162,7 @@ def whole_tensor(parameter: Any) -> Any:
 def whole_weights(model: Any, *, on_cpu: bool = False) -> dict[str, Any] | None:
     """The state dict of a model that is split, put together in every process (`on_cpu`: in the first, in its memory, and
     empty in others); None for a model that is whole. Every process has to call it."""
-    if not sharded(model):
+    if not is_sharded(model):
         return None
     from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
 

@@ -118,12 +118,12 @@ def returns(conversation: Conversation, turns: int, gamma: float) -> list[tuple[
 
     NaN for a turn that there was not, and for one without a reward, which adds nothing to those before it.
     """
-    paid = rewards.discounted([rollout.reward or _NONE for rollout in conversation.turns], gamma)
+    paid = rewards.discounted_returns([rollout.reward or _NONE for rollout in conversation.turns], gamma)
     rows = [reward_row(reward) for reward in paid]
     return rows + [_MISSING] * (turns - len(rows))
 
 
-def banded(verdict: Verdict, band: float) -> Verdict:
+def round_speedup(verdict: Verdict, band: float) -> Verdict:
     """`verdict` with its speedup over eager in whole steps of `band`, towards 1; band 0 changes nothing.
 
     >>> banded(verdict_of_1_04x, 0.05).speedup()
@@ -144,7 +144,7 @@ def repaid(rollout: Rollout, band: float) -> Rollout:
         return rollout
     paid = rewards.reward(
         rollout.reward.preset,
-        banded(rollout.verdict, band),
+        round_speedup(rollout.verdict, band),
         candidate=rollout.candidate,
         completion=rollout.completion,
     )

@@ -111,7 +111,7 @@ class Curves(transformers.TrainerCallback):
             self._bar = None
 
 
-def tracked(extra: dict[str, Any]) -> dict[str, float]:
+def tracker_metrics(extra: dict[str, Any]) -> dict[str, float]:
     """What a line of the curves says in numbers, by names for trackers: `kernelwright/pass_rate`, and the share of each
     outcome as `kernelwright/outcomes/NAME`."""
     numbers = {name: value for name, value in extra.items() if isinstance(value, (int, float))}

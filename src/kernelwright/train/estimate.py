@@ -18,7 +18,7 @@ from kernelwright.config import Kind, Recipe, Stage
 from kernelwright.errors import UserError
 from kernelwright.records import Supervised, read_supervised
 from kernelwright.synth.ranking import target_here
-from kernelwright.train.architectures import known
+from kernelwright.train.architectures import known_architecture
 from kernelwright.train.processes import count as process_count
 from kernelwright.train.processes import split as splits
 from kernelwright.train.prompts import read_tasks
@@ -167,7 +167,7 @@ def estimate(recipe: Recipe, out: Path, on: str = "here") -> Estimate:
     return _estimate(recipe, *parts, processes, split)
 
 
-def scaled(recipe: Recipe, out: Path, on: str, counts: Sequence[int]) -> list[tuple[str, Estimate]]:
+def estimate_by_gpus(recipe: Recipe, out: Path, on: str, counts: Sequence[int]) -> list[tuple[str, Estimate]]:
     """(how it is launched, the estimate) for each number of GPUs: whole models where they fit, else split by FSDP2."""
     parts = device_named(on), measure(recipe), *_data(recipe, out)
     made = []
@@ -217,7 +217,7 @@ def check_fits(recipe: Recipe, stage: str) -> None:
     A base whose sizes are not known here is not checked: its config comes with its weights.
     """
     base = recipe.model.base
-    if base and known(base) is None and not (Path(base) / "config.json").exists():
+    if base and known_architecture(base) is None and not (Path(base) / "config.json").exists():
         return
     device, model = device_named("here"), measure(recipe)
     split = process_count() if splits() else 1
@@ -477,11 +477,11 @@ def _mean_length(recipe: Recipe, train: Sequence[Supervised], out: Path) -> floa
     folder = Path(base or out / "data" / "tokenizer")
     if not folder.is_dir():
         return None
-    from kernelwright.train.batches import tokenised
+    from kernelwright.train.batches import tokenize_examples
     from kernelwright.train.model import load_tokenizer
 
     some = train[:: max(1, len(train) // SAMPLED)]
-    rows = tokenised(recipe, load_tokenizer(str(folder)), some)
+    rows = tokenize_examples(recipe, load_tokenizer(str(folder)), some)
     weights = [recipe.sft.shares.get(kind, 1.0) for kind in rows.kinds]
     if not sum(weights):
         return None

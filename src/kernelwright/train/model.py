@@ -12,7 +12,7 @@ import torch
 
 from kernelwright.config import LoraConfig, ModelConfig
 from kernelwright.errors import UserError, one_line
-from kernelwright.train.architectures import KNOWN, known
+from kernelwright.train.architectures import KNOWN, known_architecture
 
 
 def load_tokenizer(spec: str) -> Any:
@@ -58,7 +58,7 @@ def architecture_of(config: ModelConfig, vocab_size: int) -> Any:
             max_position_embeddings=config.context,
             tie_word_embeddings=config.tie_embeddings,
         )
-    sizes = known(config.base)
+    sizes = known_architecture(config.base)
     if sizes is not None:
         return AutoConfig.for_model(**sizes)
     try:

@@ -21,7 +21,7 @@ from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Candidate, Cost, Evidence, Task, Verdict
 from kernelwright.rollouts import Verifier
 from kernelwright.synth.primitives import Unsupported
-from kernelwright.synth.to_triton import planned, print_triton
+from kernelwright.synth.to_triton import print_triton, program_of_plan
 from kernelwright.verify.cost.eager import eager_ms
 from kernelwright.verify.interpret import clock
 
@@ -42,12 +42,12 @@ def print_of(task: Task, candidate: Candidate, target: str) -> Print | None:
     operators or, as in a corpus, by their nest; or where it does not fit on the target."""
     graph, sheet = Graph.model_validate_json(task.graph), hardware.target(target)
     try:
-        program = planned(graph, candidate.plan)
+        program = program_of_plan(graph, candidate.plan)
         codes = [print_triton(program, called) for called in (program.schedule.nest, "")]
         own = next((code for code in codes if stitch.candidate(code, graph) == candidate.code), None)
         if own is None:
             return None
-        cost = clock.unassembled(own, graph, sheet)
+        cost = clock.cost_without_registers(own, graph, sheet)
     except (UserError, Unsupported, clock.NoFit):
         return None
     eager = cost.model_copy(update={"ms": eager_ms(graph, sheet), "launches": len(graph.nodes)})

@@ -120,7 +120,7 @@ def judge_of(recipe: Recipe, verifier: Verifier) -> Judge:
     )
 
 
-def informed(asks: Sequence[Ask], recipe: Recipe, contrast: int = 0) -> list[Ask]:
+def inform_asks(asks: Sequence[Ask], recipe: Recipe, contrast: int = 0) -> list[Ask]:
     """The asks with best times by the judge's kind of clock alone, and with what the recipe's archive knows of their graphs: the best time, and for the later agents so many further
     kernels with their times, the fastest and the slowest first (contrastive, as in CUDA-L1, arXiv 2507.14111)."""
     # What a cost model said is no measure of what a clock says.

@@ -18,7 +18,7 @@ ORDERLESS = ("dapo", "grpo", "dr_grpo", "cispo", "sapo", "luspo", "vespo")
 """TRL's losses that do not depend on which of an update's samples share a forward pass."""
 
 
-def scored(
+def score_tokens(
     model: Any, config: Any, input_ids: Tensor, attention_mask: Tensor, keep: int, multiple: int = 1
 ) -> tuple[Tensor, Tensor | None]:
     """(log-probs, entropies) (B, `keep`) of the last `keep` tokens of `input_ids` (B, T), 0 where the mask is 0. No

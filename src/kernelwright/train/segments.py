@@ -32,7 +32,7 @@ from kernelwright.metrics import plan_entropy
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.policy.hf import HFPolicy
 from kernelwright.records import Prompt, Rollout, Task
-from kernelwright.rollouts import Rolling, Verifier, hushed, spent_on_gpus
+from kernelwright.rollouts import Rolling, Verifier, quiet_gpu, spent_on_gpus
 from kernelwright.runs import RunFolder
 from kernelwright.train import processes
 from kernelwright.train.advantages import (
@@ -45,12 +45,12 @@ from kernelwright.train.ahead import Steps, Work
 from kernelwright.train.checkpoints import AtomicCheckpoints, last_checkpoint, whole_tensor
 from kernelwright.train.credit import CODE, PLAN, Conversation, agree, repaid, returns, row, turn_row
 from kernelwright.train.curriculum import Curriculum
-from kernelwright.train.curves import Curves, rollout_curve, tracked
+from kernelwright.train.curves import Curves, rollout_curve, tracker_metrics
 from kernelwright.train.estimate import SLOTS_SHARE
 from kernelwright.train.model import adapters, compile_layers
 from kernelwright.train.optimizers import ChosenOptimizer
 from kernelwright.train.prompts import Ask, judge_of
-from kernelwright.train.scoring import ORDERLESS, by_length, scored
+from kernelwright.train.scoring import ORDERLESS, by_length, score_tokens
 from kernelwright.train.segment_advantages import segment_advantages, spread_options, trained_turns
 from kernelwright.train.sft import PAD_TO, common_args, on_one_gpu
 from kernelwright.train.timed import Timed
@@ -89,7 +89,7 @@ class SegmentTrainer(ChosenOptimizer, Timed, AtomicCheckpoints, trl.GRPOTrainer)
         """Microseconds of the best kernel that is known, by the task's digest, and by the kind of clock that the judge has."""
         self._segments: tuple[Tensor, Tensor, list[list[int]]] | None = None
         self._nats: dict[str, float] | None = None
-        self._hush = hushed(verifier)
+        self._hush = quiet_gpu(verifier)
         self._busy = contextlib.ExitStack()
         self._seconds = {"generate": 0.0, "verify": 0.0}
         self._spent, self._began = spent_on_gpus(verifier), time.perf_counter()
@@ -308,7 +308,7 @@ class SegmentTrainer(ChosenOptimizer, Timed, AtomicCheckpoints, trl.GRPOTrainer)
         compute_aux_loss: bool = False,
         **images: Any,
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """TRL's, by `scored`. Models with experts or images go TRL's way."""
+        """TRL's, by `score_tokens`. Models with experts or images go TRL's way."""
         if compute_aux_loss or any(value is not None for value in images.values()):
             return super()._get_per_token_logps_and_entropies(
                 model,
@@ -324,7 +324,7 @@ class SegmentTrainer(ChosenOptimizer, Timed, AtomicCheckpoints, trl.GRPOTrainer)
         multiple = PAD_TO if input_ids.is_cuda else 1
         with self.accelerator.autocast():
             parts = [
-                scored(
+                score_tokens(
                     model,
                     config,
                     input_ids[start : start + each],
@@ -419,7 +419,7 @@ class SegmentTrainer(ChosenOptimizer, Timed, AtomicCheckpoints, trl.GRPOTrainer)
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """TRL's, with what the line of the curves will say, for trackers."""
         if "loss" in logs:
-            logs |= tracked(self.curves.extra)
+            logs |= tracker_metrics(self.curves.extra)
         super().log(logs, start_time)
 
     def _correct(self, batch: dict[str, Any], in_loss: Tensor) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from kernelwright.config import Recipe
 from kernelwright.errors import UserError
 from kernelwright.records import Supervised
-from kernelwright.train.batches import Collator, Mixture, Rows, tokenised, training_rows
+from kernelwright.train.batches import Collator, Mixture, Rows, tokenize_examples, training_rows
 from kernelwright.train.best import Best
 from kernelwright.train.checkpoints import AtomicCheckpoints, last_checkpoint
 from kernelwright.train.curves import Curves
@@ -46,7 +46,7 @@ def run_sft(
     train, held = held_out(recipe.sft, examples, validation)
     rows = training_rows(recipe, tokenizer, train)
     trainer = sft_trainer(recipe, model, tokenizer, rows, steps_dir, curves)
-    collate = Collator(tokenised(recipe, tokenizer, held), tokenizer.pad_token_id)
+    collate = Collator(tokenize_examples(recipe, tokenizer, held), tokenizer.pad_token_id)
     best = _best(recipe, trainer, collate, steps_dir)
     trainer.add_callback(Stop(trainer))
     if held:

@@ -178,7 +178,7 @@ def _asks_of(
                 else f"add examples of kind improve (two schedules a graph or more), or widen {stage}.families"
             )
         )
-    asks = prompts.informed(asks, recipe, rl.contrast)
+    asks = prompts.inform_asks(asks, recipe, rl.contrast)
     prompts.refuse_heldout(asks, recipe.examples_in(run.path))
     return [replace(ask, task=prompts.as_asked(ask.task, recipe)) for ask in asks]
 
@@ -209,7 +209,7 @@ def _start(recipe: Recipe, run: RunFolder, stage: str) -> tuple[Any, Any]:
 
     Random weights are kept in RUN/base where they are needed again: under adapters, as the reference of a KL, and for vLLM.
     """
-    from kernelwright.train.architectures import known
+    from kernelwright.train.architectures import known_architecture
     from kernelwright.train.checkpoints import save_model
     from kernelwright.train.model import load_adapted, load_model, load_tokenizer, new_model
 
@@ -221,7 +221,9 @@ def _start(recipe: Recipe, run: RunFolder, stage: str) -> tuple[Any, Any]:
         return load_adapted(folder, recipe.model.dtype), load_tokenizer(folder)
     if recipe.model.init == "pretrained":
         return load_model(recipe.model.base, recipe.model.dtype), load_tokenizer(recipe.model.base)
-    base = "" if known(recipe.model.base) else recipe.model.base  # a known base is for its sizes only
+    base = (
+        "" if known_architecture(recipe.model.base) else recipe.model.base
+    )  # a known base is for its sizes only
     spec = recipe.data.tokenizer or base or str(run.path / "data" / "tokenizer")
     tokenizer = load_tokenizer(spec)
     loaded = stage != "sft" and (recipe.rl(stage).beta or recipe.generation.engine != "own")

@@ -42,7 +42,7 @@ MOVES = VIEWS | COPIES | ALLOCATION | {
 """Operators that compute no element."""
 
 
-def unmarked(
+def unmarked_share(
     marks: Sequence[torch.Tensor], expected: Sequence[Expected], kept: Sequence[torch.Tensor] = ()
 ) -> float:
     """Of the elements other than 0 of all outputs: the share that no kernel made. `marks` say so by element. Those that one

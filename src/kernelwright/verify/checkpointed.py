@@ -20,7 +20,7 @@ from kernelwright.verify.traced import Trace
 State = Mapping[str, torch.Tensor]
 
 
-def loaded(trace: Trace, before: State, after: State) -> bool:
+def loads_weights(trace: Trace, before: State, after: State) -> bool:
     """Whether a trace that was built under the weights `before` has a place for all that are others `after`; where it does,
     what its memory holds of them is another now, but for its weights of the reference's names, which get theirs later."""
     changed = [name for name, value in after.items() if not torch.equal(value, before[name])]
@@ -30,7 +30,7 @@ def loaded(trace: Trace, before: State, after: State) -> bool:
     }:
         return False  # read while it was built
     named = {view.storage for view in trace.traced.state.values()}
-    used = folding.used(trace)
+    used = folding.used_storages(trace)
     made, lacking = list(trace.blobs), {name for name in changed if name not in trace.traced.state}
     known: dict[str, _Places] = {}
     for storage, _, blob in trace.traced.constants:

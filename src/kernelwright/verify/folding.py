@@ -28,7 +28,7 @@ FLOATS = ("float32", "float16", "bfloat16", "float64")
 def suspects(trace: Trace, state: Mapping[str, torch.Tensor]) -> list[int]:
     """Numbers (among the trace's constants) of memory that kernels use and that holds other values than the reference's
     weights do; -1 for the numbers that kernels are given, where there are weights."""
-    touched = used(trace)
+    touched = used_storages(trace)
     members: dict[str, torch.Tensor] = {}
     found = []
     for number, (storage, _, blob) in enumerate(trace.traced.constants):
@@ -55,7 +55,7 @@ def _among(
     return bool(torch.isin(held.clone().view(kind).double(), members[dtype]).all())
 
 
-def folded(trace: Trace, other: Trace, numbers: list[int], state: Mapping[str, torch.Tensor]) -> str:
+def find_folded(trace: Trace, other: Trace, numbers: list[int], state: Mapping[str, torch.Tensor]) -> str:
     """What of the `suspects` is another in a trace under other weights, small ones given again as they were; or ""."""
     first, second = trace.traced.constants, other.traced.constants
     for number in numbers:
@@ -73,7 +73,7 @@ def folded(trace: Trace, other: Trace, numbers: list[int], state: Mapping[str, t
     return ""
 
 
-def used(trace: Trace) -> dict[int, str]:
+def used_storages(trace: Trace) -> dict[int, str]:
     """Storages that the steady call uses, and those that went into them before, with their dtypes."""
     found: dict[int, str] = {}
     for tape in (trace.tape, trace.traced.tapes[0]):

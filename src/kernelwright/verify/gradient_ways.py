@@ -5,7 +5,7 @@
     unused, order               an output is not used, and the second backward pass over one graph is compared, or that of a
                                 forward pass beside another one
 
-`drawn` spreads all of it over few calls, which is which drawn anew for each verdict. `subsets` are what else may be frozen: all of
+`draw_ways` spreads all of it over few calls, which is which drawn anew for each verdict. `subsets` are what else may be frozen: all of
 it up to five gradients, of more some; who launches nothing new there is judged no further.
 """
 
@@ -75,7 +75,7 @@ class GradientWay:
         return ", ".join([*said, orders[self.order]] if self.order else said)
 
 
-def drawn(given: int, wanted: int, outputs: int, dice: random.Random) -> list[str]:
+def draw_ways(given: int, wanted: int, outputs: int, dice: random.Random) -> list[str]:
     """Ways for a task with so many tensors that are given, gradients that are wanted and outputs that have one: each gradient is
     frozen in one of two calls, and each output unused in one of two others."""
     first = _some(wanted, dice)

@@ -19,7 +19,7 @@ NARROW = (torch.bfloat16, torch.float16)
 _MISSING = "not implemented for"
 
 
-def computed(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+def compute(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     """`function(*args, **kwargs)`; where torch lacks a kernel for narrow floats, of float32 and rounded once. Raises what
     the function raises."""
     try:
@@ -61,7 +61,7 @@ def _widen(value: Any) -> Any:
 
 class _Computed(TorchDispatchMode):
     def __torch_dispatch__(self, func: Op, types: object, args: Args = (), kwargs: Kwargs = None) -> object:
-        return computed(func, args, kwargs or {})
+        return compute(func, args, kwargs or {})
 
 
 class _Complete(torch.nn.Module):

@@ -24,7 +24,7 @@ from kernelwright.precision import precision_of
 from kernelwright.records import Backend, Candidate, Evidence, Mismatch, Task, Timing, Verdict
 from kernelwright.shapes import constants
 from kernelwright.verify.confined import Confined, Stop, plain
-from kernelwright.verify.gradient_ways import GradientWay, drawn, subsets
+from kernelwright.verify.gradient_ways import GradientWay, draw_ways, subsets
 from kernelwright.verify.gradients import label
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.messages import HALF_SUMS, TINY, Building, Gradients, Run
@@ -356,7 +356,10 @@ class Verification:
             ),
         }
         if (gradients := GradientWay.read(way)) is not None:
-            known[way] = gradients.said(), lambda: gradient_cases.asked(case, self.protocol, gradients)
+            known[way] = (
+                gradients.said(),
+                lambda: gradient_cases.ask_another_way(case, self.protocol, gradients),
+            )
         strides = "that are parts of one tensor" if way in ways.JOINED else "of other strides"
         usual = f"with inputs {strides}", lambda: None if case.changed else case
         said, made = known.get(way.partition(" #")[0], usual)
@@ -412,7 +415,7 @@ class Verification:
                 second=True,
                 **how,
             )
-            if what := folding.folded(one, other, suspects, shape.state):
+            if what := folding.find_folded(one, other, suspects, shape.state):
                 maker = "by `eval()`" if how else "in the constructor"
                 detail = f"{what} is computed from weights {maker}: weights loaded later would not reach it"
                 raise Stop(Outcome.TORCH_COMPUTE, Gate.CAUSALITY, detail)
@@ -436,7 +439,7 @@ class Verification:
     ) -> tuple[ShapeCases, Trace]:
         """The candidate built for a shape whose weights are a checkpoint's, where it has a place for them; else for the
         same shape with the weights that its constructor draws."""
-        from kernelwright.verify.checkpointed import loaded
+        from kernelwright.verify.checkpointed import loads_weights
 
         def traced(shape: ShapeCases) -> Trace:
             return self._trace(
@@ -452,7 +455,7 @@ class Verification:
             )
 
         trace = traced(shape)
-        if not shape.drawn or loaded(trace, shape.drawn, shape.state):
+        if not shape.drawn or loads_weights(trace, shape.drawn, shape.state):
             return shape, trace
         return shape.as_built, traced(shape.as_built)
 
@@ -541,7 +544,7 @@ class Verification:
         number: int,
     ) -> float:
         """Raises Stop on the first difference; returns the worst error as a share of the allowed one."""
-        from kernelwright.verify.reference.comparison import judged
+        from kernelwright.verify.reference.comparison import compare_or_round
         from kernelwright.verify.static import bare_load
 
         def stop(outcome: Outcome, detail: str, mismatch: Mismatch | None = None) -> Stop:
@@ -555,7 +558,7 @@ class Verification:
             def rounded(index: int = index) -> Expected:
                 return case.with_roundings()[index]
 
-            comparison = judged(index, got, expected, self.protocol, rounded)
+            comparison = compare_or_round(index, got, expected, self.protocol, rounded)
             if comparison.kind:
                 outcome = self._named(comparison.kind, position, number)
                 what = label(index, case.structure) or f"output {index}"
@@ -646,14 +649,14 @@ class Verification:
         marked, given = Run(name, marks=True), flatten(case.inputs)
         _, tensors = device.ask(Gate.CAUSALITY, marked.body(), given)
         kept = given if scatters else ()
-        share = causality.unmarked(tensors[len(case.expected) :], case.expected, kept)
+        share = causality.unmarked_share(tensors[len(case.expected) :], case.expected, kept)
         if share > causality.MOST_COPIED:
             detail = f"torch copies {share:.0%} of the output"
             raise Stop(Outcome.TORCH_COMPUTE, Gate.CAUSALITY, detail, where=case.name)
         repeated = causality.repeated_by_torch(trace.tape)
         for index, pair in enumerate(zip(tensors[len(case.expected) :], case.expected, strict=True)):
             what = label(index, case.structure)  # a small gradient is hidden among large ones
-            lone = causality.unmarked([pair[0]], [pair[1]], kept) if what else 0.0
+            lone = causality.unmarked_share([pair[0]], [pair[1]], kept) if what else 0.0
             lone = max(lone, repeated[index])
             what = what or f"output {index}"
             if lone > causality.MOST_OF_A_GRADIENT and case.aliases[index] < 0:
@@ -811,7 +814,7 @@ class Verification:
         """What inputs and running statistics hold after a call, where the reference changes them. Statistics that no kernel
         touches are the caller's business (docs/judge.md), but for those that the next call's outputs hang on; those that are
         updated must be right, all of them. A count of calls must be right where it is kept, or where statistics hang on it."""
-        from kernelwright.verify.reference.comparison import judged
+        from kernelwright.verify.reference.comparison import compare_or_round
 
         statistics = {
             name for name, one in case.after.items() if isinstance(name, str) and one.dtype.is_floating_point
@@ -830,7 +833,9 @@ class Verification:
                     detail = f"the next call's outputs hang on {plain(key, 100)}, which a call moves, and the module has none"
                     raise Stop(Outcome.STATEFUL, gate, detail, where=case.name)
                 continue
-            comparison = judged(0, held[key], expected, self.protocol, partial(case.after.__getitem__, key))
+            comparison = compare_or_round(
+                0, held[key], expected, self.protocol, partial(case.after.__getitem__, key)
+            )
             if comparison.kind:
                 name = f"input {key}" if isinstance(key, int) else plain(key, 100)
                 detail = f"{name} after the call: {explain(comparison, case.name)}"
@@ -865,7 +870,7 @@ def _gradient_ways(inputs: object, gradients: Gradients) -> list[str]:
     given = list(_specs(inputs))[:-outputs]
     wanted = sum("float" in str(spec) for spec in given) + len(gradients["parameters"])
     dice = secrets.SystemRandom()
-    return [*drawn(len(given), wanted, outputs, dice), *subsets(len(given), wanted, dice)]
+    return [*draw_ways(len(given), wanted, outputs, dice), *subsets(len(given), wanted, dice)]
 
 
 def _nothing_new(trace: Trace, asked: Sequence[str], in_gradients: Sequence[str]) -> Iterator[str]:

@@ -16,7 +16,7 @@ C = Calculator(key=987654321)
 
 
 def data(*shape: int) -> Exact:
-    return Exact(field.drawn(GENERATOR, field.LEVELS, shape))
+    return Exact(field.draw_residues(GENERATOR, field.LEVELS, shape))
 
 
 X, Y = data(6, 20), data(6, 20)

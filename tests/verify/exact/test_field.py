@@ -5,7 +5,7 @@ import numpy as np
 from kernelwright.verify.exact import field
 
 GENERATOR = np.random.default_rng(3)
-A, B = (field.drawn(GENERATOR, field.LEVELS, (40,)) for _ in range(2))
+A, B = (field.draw_residues(GENERATOR, field.LEVELS, (40,)) for _ in range(2))
 
 
 def pairs(level: int) -> list[tuple[int, int]]:
@@ -50,7 +50,7 @@ def test_the_bijection_has_an_inverse() -> None:
 
 
 def test_products_of_matrices_are_exact() -> None:
-    a, b = field.drawn(GENERATOR, 2, (3, 5, 7)), field.drawn(GENERATOR, 2, (3, 7, 4))
+    a, b = field.draw_residues(GENERATOR, 2, (3, 5, 7)), field.draw_residues(GENERATOR, 2, (3, 7, 4))
     made = field.matmul(a, b)
     for level in range(2):
         right = (a[level].astype(object) @ b[level].astype(object)) % field.PRIMES[level]

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kernelwright.parsing import called
+from kernelwright.parsing import callee
 from kernelwright.policy.compiler import helpers
 from kernelwright.policy.compiler.reasons import CannotCompile
 from kernelwright.policy.compiler.simplify import assignments, simplify
@@ -81,7 +81,7 @@ def parse(name: str, source: str) -> Kernel:
     words = {word.arg: word.value for word in decorator.keywords if word.arg}
     meta = _entries(words.get("triton_meta"))
     facts = _entries(words.get("inductor_meta"))
-    kind = called(decorator)
+    kind = callee(decorator)
     if kind not in ("pointwise", "reduction", "persistent_reduction", "template"):
         raise CannotCompile("unsupported", f"a {kind} kernel")
     grid = facts.get("grid_type", "FixedGrid" if kind == "template" else "Grid1D")
@@ -139,7 +139,7 @@ class _Strip(ast.NodeTransformer):
 
     def visit_Expr(self, node: ast.Expr) -> Any:
         self.generic_visit(node)
-        if isinstance(node.value, ast.Call) and called(node.value) in (
+        if isinstance(node.value, ast.Call) and callee(node.value) in (
             "device_assert",
             "assume",
             "static_assert",
@@ -155,7 +155,7 @@ class _Strip(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
-        name = called(node)
+        name = callee(node)
         if name in _HINTS:
             return node.args[0]
         if name in ("load", "store"):
@@ -184,11 +184,11 @@ def _whole_operands(function: ast.FunctionDef) -> None:
     """What a product reads beyond its operands' ends is zero; Inductor leaves it open where it fuses a map before."""
     for loop in ast.walk(function):
         calls = [node for node in ast.walk(loop) if isinstance(node, ast.Call)]
-        if not isinstance(loop, ast.For) or not any(called(call) == "dot" for call in calls):
+        if not isinstance(loop, ast.For) or not any(callee(call) == "dot" for call in calls):
             continue
         for call in calls:
             words = {word.arg for word in call.keywords}
-            if called(call) == "load" and "mask" in words and "other" not in words:
+            if callee(call) == "load" and "mask" in words and "other" not in words:
                 call.keywords.append(ast.keyword("other", ast.Constant(0.0)))
 
 
@@ -242,7 +242,7 @@ def _grid(kernel: Kernel) -> None:
 
             def visit_Call(self, node: ast.Call) -> ast.AST:
                 self.generic_visit(node)
-                if kernel.swapped and called(node) == "program_id" and node.args[0].value in (0, 1):  # type: ignore[attr-defined]
+                if kernel.swapped and callee(node) == "program_id" and node.args[0].value in (0, 1):  # type: ignore[attr-defined]
                     node.args[0] = ast.Constant(1 - node.args[0].value)  # type: ignore[attr-defined]
                 return node
 
@@ -259,7 +259,7 @@ def _host_scalars(kernel: Kernel) -> None:
             wide = any(
                 isinstance(n, ast.Attribute) and n.attr in ("float64", "float32") for n in ast.walk(node)
             )
-            functions = {called(n) for n in ast.walk(node) if isinstance(n, ast.Call)}
+            functions = {callee(n) for n in ast.walk(node) if isinstance(n, ast.Call)}
             if (
                 names
                 and names <= sizes
@@ -293,7 +293,7 @@ class _HostForm(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
-        name = called(node)
+        name = callee(node)
         if name == "to" and isinstance(node.func, ast.Attribute):
             return node.func.value
         if name == "full":
@@ -355,7 +355,7 @@ class _Scans(ast.NodeTransformer):
 
     def visit_Assign(self, node: ast.Assign) -> ast.AST:
         value = node.value
-        if isinstance(value, ast.Call) and called(value) == "associative_scan" and len(value.args) == 3:
+        if isinstance(value, ast.Call) and callee(value) == "associative_scan" and len(value.args) == 3:
             which = self.operations.get(getattr(value.args[2], "id", ""))
             scanned, target = value.args[0], node.targets[0]
             single = isinstance(scanned, ast.Tuple) and len(scanned.elts) == 1
@@ -418,7 +418,7 @@ class _Row(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
-        name = called(node)
+        name = callee(node)
         node.keywords = [w for w in node.keywords if not (w.arg == "mask" and _is_name(w.value, "xmask"))]
         if name in ("load", "store") and not any(word.arg == "mask" for word in node.keywords):
             node.keywords = [word for word in node.keywords if word.arg != "other"]

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from kernelwright.parsing import called
+from kernelwright.parsing import callee
 
 if TYPE_CHECKING:
     from kernelwright.policy.compiler.kernels import Kernel
@@ -95,14 +95,14 @@ def _wanted_name(kernel: Kernel, name: str, value: ast.expr | None, parameters: 
 def _make(value: ast.expr | None, parameters: Mapping[str, str]) -> str:
     """After the load or the function that made it."""
     while isinstance(value, ast.Subscript) or (
-        isinstance(value, ast.Call) and called(value) == "to" and isinstance(value.func, ast.Attribute)
+        isinstance(value, ast.Call) and callee(value) == "to" and isinstance(value.func, ast.Attribute)
     ):
         value = value.value if isinstance(value, ast.Subscript) else value.func.value  # type: ignore[attr-defined]
     if isinstance(value, ast.Call):
-        if called(value) == "load":
+        if callee(value) == "load":
             pointer = next((n.id for n in ast.walk(value.args[0]) if isinstance(n, ast.Name)), "")
             return parameters.get(pointer, pointer).removesuffix("_ptr") or "loaded"
-        return _MADE.get(called(value), "t")
+        return _MADE.get(callee(value), "t")
     if isinstance(value, ast.Compare):
         return "test"
     return "t"

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from kernelwright.parsing import called
+from kernelwright.parsing import callee
 
 LINE = 92
 """Characters up to which an expression may grow by inlining."""
@@ -115,7 +115,7 @@ class Facts:
         return None
 
     def _type_of_call(self, node: ast.Call) -> str | None:
-        name = called(node)
+        name = callee(node)
         if name == "to" and node.args:
             return _type_name(node.args[0])
         if name == "load":
@@ -153,7 +153,7 @@ class Facts:
         if isinstance(node, ast.UnaryOp):
             return self.axes(node.operand)
         if isinstance(node, ast.Call):
-            name = called(node)
+            name = callee(node)
             if name == "load":
                 return self.axes(node.args[0])
             if name == "to" and isinstance(node.func, ast.Attribute):
@@ -237,7 +237,7 @@ class Fold(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
-        name = called(node)
+        name = callee(node)
         if name == "to" and isinstance(node.func, ast.Attribute) and len(node.args) == 1:
             return self._cast(node, node.func.value, _type_name(node.args[0]))
         if name == "broadcast_to":
@@ -271,7 +271,7 @@ class Fold(ast.NodeTransformer):
             if all(_is(side, 1) for side in sides):
                 if value is not None:
                     return _type(value.value, _type_name(node.args[2])) or node
-                if isinstance(node.args[1], ast.Call) and called(node.args[1]) == "float":
+                if isinstance(node.args[1], ast.Call) and callee(node.args[1]) == "float":
                     return node.args[1]
             if value is not None and value.value == 0 and not _is(node.args[1], True):
                 return ast.Call(tl("zeros"), [node.args[0], node.args[2]], [])
@@ -289,7 +289,7 @@ class Fold(ast.NodeTransformer):
             whole = wanted.startswith(("int", "uint"))
             return value if whole else ast.BinOp(value, ast.Mult(), ast.Constant(1.0))
         inner = value
-        if isinstance(inner, ast.Call) and called(inner) == "to" and isinstance(inner.func, ast.Attribute):
+        if isinstance(inner, ast.Call) and callee(inner) == "to" and isinstance(inner.func, ast.Attribute):
             narrow = self.facts.type_of(inner.func.value)
             if narrow == wanted and wanted in ("float16", "bfloat16"):
                 return inner.func.value
@@ -337,7 +337,7 @@ class Inline:
         """Whether every use takes a bare constant: as an operand, or as the value of a `where`."""
         for node in ast.walk(self.function):
             children: list[ast.AST] = []
-            if isinstance(node, ast.Call) and called(node) not in (
+            if isinstance(node, ast.Call) and callee(node) not in (
                 "where",
                 "maximum",
                 "minimum",
@@ -345,7 +345,7 @@ class Inline:
                 "full",
             ):
                 children = [*node.args, node.func.value if isinstance(node.func, ast.Attribute) else node]
-                if called(node) == "to":
+                if callee(node) == "to":
                     children = []
             elif isinstance(node, ast.Subscript):
                 children = [node.value]
@@ -565,7 +565,7 @@ def _bodies(statement: ast.stmt) -> list[list[ast.stmt]]:
 
 def _loads(value: ast.expr) -> bool:
     return any(
-        isinstance(node, ast.Call) and called(node).startswith(("load", "atomic")) for node in ast.walk(value)
+        isinstance(node, ast.Call) and callee(node).startswith(("load", "atomic")) for node in ast.walk(value)
     )
 
 

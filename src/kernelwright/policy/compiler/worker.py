@@ -15,7 +15,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, BinaryIO, Literal
 
-from kernelwright.children import Helper, forked, serve
+from kernelwright.children import Helper, run_forked, serve
 from kernelwright.graph import Argument, Graph, Node, Ref, TensorType, Value
 from kernelwright.hardware import target as target_sheet
 from kernelwright.policy.compiler.reasons import CannotCompile
@@ -113,7 +113,7 @@ def _reply(question: dict[str, Any]) -> dict[str, Any]:
         out.write(found.model_dump_json().encode())
 
     seconds, wall = question["seconds"], question["wall"]
-    ended = forked(learn, wall, memory=MEMORY, cpu_seconds=math.ceil(seconds))
+    ended = run_forked(learn, wall, memory=MEMORY, cpu_seconds=math.ceil(seconds))
     if ended.status in (None, -signal.SIGXCPU):
         found = Answer(reason=f"timeout: more than {wall if ended.status is None else seconds:g} s")
     elif ended.status == 0 and ended.data:

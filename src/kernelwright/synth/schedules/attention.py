@@ -6,8 +6,8 @@ tiles on the diagonal compare positions. Heads of keys may be fewer than those o
 
 from __future__ import annotations
 
-from kernelwright.synth.emitter import TL, Coordinates, Emitter, Guard, Term, computed, input_precision
-from kernelwright.synth.index import Base, Index, parted
+from kernelwright.synth.emitter import TL, Coordinates, Emitter, Guard, Term, emit_value, input_precision
+from kernelwright.synth.index import Base, Index, split_index
 from kernelwright.synth.primitives import Prim, Unsupported, Val
 from kernelwright.synth.program import AttentionSchedule
 from kernelwright.synth.sizes import product
@@ -53,7 +53,7 @@ class AttentionPrinter:
             raise Unsupported("descriptors of fewer heads of keys than of queries")
 
     def head_coordinates(self) -> tuple[Index, ...]:
-        return parted(Base("batch", product(self.heads)), self.heads)
+        return split_index(Base("batch", product(self.heads)), self.heads)
 
     def own_coordinates(self) -> Coordinates:
         """Of the results that a program has: its head, its queries, what is added up."""
@@ -69,7 +69,7 @@ class AttentionPrinter:
         return batch, Index.whole(Base("head_kv", self.kv_heads))
 
     def _accumulate(self, coordinates: Coordinates, guard: tuple[Guard, ...]) -> Term:
-        return computed("acc", coordinates, self.own_coordinates(), "attention")
+        return emit_value("acc", coordinates, self.own_coordinates(), "attention")
 
     def _tile(self, value: Val, coordinates: Coordinates) -> str:
         term = self.emitter.value(value, self.emitter.broadcast(value, coordinates), raw=True)

@@ -15,11 +15,11 @@ from kernelwright.synth.emitter import (
     Emitter,
     Guard,
     Term,
-    computed,
+    emit_value,
     input_precision,
     place_tile,
 )
-from kernelwright.synth.index import Base, Index, parted
+from kernelwright.synth.index import Base, Index, split_index
 from kernelwright.synth.primitives import Prim, Unsupported, Val
 from kernelwright.synth.program import ConvolutionSchedule
 from kernelwright.synth.sizes import ONE, Size
@@ -97,7 +97,7 @@ class ConvolutionPrinter:
         return part
 
     def _accumulate(self, coordinates: Coordinates, guard: tuple[Guard, ...]) -> Term:
-        return computed(self.accumulator, coordinates, self.out_coordinates, "a convolution")
+        return emit_value(self.accumulator, coordinates, self.out_coordinates, "a convolution")
 
     def reach(
         self, places: tuple[Index, ...], taps: tuple[Index, ...]
@@ -134,7 +134,7 @@ class ConvolutionPrinter:
             tests.append(f"({made.text} % {stride} == 0)")
         guard = emitter.assign("inside", " & ".join(tests), "bool", [made])
         base = Base(made.text, size * stride, made.axes, made.masks, made.loops)
-        return parted(base, [size, Size.of(stride)])[0], [Guard(guard.text, guard.axes, guard.loops)]
+        return split_index(base, [size, Size.of(stride)])[0], [Guard(guard.text, guard.axes, guard.loops)]
 
 
 class ImplicitPrinter(ConvolutionPrinter):
@@ -147,7 +147,7 @@ class ImplicitPrinter(ConvolutionPrinter):
         self.m = numel(self.places)
         self.m_base = Base("m[:, None]", self.m, frozenset({0}), ("in_m[:, None]",))
         self.n_base = Base("n[None, :]", self.filters, frozenset({1}), ("in_n[None, :]",))
-        found = parted(self.m_base, self.places)
+        found = split_index(self.m_base, self.places)
         self.out_coordinates = (found[0], self._channel(self.n_base, self.filters), *found[1:])
         self.turned = schedule.layout == "nhwc"
         if self.turned:
@@ -189,7 +189,7 @@ class ImplicitPrinter(ConvolutionPrinter):
             emitter.line("tap = step // steps")
             emitter.line("k = step % steps * BLOCK_K + tl.arange(0, BLOCK_K)")
             base = Base("tap", Size.of(self.taps), loops=loops)
-            taps = parted(base, [Size.of(one) for one in self.kernel])
+            taps = split_index(base, [Size.of(one) for one in self.kernel])
         else:
             emitter.line("k = step * BLOCK_K + tl.arange(0, BLOCK_K)")
         emitter.line(f"in_k = (k < {channels}) | EVEN_K")
@@ -288,7 +288,7 @@ def _print_direct(source: Source, schedule: ConvolutionSchedule) -> None:
     pixels = numel(printer.out_shape[2:])
     plane = Base("plane", printer.out_shape[0] * printer.out_shape[1])
     base = Base("m", pixels, frozenset({0}), ("in_m",))
-    images, found = parted(plane, printer.out_shape[:2]), parted(base, printer.out_shape[2:])
+    images, found = split_index(plane, printer.out_shape[:2]), split_index(base, printer.out_shape[2:])
     printer.out_coordinates = (*images, *found)
     emitter.line("plane = tl.program_id(0)")
     emitter.line("m = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kernelwright.synth.index import Base, parted
+from kernelwright.synth.index import Base, split_index
 from kernelwright.synth.primitives import Unsupported
 from kernelwright.synth.program import MapSchedule
 from kernelwright.synth.source import Source, numel
@@ -17,7 +17,7 @@ def print_map(source: Source, schedule: MapSchedule) -> None:
     for value, buffer in source.outputs:
         if numel(buffer.shape) != total:
             raise Unsupported("a map with outputs of different sizes")
-        coordinates = parted(base, buffer.shape)
+        coordinates = split_index(base, buffer.shape)
         emitter.store(f"{buffer.name}_ptr", emitter.value(value, coordinates), buffer.shape, coordinates)
         source.allocate(buffer)
     head = ["i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)", "inside = i < n"]

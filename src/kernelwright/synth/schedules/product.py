@@ -18,11 +18,11 @@ from kernelwright.synth.emitter import (
     Emitter,
     Guard,
     Term,
-    computed,
+    emit_value,
     input_precision,
     place_tile,
 )
-from kernelwright.synth.index import Base, Index, parted
+from kernelwright.synth.index import Base, Index, split_index
 from kernelwright.synth.primitives import Prim, Unsupported, Val
 from kernelwright.synth.program import ProductSchedule, TileDecisions
 from kernelwright.synth.shapes import groups_of
@@ -142,11 +142,15 @@ class ProductPrinter:
     def batch_coordinates(self) -> tuple[Index, ...]:
         if not self.batched:
             return ()
-        return parted(Base("batch", product(self.batch), loops=self.loops), self.batch)
+        return split_index(Base("batch", product(self.batch), loops=self.loops), self.batch)
 
     def own_coordinates(self) -> Coordinates:
         """Of a program's tile, or of the piece of it that is being stored."""
-        return (*self.batch_coordinates(), *parted(self.m_base, self.row_shape), Index.whole(self.n_base))
+        return (
+            *self.batch_coordinates(),
+            *split_index(self.m_base, self.row_shape),
+            Index.whole(self.n_base),
+        )
 
     def _operand(self, side: Side) -> Term:
         """A tile of a side through pointers, in the operands' type."""
@@ -158,7 +162,7 @@ class ProductPrinter:
                 if side.along_k
                 else self.m_base
             )
-            own = (*parted(m, self.row_shape), Index.whole(k))
+            own = (*split_index(m, self.row_shape), Index.whole(k))
         else:
             k = Base("k[:, None]", self.k, frozenset({0}), ("in_k[:, None]",), loops)
             n = (
@@ -218,7 +222,7 @@ class ProductPrinter:
         return f"TensorDescriptor.from_tensor({flat}, {block})"
 
     def _accumulate(self, place: int, coordinates: Coordinates, guard: tuple[Guard, ...]) -> Term:
-        return computed(self.accumulators[place], coordinates, self.own_coordinates(), "a product")
+        return emit_value(self.accumulators[place], coordinates, self.own_coordinates(), "a product")
 
     # -- the kernel -------------------------------------------------------------------------------------------
 

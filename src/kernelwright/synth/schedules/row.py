@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable
 
 from kernelwright.synth.emitter import Coordinates, Emitter, Guard, Term
-from kernelwright.synth.index import Base, Index, parted
+from kernelwright.synth.index import Base, Index, split_index
 from kernelwright.synth.primitives import FLOATS, REDUCTIONS, Prim, Unsupported, Val
 from kernelwright.synth.program import RowSchedule
 from kernelwright.synth.sizes import ONE, Size, next_power_of_two
@@ -110,11 +110,11 @@ class RowPrinter:
 
     @property
     def kept_coordinates(self) -> Coordinates:
-        return parted(self.row, self.space.kept)
+        return split_index(self.row, self.space.kept)
 
     def full(self, base: Base, kept: Coordinates) -> Coordinates:
         """Coordinates in the space, from those kept and a base of columns."""
-        kept_left, columns_left = list(kept), list(parted(base, self.space.reduced))
+        kept_left, columns_left = list(kept), list(split_index(base, self.space.reduced))
         return tuple(
             (columns_left if i in self.space.dims else kept_left).pop(0) for i in range(len(self.space.shape))
         )

@@ -6,8 +6,8 @@ few long rows leave most of a GPU idle.
 
 from __future__ import annotations
 
-from kernelwright.synth.emitter import Coordinates, Guard, Term, computed
-from kernelwright.synth.index import Base, Index, parted
+from kernelwright.synth.emitter import Coordinates, Guard, Term, emit_value
+from kernelwright.synth.index import Base, Index, split_index
 from kernelwright.synth.primitives import FLOATS, SCANS, Prim, Unsupported
 from kernelwright.synth.program import ScanSchedule
 from kernelwright.synth.schedules.row import Space
@@ -44,12 +44,12 @@ class ScanPrinter:
 
     def coordinates(self) -> Coordinates:
         """Of this program's elements, in the scan's shape."""
-        left = list(parted(self.row, self.space.kept))
+        left = list(split_index(self.row, self.space.kept))
         column = Index.whole(self.cols) if self.columns != ONE else Index()
         return tuple(column if i in self.space.dims else left.pop(0) for i in range(len(self.space.shape)))
 
     def _running(self, coordinates: Coordinates, guard: tuple[Guard, ...]) -> Term:
-        return computed("running", coordinates, self.coordinates(), "a scan", self._dtype)
+        return emit_value("running", coordinates, self.coordinates(), "a scan", self._dtype)
 
     @property
     def _dtype(self) -> str:

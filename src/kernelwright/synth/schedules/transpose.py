@@ -7,7 +7,7 @@ are the grid's first axis. Loads and stores are both contiguous, and Triton turn
 from __future__ import annotations
 
 from kernelwright.synth.emitter import Coordinates, Emitter, Guard, Term
-from kernelwright.synth.index import Base, Index, parted
+from kernelwright.synth.index import Base, Index, split_index
 from kernelwright.synth.primitives import REDUCTIONS, Unsupported, Val
 from kernelwright.synth.program import TransposeSchedule
 from kernelwright.synth.schedules.row import space_of
@@ -67,7 +67,7 @@ def print_transpose(source: Source, schedule: TransposeSchedule) -> None:
     rest = [dim for dim in range(last) if dim != turned]
     sizes = tuple(shape[dim] for dim in rest)
     where: list[Index] = [Index()] * len(shape)
-    for dim, index in zip(rest, parted(Base("rest", product(sizes)), sizes), strict=True):
+    for dim, index in zip(rest, split_index(Base("rest", product(sizes)), sizes), strict=True):
         where[dim] = index
     where[turned] = Index.whole(Base("rows", shape[turned], frozenset({0}), ("in_rows",)))
     where[last] = Index.whole(Base("cols", shape[last], frozenset({1}), ("in_cols",)))

@@ -138,7 +138,7 @@ def lasting(candidate: Candidate) -> set[int]:
     return found
 
 
-def asked(candidate: Candidate) -> tuple[int, int]:
+def bytes_asked(candidate: Candidate) -> tuple[int, int]:
     """(bytes that a candidate's side of a verification holds at most, of which it asked for beside inputs, weights and outputs).
 
     What one call makes is gone before the next, but for what a later one uses.

@@ -30,9 +30,9 @@ from kernelwright.verify.exact.values import (
     Kind,
     NotExact,
     Tag,
-    marked,
     markers,
     same,
+    with_markers,
 )
 
 _MULTIPLE = 400
@@ -73,7 +73,7 @@ class Arithmetic:
             if wide.size <= _NOTED:
                 for one in set(wide.reshape(-1).tolist()):
                     self._note(one % field.PRIMES[0], one)
-            planes = field.reduced(np.broadcast_to(wide, (self.levels, *wide.shape)))
+            planes = field.reduce_levels(np.broadcast_to(wide, (self.levels, *wide.shape)))
             return Exact(planes, kind=kind)
         if array.dtype.kind != "f":
             raise NotExact(f"numbers of type {array.dtype}")
@@ -91,7 +91,7 @@ class Arithmetic:
         single = values.astype(np.float32).astype(np.float64)
         usual = np.isfinite(single) & (np.abs(values) < INFINITE)
         mantissa, exponent = np.frexp(np.where(usual, single, 0.0))
-        whole = field.reduced(
+        whole = field.reduce_levels(
             np.broadcast_to((mantissa * 2**24).astype(np.int64), (self.levels, values.size))
         )
         powers = {
@@ -160,7 +160,7 @@ class Arithmetic:
         if name.startswith("1/"):
             return field.reciprocal(self._known(name[2:], root))
         assert name in FACTORS
-        drawn = field.scattered(np.array([sum(name.encode())]), self.key, self.levels)
+        drawn = field.hash_to_field(np.array([sum(name.encode())]), self.key, self.levels)
         square = field.multiply(drawn, drawn)
         return field.root(square) if root and name == "pi" else square
 
@@ -181,7 +181,7 @@ class Arithmetic:
     def weight(self, values: np.ndarray) -> Exact:
         """Learnt weights: a residue for each value."""
         bits = np.ascontiguousarray(values, dtype=np.float64).view(np.int64)
-        return Exact(field.scattered(bits, self.key ^ 0x3E16475, self.levels))
+        return Exact(field.hash_to_field(bits, self.key ^ 0x3E16475, self.levels))
 
     def stored(self, values: np.ndarray) -> Exact:
         """Numbers that lie in memory: literals, or weights that somebody copied there."""
@@ -273,7 +273,7 @@ class Arithmetic:
             own = markers(a)
             marks = np.where(own == UNDEFINED, UNDEFINED, marks)
             planes = np.where(own < UNDEFINED, 0, planes)
-        made = marked(planes, marks)
+        made = with_markers(planes, marks)
         if a.tag is not None and a.tag.kind in ("more", "less"):
             made.tag = Tag("less" if a.tag.kind == "more" else "more", a.tag.values)
         elif a.tag is not None and a.tag.kind == "scale":
@@ -305,7 +305,7 @@ class Arithmetic:
             undefined = (marks == UNDEFINED).any(axis) | (
                 (marks == BELOW).any(axis) & (marks == ABOVE).any(axis)
             )
-            made = marked(planes, np.where(undefined, UNDEFINED, marks.min(axis)), made.kind)
+            made = with_markers(planes, np.where(undefined, UNDEFINED, marks.min(axis)), made.kind)
         if a.tag is not None and a.tag.kind == "scale":
             made.tag = self._common_scale(a, a.tag.values[0], axis)
         return made
@@ -336,7 +336,7 @@ class Arithmetic:
         kind: Kind = "i" if _signed(a) == "i" and _signed(b) == "i" else "f"
         if not (a.special or b.special):
             return Exact(planes, kind=kind)
-        return marked(planes, marks(a, b), kind)
+        return with_markers(planes, marks(a, b), kind)
 
     def _product_marks(self, a: Exact, b: Exact) -> np.ndarray:
         one, other = markers(a), markers(b)

@@ -18,7 +18,7 @@ from kernelwright.outcomes import Gate
 from kernelwright.records import Proof
 from kernelwright.verify.confined import Confined, Stop
 from kernelwright.verify.exact.values import NotExact
-from kernelwright.verify.exact.wire import decoded, encoded
+from kernelwright.verify.exact.wire import decode, encode
 
 if TYPE_CHECKING:
     from kernelwright.verify.exact.proof import Question
@@ -88,9 +88,9 @@ def _one(posed: Question | NotExact, device: Confined, trace: Trace) -> Proof:
         "command": "exact",
         "trace": trace.answer,
         "blobs": len(tensors),
-        "inputs": encoded(posed.inputs, tensors),
+        "inputs": encode(posed.inputs, tensors),
         "names": names,
-        "state": encoded([posed.state[name] for name in names], tensors),
+        "state": encode([posed.state[name] for name in names], tensors),
         "key": posed.key,
         "levels": posed.traced.levels,
         "scalars": posed.scalars,
@@ -100,7 +100,7 @@ def _one(posed: Question | NotExact, device: Confined, trace: Trace) -> Proof:
     tensors.append(torch.from_numpy(posed.weights))
     answer, outputs = device.ask(Gate.DETERMINISM, body, tensors)
     try:
-        values = decoded(answer["outputs"], outputs)
+        values = decode(answer["outputs"], outputs)
         functions = [str(name)[:40] for name in answer["functions"]]
         return posed.judged(values, functions, str(answer["problem"]), int(answer["fewest"]))
     except (LookupError, TypeError, ValueError) as error:

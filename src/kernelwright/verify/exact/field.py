@@ -71,7 +71,7 @@ def _product(a: np.ndarray, b: np.ndarray, primes: np.ndarray, inverse: np.ndarr
     return _wrap(made, primes)
 
 
-def reduced(a: np.ndarray) -> np.ndarray:
+def reduce_levels(a: np.ndarray) -> np.ndarray:
     """Any int64 numbers as residues, level by level."""
     return (_flat(a) % _P[: len(a)]).reshape(a.shape)
 
@@ -80,8 +80,8 @@ def total(a: np.ndarray, axis: int) -> np.ndarray:
     """Sum along an axis (counted with that of the levels)."""
     while a.shape[axis] > _SUMMED:
         parts = np.array_split(a, -(-a.shape[axis] // _SUMMED), axis=axis)
-        a = np.stack([reduced(part.sum(axis=axis)) for part in parts], axis=axis)
-    return reduced(a.sum(axis=axis))
+        a = np.stack([reduce_levels(part.sum(axis=axis)) for part in parts], axis=axis)
+    return reduce_levels(a.sum(axis=axis))
 
 
 def running_total(a: np.ndarray, axis: int) -> np.ndarray:
@@ -89,7 +89,7 @@ def running_total(a: np.ndarray, axis: int) -> np.ndarray:
     carry, found = None, []
     for start in range(0, a.shape[axis], _SUMMED):
         part = np.take(a, np.arange(start, min(start + _SUMMED, a.shape[axis])), axis=axis)
-        part = reduced(part.cumsum(axis=axis))
+        part = reduce_levels(part.cumsum(axis=axis))
         if carry is not None:
             part = add(part, np.broadcast_to(carry, part.shape).copy())
         carry = np.take(part, [-1], axis=axis)
@@ -185,7 +185,7 @@ def unbent(a: np.ndarray) -> np.ndarray:
     return power(a, _BACK)
 
 
-def scattered(a: np.ndarray, key: int, levels: int) -> np.ndarray:
+def hash_to_field(a: np.ndarray, key: int, levels: int) -> np.ndarray:
     """`levels` numbers for each of the int64 numbers in `a` (no axis of levels), as if drawn anew for each."""
     made = np.empty((levels, a.size), dtype=np.int64)
     flat = a.reshape(-1).astype(np.uint64)
@@ -199,7 +199,7 @@ def scattered(a: np.ndarray, key: int, levels: int) -> np.ndarray:
     return made.reshape(levels, *a.shape)
 
 
-def drawn(generator: np.random.Generator, levels: int, shape: tuple[int, ...]) -> np.ndarray:
+def draw_residues(generator: np.random.Generator, levels: int, shape: tuple[int, ...]) -> np.ndarray:
     """Random residues."""
     return np.stack([generator.integers(0, prime, shape, dtype=np.int64) for prime in PRIMES[:levels]])
 
@@ -219,9 +219,9 @@ def matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         left = np.concatenate([first[i] for i, _ in pairs], axis=-1)
         right = np.concatenate([second[j] for _, j in pairs], axis=-2)
         parts.append(np.matmul(left, right).astype(np.int64))
-    made = reduced(parts[4])
+    made = reduce_levels(parts[4])
     factor = np.full((levels, 1), 1 << _LIMB, dtype=np.int64)
     for part in reversed(parts[:4]):
         made = multiply(made, np.broadcast_to(factor, (levels, made[0].size)).reshape(made.shape))
-        made = add(made, reduced(part))
+        made = add(made, reduce_levels(part))
     return made

@@ -83,7 +83,7 @@ def _chain(one: Data, other: Data, axis: int) -> Data:
     return np.concatenate([one, other], axis=axis)
 
 
-def reduced(
+def apply_reduce(
     calculator: Calculator,
     fold: Fold,
     values: Sequence[tl.tensor],
@@ -119,7 +119,7 @@ def _reshape(tensor: tl.tensor, shape: tuple[int, ...]) -> Data:
     return tensor.handle.data.reshape(shape)
 
 
-def scanned(
+def apply_scan(
     calculator: Calculator,
     fold: Fold,
     values: Sequence[tl.tensor],

@@ -22,8 +22,8 @@ from kernelwright.verify.exact.values import (
     Exact,
     NotExact,
     Tag,
-    marked,
     markers,
+    with_markers,
 )
 
 Parity = Literal["", "odd", "even"]
@@ -44,7 +44,7 @@ class Functions(Arithmetic):
         made = Exact(planes)
         if a.special:
             own = markers(a)
-            made = marked(np.where(own == BELOW, 0, planes), np.where(own == BELOW, 0, own))
+            made = with_markers(np.where(own == BELOW, 0, planes), np.where(own == BELOW, 0, own))
         tag = a.tag
         made.tag = Tag("scale", tag.values if tag is not None and tag.kind == "shift" else (a,))
         return made
@@ -69,7 +69,7 @@ class Functions(Arithmetic):
         planes = np.where(a.planes[0] == 1, 0, made.planes)
         zero = a.planes[0] == 0
         marks = np.where(zero, BELOW, markers(a))
-        return marked(planes, np.where(marks == BELOW, np.where(zero, BELOW, UNDEFINED), marks))
+        return with_markers(planes, np.where(marks == BELOW, np.where(zero, BELOW, UNDEFINED), marks))
 
     def log1p(self, value: Number) -> Exact:
         return self.log(self.add(value, 1))
@@ -96,7 +96,7 @@ class Functions(Arithmetic):
         if not a.special:
             return Exact(field.root(a.planes))
         marks = markers(a)
-        return marked(field.root(np.maximum(a.planes, 0)), np.where(marks == BELOW, UNDEFINED, marks))
+        return with_markers(field.root(np.maximum(a.planes, 0)), np.where(marks == BELOW, UNDEFINED, marks))
 
     def rsqrt(self, value: Number) -> Exact:
         return self.reciprocal(self.sqrt(value))
@@ -129,10 +129,10 @@ class Functions(Arithmetic):
         other = np.where(row == 0, 0, field.PRIMES[0] - row)
         argument = np.minimum(row, other) if parity else row
         key = self.key ^ int.from_bytes((name + salt).encode(), "little") % (1 << 61)
-        planes = field.scattered(argument, key, self.levels)
+        planes = field.hash_to_field(argument, key, self.levels)
         if parity == "odd":
             planes = np.where(row == 0, 0, np.where(row == argument, planes, field.negative(planes)))
-        return marked(planes, np.where(a.planes[0] < 0, UNDEFINED, 0)) if a.special else Exact(planes)
+        return with_markers(planes, np.where(a.planes[0] < 0, UNDEFINED, 0)) if a.special else Exact(planes)
 
     def hyperbolic(self, name: str, value: Number) -> Exact:
         """sinh or cosh."""

@@ -29,9 +29,9 @@ from kernelwright.verify.exact.values import (
     UNDEFINED,
     Exact,
     Tag,
-    marked,
     markers,
     same,
+    with_markers,
 )
 
 _FAR_UP = 10.0
@@ -100,7 +100,7 @@ class Calculator(Functions):
         self.functions.add("comparison")
         row = np.maximum(gap.planes[0], 0)
         least = np.minimum(row, field.PRIMES[0] - row)
-        drawn = field.scattered(least, self.key ^ 0xC0FFEE, self.levels)
+        drawn = field.hash_to_field(least, self.key ^ 0xC0FFEE, self.levels)
         if self.decided:
             self._sites.setdefault((*self.site, self._asked), []).append(least[known == 2])
             self._asked += 1
@@ -181,7 +181,9 @@ class Calculator(Functions):
         if a.special or b.special:
             chosen = np.where(s.planes[0] == 1, markers(a), markers(b))
             doubtful = np.minimum(markers(a), markers(b)) < 0
-            made = marked(made.planes, np.where(decided, chosen, np.where(doubtful, UNDEFINED, 0)), made.kind)
+            made = with_markers(
+                made.planes, np.where(decided, chosen, np.where(doubtful, UNDEFINED, 0)), made.kind
+            )
         if self._is_absolute(condition, a, b):
             made.tag = Tag("even", (a.plain(),))
         return made
@@ -301,7 +303,7 @@ class Calculator(Functions):
         counted = (row >= 0).sum(axis)
         image = field.total(images[None], axis + 1)
         back = field.subtract(field.unbent(image), np.full_like(image, self.key % field.PRIMES[0]))[0]
-        made = field.scattered(back, self.key ^ 0x3A51, self.levels)
+        made = field.hash_to_field(back, self.key ^ 0x3A51, self.levels)
         made[0] = back
         first = np.expand_dims((row >= 0).argmax(axis), axis)
         own = np.take_along_axis(
@@ -318,7 +320,7 @@ class Calculator(Functions):
         above = (row == ABOVE).any(axis) | (row == FAR_ABOVE).any(axis)
         marks = np.where((row == UNDEFINED).any(axis), UNDEFINED, np.where(above, ABOVE, 0))
         nothing = np.where((row == FAR_BELOW).any(axis), FAR_BELOW, BELOW)
-        return marked(made, np.where((marks == 0) & (counted == 0), nothing, marks))
+        return with_markers(made, np.where((marks == 0) & (counted == 0), nothing, marks))
 
 
 def _repeat(row: np.ndarray, axis: int) -> np.ndarray:

@@ -69,8 +69,8 @@ class Programs:
         """Raises nothing of its own; `NotExact` comes out of kernels that cannot be followed."""
         builder, reduce, scan = interpreter.InterpreterBuilder, interpreter.ReduceOps, interpreter.ScanOps
         patches: list[tuple[object, str, Method]] = [
-            (reduce, "apply_impl", self._fold(reduce.apply_impl, folds.reduced)),
-            (scan, "apply_impl", self._fold(scan.apply_impl, folds.scanned)),
+            (reduce, "apply_impl", self._fold(reduce.apply_impl, folds.apply_reduce)),
+            (scan, "apply_impl", self._fold(scan.apply_impl, folds.apply_scan)),
             (builder, "create_masked_load", self._load(builder.create_masked_load)),
             (builder, "create_masked_store", self._store(builder.create_masked_store)),
             (builder, "create_atomic_rmw", self._update(builder.create_atomic_rmw)),

@@ -115,7 +115,7 @@ def ask(shape: ShapeCases, secret: int) -> Question:
     case = shape.cases[0]
     if case.after:
         raise NotExact("the reference changes what it is given")
-    traced = reference.traced(case.module, case.inputs)
+    traced = reference.trace_exactly(case.module, case.inputs)
     generator = np.random.default_rng([secret & (2**63 - 1), 0xE8AC7])
     posed = Question(
         traced, int(generator.integers(1, 2**60)), [], {}, (), np.zeros(0), False, [], frozenset(), 0
@@ -159,7 +159,7 @@ def _weight(
     if not learnt:
         return calculator.number(plain(value))
     if value.dtype not in _FINE:  # too few values: weights would be alike
-        return Exact(field.drawn(generator, calculator.levels, tuple(value.shape)))
+        return Exact(field.draw_residues(generator, calculator.levels, tuple(value.shape)))
     array = plain(value)
     made = calculator.weight(array)
     return Exact(np.where(array == 0, 0, made.planes)) if (array == 0).mean() > _ZEROS else made
@@ -173,7 +173,7 @@ def _draw(value: torch.Tensor, calculator: Calculator, generator: np.random.Gene
     array = plain(value)
     if array.size and (array == np.round(array)).all() and (array != array.reshape(-1)[0]).any():
         return calculator.number(array)
-    planes = field.drawn(generator, calculator.levels, tuple(array.shape))
+    planes = field.draw_residues(generator, calculator.levels, tuple(array.shape))
     if array.ndim >= 2 and array.shape[-1] == array.shape[-2] > 1 and (array == array.swapaxes(-1, -2)).all():
         planes = np.where(np.tril(np.ones(array.shape[-2:], dtype=bool)), planes, planes.swapaxes(-1, -2))
     fixed = ~np.isfinite(array)

@@ -45,7 +45,7 @@ class Traced:
     """Of the tower: how often an exponential is taken of an exponential, and one."""
 
 
-def traced(module: torch.nn.Module, inputs: Sequence[object]) -> Traced:
+def trace_exactly(module: torch.nn.Module, inputs: Sequence[object]) -> Traced:
     """Raises NotExact for what cannot be traced."""
     state = {name: value.detach() for name, value in module.state_dict(keep_vars=True).items()}
     names = tuple(state)

@@ -18,7 +18,7 @@ from kernelwright.verify.exact.order import Calculator
 from kernelwright.verify.exact.programs import Programs
 from kernelwright.verify.exact.shadows import Shadows
 from kernelwright.verify.exact.values import Exact, NotExact
-from kernelwright.verify.exact.wire import decoded, encoded
+from kernelwright.verify.exact.wire import decode, encode
 from kernelwright.verify.interpret.endings import KernelError, Unsupported
 from kernelwright.verify.interpret.interpreter import Engine
 from kernelwright.verify.sandbox import channel
@@ -170,7 +170,7 @@ def _array(value: torch.Tensor) -> np.ndarray:
     return made
 
 
-def answered(
+def answer_exact(
     body: dict[str, Any], tensors: list[torch.Tensor], outputs: list[torch.Tensor], built: dict[str, Any]
 ) -> dict[str, object]:
     """The command `exact` of the interpreter's process; see `verification.py`."""
@@ -178,10 +178,10 @@ def answered(
     deadline = time.monotonic() + body["limit_s"]
     calculator = Calculator(body["key"], body["levels"], deadline, body["decided"])
     calculator.scalars, calculator.weights = tuple(body["scalars"]), tensors[-1].numpy()
-    state = dict(zip(body["names"], decoded(body["state"], tensors), strict=True))
-    found = play(body["trace"], tensors[:count], decoded(body["inputs"], tensors), state, calculator, built)
+    state = dict(zip(body["names"], decode(body["state"], tensors), strict=True))
+    found = play(body["trace"], tensors[:count], decode(body["inputs"], tensors), state, calculator, built)
     return {
-        "outputs": encoded([] if found.problem else found.outputs, outputs),
+        "outputs": encode([] if found.problem else found.outputs, outputs),
         "functions": sorted(found.functions),
         "fewest": calculator.fewest_decisions(),
         "problem": found.problem,

@@ -128,7 +128,7 @@ def markers(value: Exact) -> np.ndarray:
     return np.where(marks <= FAR_BELOW, marks + (BELOW - FAR_BELOW), marks)
 
 
-def marked(planes: np.ndarray, marks: np.ndarray, kind: Kind = "f") -> Exact:
+def with_markers(planes: np.ndarray, marks: np.ndarray, kind: Kind = "f") -> Exact:
     """Residues with markers where there are some (0: none)."""
     if not marks.any():
         return Exact(planes, False, None, kind)

@@ -15,7 +15,7 @@ Value = Exact | torch.Tensor
 """An array of unknown numbers, or of known ones."""
 
 
-def encoded(values: Sequence[Value], tensors: list[torch.Tensor]) -> list[dict[str, Any]]:
+def encode(values: Sequence[Value], tensors: list[torch.Tensor]) -> list[dict[str, Any]]:
     """For the wire; `tensors` grows."""
     found = []
     for value in values:
@@ -28,8 +28,8 @@ def encoded(values: Sequence[Value], tensors: list[torch.Tensor]) -> list[dict[s
     return found
 
 
-def decoded(spec: Sequence[Mapping[str, Any]], tensors: Sequence[torch.Tensor]) -> list[Value]:
-    """The inverse of `encoded`. Raises LookupError, TypeError or ValueError for what is not."""
+def decode(spec: Sequence[Mapping[str, Any]], tensors: Sequence[torch.Tensor]) -> list[Value]:
+    """The inverse of `encode`. Raises LookupError, TypeError or ValueError for what is not."""
     found: list[Value] = []
     for item in spec:
         if "known" in item:

@@ -117,12 +117,12 @@ class Stopwatch:
                     )
                     batches[reference].append(timing.Batch(calls, 1e3 * (time.perf_counter() - start)))
             delay = float(answer["delay_ms"])
-            fraud = timing.forged(claim_ms, batches[False], batches[True], flush, delay)
+            fraud = timing.why_forged(claim_ms, batches[False], batches[True], flush, delay)
             if not fraud:
                 return
             if attempt < _SUSPICIONS - 1:
                 continue
-            if timing.belied(reference_ms, batches[True], flush):
+            if timing.contradicts(reference_ms, batches[True], flush):
                 raise InfrastructureError(
                     f"the clock is disturbed, for the reference is slower than it seemed, too: {fraud}"
                 )

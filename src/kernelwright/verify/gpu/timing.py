@@ -89,13 +89,13 @@ def line(batches: Sequence[Batch]) -> tuple[float, float]:
     return slope, best[small] - slope * small
 
 
-def belied(claim_ms: float, batches: Sequence[Batch], flush_ms: float) -> bool:
+def contradicts(claim_ms: float, batches: Sequence[Batch], flush_ms: float) -> bool:
     """Whether a call takes longer than claimed. True of the reference, whose time nobody forges: the clock is disturbed."""
     slope, _ = line(batches)
     return claim_ms < (slope - flush_ms) * (1.0 - SLOPE_SLACK) - SLOPE_SLACK_MS
 
 
-def forged(
+def why_forged(
     claim_ms: float,
     candidate: Sequence[Batch],
     reference: Sequence[Batch],
@@ -106,7 +106,7 @@ def forged(
     every batch waits at least: no batch costs less, whatever line the reference's noise gives."""
     slope, fixed = line(candidate)
     usual = max(line(reference)[1], delay_ms)
-    if belied(claim_ms, candidate, flush_ms):
+    if contradicts(claim_ms, candidate, flush_ms):
         return f"claims {claim_ms:.4f} ms a call; clocked from outside it takes {slope - flush_ms:.4f} ms"
     if fixed > usual * (1.0 + PADDING_SHARE) + PADDING_MS + PADDING_CALLS * claim_ms:
         return f"a batch costs {fixed:.2f} ms beside its calls; the reference's costs {usual:.2f} ms"

@@ -173,7 +173,7 @@ class MeasuredVerification(Verification):
 
     def _judging(self, base: Baseline | None, trace: Trace) -> int:
         """Bytes of GPU memory that the verification takes. Raises Stop where the candidate asks for too much of them."""
-        held, extra = footprint.asked(trace.traced)
+        held, extra = footprint.bytes_asked(trace.traced)
         if extra > footprint.ALLOWANCE * self.gpu.admission.total:
             detail = f"asks for {extra / 1e9:.0f} GB beside its inputs, weights and outputs"
             raise Stop(Outcome.OUT_OF_MEMORY, Gate.LOAD, detail)

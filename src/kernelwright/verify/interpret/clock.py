@@ -37,7 +37,9 @@ class NoFit(Exception):
     """The kernel cannot run on the target: the compiler or the assembler refuses it, or it needs more than there is."""
 
 
-def modelled(code: str, graph: Graph, target: Target, *, assembler_s: float = ASSEMBLER_S) -> float:
+def modelled_microseconds(
+    code: str, graph: Graph, target: Target, *, assembler_s: float = ASSEMBLER_S
+) -> float:
     """Modelled microseconds of one call at the graph's hinted sizes. Raises NoFit."""
     launches = _launches(code, graph, target)
     binaries = {}
@@ -61,7 +63,7 @@ def modelled(code: str, graph: Graph, target: Target, *, assembler_s: float = AS
     return 1e3 * total_cost(works, binaries, target, 1e-6).ms
 
 
-def unassembled(code: str, graph: Graph, target: Target) -> Cost:
+def cost_without_registers(code: str, graph: Graph, target: Target) -> Cost:
     """What one call does, as if its registers were few: nothing is compiled. Raises NoFit."""
     return total_cost([summarise(launch) for launch in _launches(code, graph, target)], {}, target, 1e-6)
 

@@ -23,7 +23,7 @@ def note(made: Handle, lhs: Handle, rhs: Handle, op: np.ufunc) -> None:
         made.attr[_NOTE] = lhs.data, rhs.data
 
 
-def operated(lhs: Handle, rhs: Handle, op: np.ufunc) -> Handle | None:
+def combine(lhs: Handle, rhs: Handle, op: np.ufunc) -> Handle | None:
     """A sum or difference of which one side is such a product; None of anything else."""
     if op is np.multiply or lhs.data.dtype != np.float32 or rhs.data.dtype != np.float32:
         return None

@@ -24,7 +24,7 @@ from kernelwright.verify.interpret import flow
 from kernelwright.verify.interpret.demand import Demand
 from kernelwright.verify.interpret.endings import KernelError, Stuck, Unpriced, Unsupported
 from kernelwright.verify.interpret.full_size import Fold, Sampled, Unsure
-from kernelwright.verify.interpret.interpreter import Engine, TracedLaunch, declared, waits
+from kernelwright.verify.interpret.interpreter import Engine, TracedLaunch, declared_constants, waits
 from kernelwright.verify.interpret.marks import Marks
 from kernelwright.verify.interpret.memory import COUNTS, SECTOR_BYTES, OutOfBounds
 from kernelwright.verify.interpret.races import Race
@@ -458,10 +458,10 @@ class InterpretDevice(Service):
         self, body: dict[str, Any], tensors: list[torch.Tensor], outputs: list[torch.Tensor]
     ) -> dict[str, Any]:
         """The steady call in exact arithmetic (`verify/exact`): residues of the outputs, or why there are none."""
-        from kernelwright.verify.exact.session import answered
+        from kernelwright.verify.exact.session import answer_exact
 
         self.engine.uninstall()
-        return answered(body, tensors, outputs, self._built)
+        return answer_exact(body, tensors, outputs, self._built)
 
     def _plan(self, session: InterpretedSession, candidate: Candidate, sampled: Sampled) -> None:
         """Every launch of the steady call without its values. Raises Unsure."""
@@ -478,7 +478,7 @@ class InterpretDevice(Service):
             planned.check()
         self._large.clear()
         for launch in engine.launches:
-            self._large.setdefault(launch.function.fn, []).append(declared(launch))
+            self._large.setdefault(launch.function.fn, []).append(declared_constants(launch))
 
     def _run_slice(self, session: InterpretedSession, candidate: Candidate, sampled: Sampled) -> int:
         """Samples of what is returned, and what they need; how many stored only where others had. Raises Unsure."""
@@ -543,7 +543,7 @@ class InterpretDevice(Service):
                 return {}
             reaches.append([self._reached(session, view, found) for view in candidate.inputs[-1]])
         found = flow.needs(planned, {storage: (0, flow.WHOLE) for storage, view in outputs})
-        return {"reaches": reaches, "idle": flow.unused(planned, found) if found else []}
+        return {"reaches": reaches, "idle": flow.unused_stores(planned, found) if found else []}
 
     @staticmethod
     def _reached(session: InterpretedSession, view: View, found: flow.Needs) -> float | None:
@@ -691,11 +691,11 @@ def describe(launch: TracedLaunch) -> dict[str, Any]:
         "work": work.to_json(),
         "waits": waits(launch.function),
         "waited": launch.waited,
-        **repeated(launch, work),
+        **repeated_bytes(launch, work),
     }
 
 
-def repeated(launch: TracedLaunch, work: cost.Work) -> dict[str, dict[str, float]]:
+def repeated_bytes(launch: TracedLaunch, work: cost.Work) -> dict[str, dict[str, float]]:
     """By argument: bytes that the launch's plain stores write at least once (`written`), and how many instances read what any
     does (`readers`), as far as a few instances tell."""
     if launch.coverage is None:

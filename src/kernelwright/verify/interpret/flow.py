@@ -62,7 +62,7 @@ def needs(planned: Sequence[Planned], roots: Mapping[int, tuple[int, int]]) -> N
     return found
 
 
-def unused(planned: Sequence[Planned], found: Needs) -> list[tuple[str, float]]:
+def unused_stores(planned: Sequence[Planned], found: Needs) -> list[tuple[str, float]]:
     """(kernel, share of its programs' stores to one tensor of the call that nobody makes use of), where some program loads from
     that tensor: what is kept for a backward pass is loaded by none."""
     loaded = {

@@ -36,7 +36,7 @@ def product(made: Handle, accumulator: Handle) -> Handle:
     return made
 
 
-def carried(made: Handle, *operands: Handle) -> Handle:
+def carry(made: Handle, *operands: Handle) -> Handle:
     """`made`, with what its operands are sums of."""
     notes = [one.attr[_NOTE] for one in operands if _NOTE in one.attr]
     if notes:
@@ -48,9 +48,9 @@ def carried(made: Handle, *operands: Handle) -> Handle:
     return made
 
 
-def rounded(made: Handle, *operands: Handle) -> bool:
+def note_rounding(made: Handle, *operands: Handle) -> bool:
     """Notes that `made` is its operands' sum in half precision; whether this place keeps it there product by product."""
-    carried(made, *operands)
+    carry(made, *operands)
     if _NOTE not in made.attr:
         return False
     note, place = made.attr[_NOTE], _place()

@@ -2,7 +2,7 @@
 
 `tl.multiple_of`, `tl.max_contiguous` and `tl.max_constancy` let the compiler load several elements by one instruction.
 A promise that is false of some lane does no harm where the compiler makes nothing of it, and anything where it does. So a
-false one is taken at its word: `taken` gives the numbers that the promise says. Whether that matters is for the values
+false one is taken at its word: `as_promised` gives the numbers that the promise says. Whether that matters is for the values
 to tell (a row index that wraps at the end of a matrix is promised to be contiguous in many published kernels, and
 what its last lanes load is never stored).
 
@@ -34,7 +34,7 @@ def units(values: object, dimensions: int) -> list[int]:
     return [one if isinstance(one, int) else 1 for one in plain][: max(dimensions, 1)]
 
 
-def taken(kind: Kind, promised: Sequence[int], data: np.ndarray) -> np.ndarray:
+def as_promised(kind: Kind, promised: Sequence[int], data: np.ndarray) -> np.ndarray:
     """What `data` would have to be: `data` itself where the promise is true."""
     made = data
     for axis, unit in enumerate(promised):

@@ -309,7 +309,7 @@ class Engine:
             for name, value in values.items()
         }
         body = rewritten(function)
-        constants = ", ".join(f"{name}={value!r}" for name, value in declared(traced).items())
+        constants = ", ".join(f"{name}={value!r}" for name, value in declared_constants(traced).items())
         self._at = function.__name__, constants
         if self.mode == "execute":
             self.seen.add(self._at)
@@ -898,7 +898,7 @@ class Engine:
         of which it is false, whatever is made of it."""
         if handle.dtype.is_ptr() and (handle.data.size > 1 or kind != "divisibility"):
             return handle
-        made = hints.taken(kind, units, handle.data)
+        made = hints.as_promised(kind, units, handle.data)
         if made is handle.data:
             return handle
         if handle.data.size == 1:
@@ -1029,7 +1029,7 @@ def _cut_off(launch: TracedLaunch) -> bool:
     return any(traffic.executed >= MODEL_STEPS for traffic in launch.traffic)
 
 
-def declared(launch: TracedLaunch) -> dict[str, object]:
+def declared_constants(launch: TracedLaunch) -> dict[str, object]:
     """What a kernel is compiled with, as its source declares it."""
     named = {parameter.name for parameter in launch.function.params if parameter.is_constexpr}
     return {str(name): value for name, value in launch.constexprs.items() if name in named}

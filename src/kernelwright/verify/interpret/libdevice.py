@@ -102,7 +102,7 @@ def byte_perm(a: np.ndarray, b: np.ndarray, selector: np.ndarray) -> np.ndarray:
     return made.view(a.dtype)
 
 
-def directed(exact: np.ndarray, kind: np.dtype, direction: str) -> np.ndarray:
+def round_directed(exact: np.ndarray, kind: np.dtype, direction: str) -> np.ndarray:
     """`exact`, of more digits, in a narrower type: to nearest (n), up, down, or towards zero (z)."""
     made = exact.astype(kind)
     back = made.astype(exact.dtype)
@@ -117,7 +117,7 @@ def directed(exact: np.ndarray, kind: np.dtype, direction: str) -> np.ndarray:
     return np.where(wrong, np.nextafter(made, target), made)
 
 
-def saturated(x: np.ndarray, kind: np.dtype) -> np.ndarray:
+def saturate_to(x: np.ndarray, kind: np.dtype) -> np.ndarray:
     """Whole numbers of a type, as PTX converts: held within its range, and 0 for NaN."""
     limits = np.iinfo(kind)
     wide = np.nan_to_num(x.astype(np.float64), nan=0.0, posinf=np.inf, neginf=-np.inf)
@@ -166,15 +166,15 @@ def _by_pattern(name: str) -> Function | None:
         def rounded(*given: np.ndarray) -> np.ndarray:
             kind = given[0].dtype
             wide = np.float64 if kind == np.float32 else np.longdouble
-            return directed(operate(*(one.astype(wide) for one in given)), kind, direction)
+            return round_directed(operate(*(one.astype(wide) for one in given)), kind, direction)
 
         return rounded
     if said := _TO_WHOLE.match(name):
         whole, round_ = _WHOLE[said[1]], _ROUND[said[2]]
-        return lambda x: saturated(round_(x.astype(np.float64)), whole)
+        return lambda x: saturate_to(round_(x.astype(np.float64)), whole)
     if said := _FROM_WHOLE.match(name):
         to, direction = np.dtype(np.float32 if said[1] == "float" else np.float64), said[2]
-        return lambda x: directed(x.astype(np.longdouble), to, direction)
+        return lambda x: round_directed(x.astype(np.longdouble), to, direction)
     return None
 
 
@@ -216,9 +216,9 @@ _TABLE: dict[str, Function] = {
     "abs": np.abs,
     "llabs": np.abs,
     "nearbyint": np.rint,
-    "llrint": lambda x: saturated(np.rint(x), np.dtype(np.int64)),
+    "llrint": lambda x: saturate_to(np.rint(x), np.dtype(np.int64)),
     "round": _rounded_away,
-    "llround": lambda x: saturated(_rounded_away(x), np.dtype(np.int64)),
+    "llround": lambda x: saturate_to(_rounded_away(x), np.dtype(np.int64)),
     "remainder": lambda x, y: x - y * np.rint(x / y),
     "fma": lambda x, y, z: x.astype(np.float64) * y + z,
     "fdim": lambda x, y: np.maximum(x - y, 0.0),

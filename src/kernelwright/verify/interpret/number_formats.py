@@ -20,7 +20,7 @@ _NP_DTYPES: dict[str, np.dtype] = {}
 """By name of a scalar type."""
 
 
-def widened(handle: Handle) -> Handle:
+def from_bfloat16_bits(handle: Handle) -> Handle:
     """Triton's interpreter keeps bfloat16 as raw 16-bit patterns, which numpy cannot calculate with."""
     if not handle.dtype.scalar.is_bf16():
         return handle
@@ -28,7 +28,7 @@ def widened(handle: Handle) -> Handle:
     return interpreter.TensorHandle(data, tl.float32)
 
 
-def narrowed(handle: Handle) -> Handle:
+def to_bfloat16_bits(handle: Handle) -> Handle:
     """Back to bfloat16 after arithmetic; comparisons stay booleans."""
     if handle.data.dtype.kind != "f":
         return handle
@@ -41,13 +41,13 @@ def in_single(values: Sequence[tl.tensor], function: Callable[[Sequence[tl.tenso
     if not any(narrow):
         return function(values)
     wide = tuple(
-        _tensor_of(widened(value.handle)) if is_narrow else value
+        _tensor_of(from_bfloat16_bits(value.handle)) if is_narrow else value
         for value, is_narrow in zip(values, narrow, strict=True)
     )
     made = function(wide)
     several = list(made) if isinstance(made, list | tuple) else [made]
     return [
-        _tensor_of(narrowed(one.handle)) if is_narrow else one
+        _tensor_of(to_bfloat16_bits(one.handle)) if is_narrow else one
         for one, is_narrow in zip(several, narrow, strict=False)
     ]
 

@@ -26,14 +26,14 @@ from kernelwright.verify.interpret.memory import Traffic
 from kernelwright.verify.interpret.number_formats import (
     as_integers,
     beyond,
+    from_bfloat16_bits,
     in_single,
-    narrowed,
     np_dtype,
     to_bf16,
+    to_bfloat16_bits,
     to_tf32,
     to_two_bf16,
     updated_in_bf16,
-    widened,
 )
 from kernelwright.verify.interpret.recording import Instances
 from kernelwright.verify.messages import HALF_SUMS
@@ -181,7 +181,7 @@ def _products(engine: Watcher) -> list[Patch]:
         if engine.mode in ("model", "plan"):
             return interpreter.TensorHandle(np.zeros_like(d.data), d.dtype.scalar)
         engine.multiply(a, b)
-        a, b = widened(a), widened(b)
+        a, b = from_bfloat16_bits(a), from_bfloat16_bits(b)
         if unit == "tf32":
             a, b = to_tf32(a), to_tf32(b)
         if "BF16x3" in str(input_precision):
@@ -205,12 +205,12 @@ def _elementwise(engine: Watcher) -> list[Patch]:
     def unary_op(self: Builder, arg: Handle, op: np.ufunc) -> Handle:
         engine.count("float32", arg.data.size * (8.0 if op in _TRANSCENDENTAL else 1.0))
         if arg.dtype.scalar.is_bf16():
-            return narrowed(unary(self, widened(arg), op))
+            return to_bfloat16_bits(unary(self, from_bfloat16_bits(arg), op))
         return unary(self, arg, op)
 
     def binary_op(self: Builder, lhs: Handle, rhs: Handle, op: np.ufunc) -> Handle:
         if engine.contracting and op in _SUMMING:
-            made = contracted.operated(lhs, rhs, op)
+            made = contracted.combine(lhs, rhs, op)
             if made is None:
                 made = operated(self, lhs, rhs, op)
             else:
@@ -235,7 +235,7 @@ def _elementwise(engine: Watcher) -> list[Patch]:
             if made.itemsize * 8 <= scalar.primitive_bitwidth:
                 return interpreter.TensorHandle(made, scalar)
         if lhs.dtype.scalar.is_bf16() and rhs.dtype.scalar.is_bf16():
-            return narrowed(binary(self, widened(lhs), widened(rhs), op))
+            return to_bfloat16_bits(binary(self, from_bfloat16_bits(lhs), from_bfloat16_bits(rhs), op))
         out = binary(self, lhs, rhs, op)
         # Triton's own keeps the operands' type for a comparison, and splats it to integers later.
         return interpreter.TensorHandle(out.data, tl.int1) if out.data.dtype == np.bool_ else out
@@ -259,8 +259,8 @@ def _carry_sum(engine: Watcher, made: Handle, *operands: Handle) -> Handle:
     if engine.mode != "execute" or not any(one.attr for one in operands):
         return made
     if made.dtype.scalar not in (tl.float16, tl.bfloat16):
-        return half_sums.carried(made, *operands)
-    if half_sums.rounded(made, *operands):
+        return half_sums.carry(made, *operands)
+    if half_sums.note_rounding(made, *operands):
         engine.units.add(HALF_SUMS)
     return made
 

@@ -355,11 +355,11 @@ def _convert(
     floating = to.letter in ("f", "bf"), source.letter in ("f", "bf")
     if floating == (False, True):
         whole = {"rni": np.rint, "rmi": np.floor, "rpi": np.ceil}.get(rounding, np.trunc)(value)
-        value = libdevice.saturated(whole, to.numpy)
+        value = libdevice.saturate_to(whole, to.numpy)
     elif floating == (True, True) and rounding.endswith("i"):
         value = {"rni": np.rint, "rmi": np.floor, "rpi": np.ceil, "rzi": np.trunc}[rounding](value)
     elif floating == (True, True) and to.letter == "f" and rounding in ("rz", "rm", "rp"):
-        value = libdevice.directed(value, to.numpy, {"rz": "z", "rm": "d", "rp": "u"}[rounding])
+        value = libdevice.round_directed(value, to.numpy, {"rz": "z", "rm": "d", "rp": "u"}[rounding])
     elif floating == (True, True) and to.letter == "bf" and rounding == "rz":
         raw = np.ascontiguousarray(value.astype(np.float32)).view(np.uint32)
         value = (raw & np.uint32(0xFFFF0000)).view(np.float32)

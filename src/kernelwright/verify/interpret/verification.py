@@ -749,12 +749,12 @@ class InterpretedVerification(Verification):
         self, number: int, values: torch.Tensor, patch: Patch, positions: torch.Tensor, shape: tuple[int, ...]
     ) -> None:
         """Elements of a full-size output against what they must be. Raises Stop."""
-        from kernelwright.verify.reference.comparison import judged
+        from kernelwright.verify.reference.comparison import compare_or_round
 
         def expected(rounded: bool) -> Expected:
             return patch.expected(number, positions, shape, self.protocol if rounded else None)
 
-        comparison = judged(number, values, expected(False), self.protocol, lambda: expected(True))
+        comparison = compare_or_round(number, values, expected(False), self.protocol, lambda: expected(True))
         if not comparison.kind:
             return
         found = comparison.mismatch

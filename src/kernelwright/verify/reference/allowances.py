@@ -13,7 +13,7 @@ from kernelwright.verify.reference.expected import COARSE, Expected
 from kernelwright.verify.reference.operators import Operators
 
 
-def held(
+def expectations_at(
     kind: str,
     expected: list[Expected],
     inputs: object,

@@ -18,11 +18,11 @@ import torch
 from kernelwright.precision import Precision
 from kernelwright.verify.protocol import Protocol
 from kernelwright.verify.reference import roundings
-from kernelwright.verify.reference.choices import Choices, chosen
+from kernelwright.verify.reference.choices import Choices, find_choice
 from kernelwright.verify.reference.comparison import MANY
 from kernelwright.verify.reference.disorder import WRITES
 from kernelwright.verify.reference.distributions import in_order
-from kernelwright.verify.reference.expected import COARSE, Expected, expected_of, nbytes, strayed
+from kernelwright.verify.reference.expected import COARSE, Expected, expected_of, nbytes, rms_difference
 from kernelwright.verify.reference.operators import operators
 from kernelwright.verify.reference.rounded import EPSILON, Rounded, Wide, cut_off
 from kernelwright.verify.reference.task_module import (
@@ -110,7 +110,8 @@ class Case:
             with running(self.inputs, Precision("ieee", False, False)):
                 tied = [self.special and not one.dtype.is_floating_point for one in self.expected]
                 moved = {
-                    ties: roundings.moved(self.module, self.inputs, exact, ties) for ties in sorted(set(tied))
+                    ties: roundings.largest_moves(self.module, self.inputs, exact, ties)
+                    for ties in sorted(set(tied))
                 }
             far = [moved[ties][place] for place, ties in enumerate(tied)]
             self._rounded = [
@@ -154,7 +155,7 @@ def make_case(
             expected_of(e, h),
             slack=slack,
             terms=max(1.0, run.largest / max(h.numel(), 1)),
-            chosen=chosen(h, native_choices.made, exact_choices.made, run.owners),
+            chosen=find_choice(h, native_choices.made, exact_choices.made, run.owners),
         )
         for e, h in zip(exact, run.outputs, strict=True)
     ]
@@ -271,7 +272,7 @@ class _Asked:
             with as_asked(cut, self.protocol, Rounded(self.protocol.precision, cut_off)):
                 outputs = flatten(copy.deepcopy(self.module)(*cut))
             reached = [
-                max(far, strayed(right, output.detach()))
+                max(far, rms_difference(right, output.detach()))
                 for far, right, output in zip(reached, exact, outputs, strict=True)
             ]
         elif tf32:
@@ -304,7 +305,9 @@ class _Asked:
                     nudged, lambda tensor: tensor.double() if tensor.is_floating_point() else tensor
                 )
                 exact = flatten(copy.deepcopy(self.module).double()(*wide))
-            errors = [strayed(right, output.detach()) for right, output in zip(exact, made, strict=True)]
+            errors = [
+                rms_difference(right, output.detach()) for right, output in zip(exact, made, strict=True)
+            ]
             most = [max(pair) for pair in zip(errors, most or errors, strict=True)]
         return most
 

@@ -99,7 +99,7 @@ class Chosen:
         return torch.where(good, wanted, got.reshape(-1).long()).reshape(got.shape).to(got.dtype)
 
 
-def chosen(
+def find_choice(
     output: torch.Tensor, native: Sequence[Choice], exact: Sequence[Choice], inputs: set[int]
 ) -> Chosen | None:
     """What an output of the run in which `native` were made points into; None for what is no such place. `exact` are the calls

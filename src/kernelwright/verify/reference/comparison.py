@@ -118,7 +118,7 @@ def compare(position: int, got: torch.Tensor, expected: Expected, protocol: Prot
     if got.is_cuda and fast:
         from kernelwright.verify.reference import fused_comparison as fused
 
-        seen = fused.strayed(got.contiguous(), expected.value, rules(expected, protocol))
+        seen = fused.compare_fused(got.contiguous(), expected.value, rules(expected, protocol))
         spread = allowed_spread(expected, protocol)
         strayed = 0.0 if spread is None else math.sqrt(seen.squares / got.numel()) / spread
         if not seen.wrong and strayed <= 1.0:
@@ -126,7 +126,7 @@ def compare(position: int, got: torch.Tensor, expected: Expected, protocol: Prot
     return _explain(position, got, expected, protocol)
 
 
-def judged(
+def compare_or_round(
     position: int,
     got: torch.Tensor,
     expected: Expected,

@@ -37,7 +37,7 @@ _BANISHED = -1e9
 """What models add to a score that is not to count."""
 
 
-def changed(inputs: Any, kind: str, generator: torch.Generator) -> Any:
+def with_kind(inputs: Any, kind: str, generator: torch.Generator) -> Any:
     """The inputs with values of one kind."""
     usual = [tensor for tensor in flatten(inputs) if is_usual(tensor)]
     change: Callable[[torch.Tensor, list[torch.Tensor], torch.Generator], torch.Tensor] = {

@@ -33,7 +33,7 @@ def case_name(shape: str, scale: float) -> str:
     return f"{shape} below zero" if scale == BELOW_ZERO else f"{shape} x{scale:g}"
 
 
-def scaled(inputs: object, scale: float) -> object:
+def scale_inputs(inputs: object, scale: float) -> object:
     """The inputs with every floating-point tensor multiplied by `scale`, or put below zero; what is sorted stays so."""
     if scale == BELOW_ZERO:
         return _below(inputs)

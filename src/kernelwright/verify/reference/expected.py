@@ -135,7 +135,7 @@ def _spread(exact: torch.Tensor, honest: torch.Tensor) -> tuple[float, float, fl
     return error, squares, total, square_total, finite
 
 
-def strayed(exact: torch.Tensor, made: torch.Tensor) -> float:
+def rms_difference(exact: torch.Tensor, made: torch.Tensor) -> float:
     """Root of the mean squared difference, where both are finite."""
     squares, count = _spread(exact, made)[1], made.numel()
     return math.sqrt(squares / count) if count and made.is_floating_point() else 0.0

@@ -104,7 +104,7 @@ def _spread_kernel(exact_ptr, honest_ptr, out_ptr, n, BLOCK: tl.constexpr):
     tl.store(out_ptr + program * 5 + 4, tl.sum(infinite, axis=0))
 
 
-def strayed(got: torch.Tensor, value: torch.Tensor, rules: tuple[float, ...]) -> Strayed:
+def compare_fused(got: torch.Tensor, value: torch.Tensor, rules: tuple[float, ...]) -> Strayed:
     """Hold contiguous floating-point tensors of equal size against each other; `rules` as `comparison.rules` gives them."""
     given = torch.tensor(rules, dtype=torch.float64, device=got.device)
     wrong, worst, squares = _partial(_strayed_kernel, 3, got, value, given, count=got.numel()).unbind(1)

@@ -16,8 +16,8 @@ from kernelwright.errors import UserError
 from kernelwright.records import Task
 from kernelwright.verify.protocol import Protocol
 from kernelwright.verify.reference.cases import Case, make_case, twin
-from kernelwright.verify.reference.comparison import Comparison, judged
-from kernelwright.verify.reference.distributions import case_name, scaled, uneven
+from kernelwright.verify.reference.comparison import Comparison, compare_or_round
+from kernelwright.verify.reference.distributions import case_name, scale_inputs, uneven
 from kernelwright.verify.reference.expected import Expected, nbytes
 from kernelwright.verify.reference.task_module import INIT_SEED, Reference, for_task
 from kernelwright.verify.sandbox import channel
@@ -176,7 +176,7 @@ class GpuCases:
 
     def _inputs(self, draw: _Draw) -> object:
         made = self._reference.inputs(draw.seed)
-        return uneven(made, draw.seed, draw.scale) if draw.uneven else scaled(made, draw.scale)
+        return uneven(made, draw.seed, draw.scale) if draw.uneven else scale_inputs(made, draw.scale)
 
     def _made(self, name: str, draw: _Draw) -> Case | None:
         """A case, without its inputs where they are large."""
@@ -242,7 +242,7 @@ class Audit:
     def compare(self, outputs: list[torch.Tensor], protocol: Protocol) -> Comparison | None:
         """The first output that is wrong, or None."""
         for index, (got, sample) in enumerate(zip(outputs, self.samples, strict=True)):
-            comparison = judged(
+            comparison = compare_or_round(
                 index,
                 sample.of_tensor(got),
                 sample.expected,

@@ -17,7 +17,7 @@ _OF_PART = -1.0
 """As `Case.scale`: not the task's own."""
 
 
-def asked(case: Case, protocol: Protocol, way: GradientWay) -> Case | None:
+def ask_another_way(case: Case, protocol: Protocol, way: GradientWay) -> Case | None:
     """`case` with its gradients asked in another way; None where the reference does not take that, or where what it leaves
     behind hangs on how many passes there were."""
     if case.changed or (case.after and way.order):

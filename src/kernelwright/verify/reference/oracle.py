@@ -23,12 +23,12 @@ from kernelwright.verify.protocol import Protocol
 from kernelwright.verify.reference import allowances, checkpoint, reach, special_values, whole_numbers
 from kernelwright.verify.reference.cases import Case, away_from_kinks, make_case, twin
 from kernelwright.verify.reference.disorder import Disorder
-from kernelwright.verify.reference.distributions import case_name, draws, near_one_number, scaled
+from kernelwright.verify.reference.distributions import case_name, draws, near_one_number, scale_inputs
 from kernelwright.verify.reference.expected import Expected
 from kernelwright.verify.reference.hidden_sizes import RELATED
 from kernelwright.verify.reference.operators import Operators, operators, sides
-from kernelwright.verify.reference.outweighed import outweighed
-from kernelwright.verify.reference.renumbered import names_of_inputs, renumbered
+from kernelwright.verify.reference.outweighed import outweigh
+from kernelwright.verify.reference.renumbered import names_of_inputs, with_other_numbers
 from kernelwright.verify.reference.rounded import Wide
 from kernelwright.verify.reference.task_module import (
     NotModelled,
@@ -101,7 +101,7 @@ class ShapeCases:
     def renumbered(self) -> list[object]:
         """Inputs (`describe`d) with another number of Python's in the place of each, one at a time, as far as the reference takes
         that and gives outputs of the same shapes."""
-        return list(renumbered(self.cases[0]))
+        return list(with_other_numbers(self.cases[0]))
 
     @property
     def names(self) -> Sequence[str]:
@@ -179,7 +179,7 @@ def shape_cases(
         return _cases_of(making, of_weights, long, special)
 
     if farther:
-        further = reach.moved(module, farther, torch.Generator().manual_seed(secret))
+        further = reach.moved_parameters(module, farther, torch.Generator().manual_seed(secret))
         shape = made(checkpoint.load(copy.deepcopy(module), further))
         shape.drawn, shape.make_as_built, shape.far = _state(module), functools.partial(made, module), True
         return shape
@@ -227,7 +227,7 @@ def _cases_of(making: _Making, of_weights: int, long: bool, special: bool) -> Sh
     cases = []
     asked = draws(protocol, making.secret, making.position)[: 1 if long or name in RELATED else None]
     for number, (scale, seed) in enumerate(asked):
-        inputs = scaled(reference.inputs(seed), scale)
+        inputs = scale_inputs(reference.inputs(seed), scale)
         if long:
             inputs = near_one_number(inputs, seed)
         try:
@@ -280,7 +280,7 @@ def _special_cases(
     reference, drawn, seed, position = making.reference, making.drawn, making.seed, making.position
     smooth = not reference.task.gradients
     pointwise = special_values.pointwise(found)
-    tried = [scaled(drawn, factor) for factor in (1.0, _FAR_FACTOR, -_FAR_FACTOR)]
+    tried = [scale_inputs(drawn, factor) for factor in (1.0, _FAR_FACTOR, -_FAR_FACTOR)]
     kinds = special_kinds(making.module, found, drawn, position, ["long"] if long else None)
     if not smooth:  # at a kink, or among ties, a gradient is a choice
         kinds = [kind for kind in kinds if kind in ("far", "offset", "integers", "masks")]
@@ -291,7 +291,9 @@ def _special_cases(
 
         def make(closed: bool, kind: str = kind, direct: bool = direct) -> Case | None:
             root = position == 0
-            inputs = special_values.changed(drawn, kind, seed, found.landmarks, closed, root, pointwise)
+            inputs = special_values.with_special_values(
+                drawn, kind, seed, found.landmarks, closed, root, pointwise
+            )
             if kind == "padding":
                 inputs = _with_what_never_changes(drawn, inputs, reference, seed)
             return making.case(kind, inputs, _SCALED_UP if kind in _UP else _SPECIAL, direct)
@@ -301,7 +303,7 @@ def _special_cases(
             case = make(closed=False)
         if case is not None:
             seen = usual if case.few else ()
-            case.expected = allowances.held(kind, case.expected, case.inputs, found, seen, direct)
+            case.expected = allowances.expectations_at(kind, case.expected, case.inputs, found, seen, direct)
             if kind == "masks" and not smooth:
                 away_from_kinks(case)
             tried.append(case.inputs)
@@ -367,7 +369,7 @@ def _outweigh(module: torch.nn.Module, drawn: object, seed: int) -> Any:
         with torch.no_grad(), drawing(inputs), Wide():
             return flatten(wide(*given))
 
-    return outweighed(drawn, call, seed)
+    return outweigh(drawn, call, seed)
 
 
 def _random_masks(drawn: object, again: object) -> bool:
@@ -422,7 +424,7 @@ def weights_seed(reference: Reference, protocol: Protocol, secret: int, position
     with where_possible():
         inputs = reference.inputs(secret)
         module = reference.build(True, tame)
-        met = sides(module, inputs) | sides(module, scaled(inputs, _FAR_FACTOR))
+        met = sides(module, inputs) | sides(module, scale_inputs(inputs, _FAR_FACTOR))
         lacking = {(call, bound, not above) for call, bound, above in met} - met
         first = None
         for number in range(_WEIGHT_DRAWS if lacking else 1):

@@ -26,7 +26,7 @@ _FAINT, _LEAST = 1e-2, 1e-18
 _JITTER = 1e-3
 
 
-def outweighed(inputs: Any, call: Callable[[object], list[torch.Tensor]], seed: int) -> Any:
+def outweigh(inputs: Any, call: Callable[[object], list[torch.Tensor]], seed: int) -> Any:
     """The inputs so changed; None where the reference (`call`, in double precision) has nothing of the kind. Raises what it raises."""
     given = [tensor for tensor in flatten(inputs) if is_usual(tensor) and tensor.dtype == torch.float32]
     if len(given) < 3 or given[0].ndim < 2 or given[0].shape[-1] != given[1].shape[-1]:

@@ -56,7 +56,7 @@ def farther(case: Case, dice: random.Random) -> dict[str, float]:
     return found
 
 
-def moved(
+def moved_parameters(
     module: torch.nn.Module, signs: Mapping[str, float], generator: torch.Generator
 ) -> dict[str, torch.Tensor]:
     """The parameters that are named, each element further by a step of its own."""

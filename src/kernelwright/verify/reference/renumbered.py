@@ -19,7 +19,7 @@ _MOST = 8
 """Numbers that are changed."""
 
 
-def renumbered(case: Case) -> Iterator[object]:
+def with_other_numbers(case: Case) -> Iterator[object]:
     """The inputs (`describe`d) of calls with one number changed each, as far as the reference takes them and gives outputs of the
     same shapes."""
     for place in range(min(_count(case.inputs), _MOST)):

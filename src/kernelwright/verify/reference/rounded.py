@@ -134,7 +134,7 @@ class Rounded(TorchDispatchMode):
         self, precision: Precision, change: Callable[[torch.Tensor], torch.Tensor] | None = None
     ) -> None:
         super().__init__()
-        self._change = change or rounded
+        self._change = change or to_tf32
         self._places = (_OPERANDS if precision.products else {}) | (
             _CONVOLUTIONS if precision.convolutions else {}
         )
@@ -167,7 +167,7 @@ class Wide(TorchDispatchMode):
         return func(*args, **kwargs | {"dtype": torch.float64}) if narrow else out
 
 
-def rounded(tensor: torch.Tensor) -> torch.Tensor:
+def to_tf32(tensor: torch.Tensor) -> torch.Tensor:
     """float32 to the nearest number with ten bits of mantissa, ties to even; other dtypes as they are."""
     return _with_bits(tensor, lambda bits: (bits + 0xFFF + ((bits >> 13) & 1)) & -0x2000)
 

@@ -152,7 +152,7 @@ def _summed_off(tensor: torch.Tensor, rounding: _Rounding) -> torch.Tensor:
     return tensor if tensor.dtype in (torch.float16, torch.bfloat16) else rounding.off(tensor)
 
 
-def moved(
+def largest_moves(
     module: torch.nn.Module, inputs: Any, exact: list[torch.Tensor], ties: bool = False
 ) -> list[torch.Tensor]:
     """By output, the most that each element moves away from `exact` (fp64; whole numbers as they are) in `RUNS` runs; 0 where that is

@@ -184,7 +184,7 @@ def _tiny_constants(landmarks: Sequence[float]) -> list[float]:
     return [value for value in landmarks if 0.0 < value < _LEAST]
 
 
-def changed(
+def with_special_values(
     inputs: object,
     kind: str,
     seed: int,
@@ -217,7 +217,7 @@ def changed(
         "faint": _faint,
     }
     if kind in degenerate.KINDS:
-        return degenerate.changed(inputs, kind, generator)
+        return degenerate.with_kind(inputs, kind, generator)
     if kind == "padding":
         return convert(inputs, lambda tensor: _with_padding(tensor) if is_mask(tensor) else tensor)
     change = changes[kind]

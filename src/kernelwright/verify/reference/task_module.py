@@ -138,7 +138,7 @@ class Reference:
             seed_torch(seed)
             if not vary:
                 return self.module(init)
-            with affine.varied(seed) as finished:
+            with affine.vary_affine(seed) as finished:
                 module: torch.nn.Module = self.namespace["Model"](*init)
                 finished(module)
             return self._as_asked(module)

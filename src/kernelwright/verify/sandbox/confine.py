@@ -24,7 +24,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
-from kernelwright.children import forked
+from kernelwright.children import run_forked
 
 
 @dataclasses.dataclass(frozen=True)
@@ -262,7 +262,7 @@ def _seccomp() -> bool:
     return _LIBC.prctl(_PR_SET_SECCOMP, 2, program, 0, 0) == 0
 
 
-def confined(look: Callable[[dict[str, bool], Path], dict[str, bool]]) -> dict[str, bool]:
+def look_from_inside(look: Callable[[dict[str, bool], Path], dict[str, bool]]) -> dict[str, bool]:
     """What `look` finds in a child that is confined as a worker is; empty where the child dies.
 
     `look` is given what is in force, by name, and the scratch folder.
@@ -274,13 +274,13 @@ def confined(look: Callable[[dict[str, bool], Path], dict[str, bool]]) -> dict[s
 
     with tempfile.TemporaryDirectory(prefix="kernelwright-doctor-") as folder:
         scratch = Path(folder)
-        ended = forked(run, _PATIENCE_S)
+        ended = run_forked(run, _PATIENCE_S)
     return dict(json.loads(ended.data)) if ended.data else {}
 
 
 def protections() -> dict[str, str]:
     """What a worker on this machine is confined by, tried out in a child: name -> `in force` or why not."""
-    found = confined(lambda in_force, _: in_force)
+    found = look_from_inside(lambda in_force, _: in_force)
     if not found:
         return {"sandbox": "could not be applied"}
     return {name: "in force" if on else "not available here" for name, on in found.items()}

@@ -53,7 +53,7 @@ def tame(seed: int) -> int:
 
 
 @contextlib.contextmanager
-def varied(seed: int) -> Iterator[Callable[[torch.nn.Module], None]]:
+def vary_affine(seed: int) -> Iterator[Callable[[torch.nn.Module], None]]:
     """Modules that this thread builds in the block get varied parameters; call the result on the finished module.
 
     Known values are replaced where `torch.nn.init` or a parameter's registration shows them, since a constructor may

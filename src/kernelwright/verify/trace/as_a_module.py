@@ -16,7 +16,7 @@ import torch
 from kernelwright.outcomes import Outcome
 from kernelwright.verify.sandbox.service import Failure
 from kernelwright.verify.structures import flatten, same_bits
-from kernelwright.verify.trace.left_behind import held
+from kernelwright.verify.trace.left_behind import tensors_held
 from kernelwright.verify.trace.pretend_cuda import storage_of
 
 _MOST = 1 << 22
@@ -25,7 +25,7 @@ _UNCOPIED = (TypeError, RuntimeError, NotImplementedError, AttributeError, Value
 """What says so to a user as well."""
 
 
-def copied(
+def copy_module(
     module: torch.nn.Module, wanted: Mapping[str, torch.Tensor], tied: Sequence[Sequence[str]] = ()
 ) -> torch.nn.Module:
     """A copy of a module, itself where it cannot be copied; `wanted` has the names of the reference's weights, `tied` those that
@@ -49,8 +49,8 @@ def _stop(detail: str) -> Failure:
 
 
 def _lists(module: torch.nn.Module) -> None:
-    parameters = {id(one) for _, one, learns, _ in held(module) if learns}
-    buffers = {id(one) for _, one, learns, _ in held(module) if not learns}
+    parameters = {id(one) for _, one, learns, _ in tensors_held(module) if learns}
+    buffers = {id(one) for _, one, learns, _ in tensors_held(module) if not learns}
     for what, found, own in (
         ("parameters()", module.parameters(), parameters),
         ("named_parameters()", (one for _, one in module.named_parameters()), parameters),
@@ -63,7 +63,9 @@ def _lists(module: torch.nn.Module) -> None:
 def _is_one(module: torch.nn.Module, names: Sequence[str], like: torch.Tensor) -> None:
     """Parameters under the `names` of one parameter of the reference, which is `like` this, are one here; so are two of its elements
     that begin as copies, whatever they are called."""
-    own = {name: one for name, one, learns, _ in held(module) if learns and one.numel() == like.numel()}
+    own = {
+        name: one for name, one, learns, _ in tensors_held(module) if learns and one.numel() == like.numel()
+    }
     one = next((own[name] for name in names if name in own), None)
     alike = [name for name, other in own.items() if one is not None and name in names and other is not one]
     if one is None or not alike:
@@ -81,7 +83,7 @@ def _is_one(module: torch.nn.Module, names: Sequence[str], like: torch.Tensor) -
 def _save(module: torch.nn.Module, wanted: Mapping[str, object]) -> dict[str, torch.Tensor]:
     """Its `state_dict()`, which holds each registered weight, or has all names of the reference's."""
     saved = {name: one for name, one in module.state_dict().items() if isinstance(one, torch.Tensor)}
-    for name, one, _, kept in held(module):
+    for name, one, _, kept in tensors_held(module):
         if kept and name not in saved and not wanted.keys() <= saved.keys():
             raise _stop(f"state_dict() leaves {name} out")
         if name in saved and not same_bits(saved[name], one):
@@ -92,7 +94,7 @@ def _save(module: torch.nn.Module, wanted: Mapping[str, object]) -> dict[str, to
 def _is_apart(module: torch.nn.Module, made: torch.nn.Module) -> None:
     if made is module or not isinstance(made, torch.nn.Module):
         raise _stop("copy.deepcopy() gives no other module")
-    own, its = ({name: one for name, one, *_ in held(one)} for one in (module, made))
+    own, its = ({name: one for name, one, *_ in tensors_held(one)} for one in (module, made))
     if own.keys() != its.keys() or not all(same_bits(own[name], one) for name, one in its.items()):
         raise _stop("copy.deepcopy() gives a module with other weights")
     if set(_memory(module)) & set(_memory(made)):
@@ -117,7 +119,9 @@ def _loads(module: torch.nn.Module, saved: Mapping[str, torch.Tensor]) -> None:
     try:
         module.load_state_dict(others)
         missed = [
-            name for name, one, *_ in held(module) if name in others and not same_bits(one, others[name])
+            name
+            for name, one, *_ in tensors_held(module)
+            if name in others and not same_bits(one, others[name])
         ]
         if not missed:
             after = module.state_dict()

@@ -27,7 +27,7 @@ _REGISTER = re.compile(r"\.reg\b(?:\s*\.\w+)+\s+(.*)", re.DOTALL)
 _VECTOR_AMD = re.compile(r"v_[a-z0-9_]+$")
 
 
-def refused(text: str) -> str:
+def why_refused(text: str) -> str:
     """Why a text may not be assembled into a kernel, or an empty string."""
     text = _COMMENT.sub(" ", text)
     depth = 0

@@ -34,7 +34,7 @@ from kernelwright.verify.sandbox import channel
 from kernelwright.verify.sandbox.service import Failure, Service
 from kernelwright.verify.structures import containers, convert, flatten
 from kernelwright.verify.trace import affine, ways
-from kernelwright.verify.trace.as_a_module import copied
+from kernelwright.verify.trace.as_a_module import copy_module
 from kernelwright.verify.trace.counters import Counters, set_version
 from kernelwright.verify.trace.left_behind import LeftBehind, Weights, switches_same
 from kernelwright.verify.trace.pretend_cuda import (
@@ -58,7 +58,7 @@ from kernelwright.verify.trace.recorder import (
 from kernelwright.verify.trace.stand_ins import CompiledKernel
 from kernelwright.verify.trace.streams import STREAMS
 from kernelwright.verify.trace.surroundings import Surroundings
-from kernelwright.verify.trace.switches import posed
+from kernelwright.verify.trace.switches import pose
 from kernelwright.verify.trace.tape import Tape, TapeError
 
 _OTHER_SEED = 0x2545F491
@@ -156,7 +156,7 @@ class HostWorker(Service):
         on. Weights are varied as the reference's were (`trace/affine.py`)."""
         torch.default_generator.manual_seed(seed)  # others would note where they were asked, a ms each
         self.surroundings.weights = seed
-        with affine.varied(seed) if asked.affine else contextlib.nullcontext() as finished:
+        with affine.vary_affine(seed) if asked.affine else contextlib.nullcontext() as finished:
             module = self.module.ModelNew(*init)
             if not isinstance(module, torch.nn.Module):
                 raise Failure(Outcome.CONSTRUCTOR_ERROR, "ModelNew is not an nn.Module")
@@ -275,7 +275,7 @@ class HostWorker(Service):
             module = self.construct(init, asked.seed, state, asked, real)
             if asked.evaluating:
                 module.eval()
-            return _with_weights_anew(copied(module, state, asked.tied)) if asked.copied else module
+            return _with_weights_anew(copy_module(module, state, asked.tied)) if asked.copied else module
 
     def _calls(
         self,
@@ -308,7 +308,7 @@ class HostWorker(Service):
                     asking = GradientWay.read(way)
                     one = called.asked(asking) if asking and isinstance(called, WithGradients) else called
                     names = asked.names if way == ways.BY_NAME else ()
-                    with ways.switched(way):
+                    with ways.set_switches(way):
                         output = self._call(one, fresh, recorder, way, names=names)
                     made = self._tape(recorder, output)
                     Tape.read(made)  # a descriptor that minds no stride reaches outside of its tensor
@@ -359,7 +359,7 @@ class HostWorker(Service):
 
         tensors = flatten(inputs)
         forms = [(tuple(like.shape), like.dtype) for like in tensors if like.is_contiguous()]
-        parts = ways.joined(forms, way) if way in ways.JOINED and len(forms) == len(tensors) else {}
+        parts = ways.parts_of_larger(forms, way) if way in ways.JOINED and len(forms) == len(tensors) else {}
         wholes: dict[int, torch.Tensor] = {}
 
         def made(like: torch.Tensor) -> torch.Tensor:
@@ -409,9 +409,9 @@ class HostWorker(Service):
         STREAMS.begin(STREAMS.other if self.surroundings.streaming else 0)
         failures = self.failures(Outcome.RUNTIME_ERROR)
         nothing = contextlib.nullcontext()
-        hooks = hooked(module) if self.surroundings.hooked and not often else nothing
+        hooks = with_hooks(module) if self.surroundings.hooked and not often else nothing
         kept = nothing if often else switches_same()
-        seen = nothing if often else posed(self.surroundings.dice)
+        seen = nothing if often else pose(self.surroundings.dice)
         with failures, self.listening(recorder), recorder.cuda, hooks, graded, recorder, seen, kept:
             output = module(**dict(zip(names, inputs, strict=True))) if names else module(*inputs)
             if Refused.last is not None:  # whatever it made of the exception
@@ -530,11 +530,11 @@ def _with_gradients(
     beside = [] if asked.beside is None else blank(asked.beside)
     for tensor in flatten(beside):
         tensor.requires_grad_(tensor.is_floating_point())
-    learnt = matched(module, asked.gradients["parameters"], state)
+    learnt = match_parameters(module, asked.gradients["parameters"], state)
     return WithGradients(module, learnt, asked.gradients["positions"], beside=beside)
 
 
-def matched(module: torch.nn.Module, wanted: list[str], state: dict[str, torch.Tensor]) -> list[str]:
+def match_parameters(module: torch.nn.Module, wanted: list[str], state: dict[str, torch.Tensor]) -> list[str]:
     """The candidate's names of the reference's parameters: the same, or by shape and order where it has others. Raises Failure
     where one has no counterpart: a gradient is of the weight that a user trains."""
     own = {name: one for name, one in module.named_parameters() if one.is_floating_point()}
@@ -670,7 +670,7 @@ _HOOK = eval("lambda *given: None", {"__name__": "__main__"})
 
 
 @contextlib.contextmanager
-def hooked(called: object) -> Iterator[None]:
+def with_hooks(called: object) -> Iterator[None]:
     """With hooks on a module and its parts, as a profiler has them; raises LeftBehind where those of the module itself do not run.
     Those of a backward pass are only seen: they are put there when torch has looked for them."""
     module = called.module if isinstance(called, WithGradients) else called

@@ -467,7 +467,7 @@ class _Checker:
             text = text.value
         if not isinstance(text, str):
             raise NotAKernel(f"line {node.lineno}: inline assembly whose text is not written out")
-        if why := assembly.refused(text):
+        if why := assembly.why_refused(text):
             raise NotAKernel(f"line {node.lineno}: inline assembly: {why}")
 
     def _attribute(self, node: ast.Attribute, local: set[str]) -> None:

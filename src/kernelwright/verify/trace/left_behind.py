@@ -105,7 +105,7 @@ Step = Mapping[str, Any]
 Kept = Iterator[tuple[str, torch.Tensor, bool, bool]]
 
 
-def held(module: torch.nn.Module, prefix: str = "") -> Kept:
+def tensors_held(module: torch.nn.Module, prefix: str = "") -> Kept:
     """(name, tensor, whether it is a parameter, whether a checkpoint has it) of all that a module has registered, whatever its own
     methods say of it."""
     own = vars(module)
@@ -117,7 +117,7 @@ def held(module: torch.nn.Module, prefix: str = "") -> Kept:
             yield prefix + name, one, False, name not in own["_non_persistent_buffers_set"]
     for name, part in own["_modules"].items():
         if part is not None:
-            yield from held(part, f"{prefix}{name}.")
+            yield from tensors_held(part, f"{prefix}{name}.")
 
 
 class Weights:
@@ -133,7 +133,7 @@ class Weights:
     def _now(self) -> dict[str, tuple[bool, int, Written, bool]]:
         return {
             name: (learns, id(one) if learns else 0, self._view(one), bool(one.requires_grad))
-            for name, one, learns, _ in held(self._module)
+            for name, one, learns, _ in tensors_held(self._module)
             if learns or name in self._buffers
         }
 

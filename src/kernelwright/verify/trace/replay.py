@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from kernelwright.verify.narrow import computed
+from kernelwright.verify.narrow import compute
 from kernelwright.verify.sandbox import channel
 from kernelwright.verify.trace.kernels import Kernels
 from kernelwright.verify.trace.pretend_cuda import POISON_BITS, poison_, poison_mask
@@ -173,7 +173,7 @@ class Session:
         """A torch operator, under policies that allow one: run by us, results put where the tape says."""
         function = operator(fields["name"])
         arguments = fields["arguments"]
-        out = computed(
+        out = compute(
             function,
             [self._argument(item) for item in arguments["args"]],
             {name: self._argument(item) for name, item in arguments["kwargs"].items()},

@@ -76,7 +76,7 @@ def hide_streams() -> None:
 
 
 @contextlib.contextmanager
-def posed(dice: random.Random) -> Iterator[None]:
+def pose(dice: random.Random) -> Iterator[None]:
     """What people look at, in one of its positions each."""
     root, enabled = logging.root, torch._C._get_cudnn_enabled()
     before = root.level, root.manager.disable, torch.is_warn_always_enabled()

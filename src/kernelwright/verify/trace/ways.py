@@ -81,7 +81,7 @@ def strides(shape: tuple[int, ...], layout: str) -> tuple[int, ...]:
     return tuple(found)
 
 
-def joined(
+def parts_of_larger(
     given: Sequence[tuple[tuple[int, ...], object]], way: str
 ) -> dict[int, tuple[int, int, tuple[int, ...], int]]:
     """Of tensors, each a shape and a dtype, those that are parts of larger ones in a way of `JOINED`: by number, the number of the
@@ -114,7 +114,7 @@ def holds(shape: tuple[int, ...], stride: tuple[int, ...]) -> bool:
 
 
 @contextlib.contextmanager
-def switched(way: str) -> Iterator[None]:
+def set_switches(way: str) -> Iterator[None]:
     """Switches of torch as a way to call a module has them."""
     if way == DETERMINISTIC:
         was = torch.are_deterministic_algorithms_enabled(), torch.backends.cudnn.deterministic
