@@ -343,6 +343,14 @@ def test_saved_kernels_are_loaded_for_the_same_module_only(tmp_path: Path) -> No
         kernelwright.load(tmp_path / "bad", block())
 
 
+@pytest.mark.parametrize("x", [X.t().contiguous().t(), X.repeat(2, 2)[1:5, 1:9], X[:1].expand(4, 8)])
+def test_saved_kernels_are_loaded_however_the_example_lies_in_memory(x: Tensor, tmp_path: Path) -> None:
+    fast, _ = optimized(block(), x)
+    again: Any = kernelwright.load(kernelwright.save(fast, tmp_path / "block.json"), block())
+    assert again.verified == fast.verified
+    torch.testing.assert_close(again(x), fast(x))
+
+
 def changed(module: Block) -> Block:
     module.factor = 3.0
     return module

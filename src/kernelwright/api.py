@@ -352,7 +352,7 @@ def _example(args: Sequence[Any], kwargs: Mapping[str, Any], dynamic: bool) -> s
     """The form of the call as JSON; empty where pytree cannot write it down."""
     leaves, spec = pytree.tree_flatten((tuple(args), dict(kwargs)))
     described = [
-        {"dtype": DTYPE_NAMES[one.dtype], "shape": list(one.shape)}
+        {"dtype": DTYPE_NAMES[one.dtype], "shape": list(one.shape), "strides": list(one.stride())}
         if isinstance(one, torch.Tensor)
         else {"value": one}
         for one in leaves
@@ -361,6 +361,16 @@ def _example(args: Sequence[Any], kwargs: Mapping[str, Any], dynamic: bool) -> s
         return json.dumps({"spec": pytree.treespec_dumps(spec), "leaves": described, "dynamic": dynamic})
     except (TypeError, ValueError, NotImplementedError):
         return ""
+
+
+def _blank(described: Mapping[str, Any], device: torch.device) -> torch.Tensor:
+    """A tensor of zeros as `_example` described it."""
+    shape, dtype = described["shape"], DTYPES[described["dtype"]]
+    strides = described.get("strides")
+    if strides is None or 0 in shape:
+        return torch.zeros(shape, dtype=dtype, device=device)
+    room = 1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
+    return torch.zeros(room, dtype=dtype, device=device).as_strided(shape, strides)
 
 
 def _recall(
@@ -373,15 +383,10 @@ def _recall(
         known = json.loads(verified.example)
         own = (*module.parameters(), *module.buffers()) if isinstance(module, nn.Module) else ()
         device = next((one.device for one in own), torch.device("cpu"))
-        leaves = [
-            one["value"]
-            if "value" in one
-            else torch.zeros(one["shape"], dtype=DTYPES[one["dtype"]], device=device)
-            for one in known["leaves"]
-        ]
+        leaves = [one["value"] if "value" in one else _blank(one, device) for one in known["leaves"]]
         args, kwargs = pytree.tree_unflatten(leaves, pytree.treespec_loads(known["spec"]))
         return args, kwargs, bool(known["dynamic"])
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
         raise UserError(
             f"load: {path} does not say how the module is called ({type(error).__name__}); save it again"
         ) from None

@@ -29,8 +29,8 @@ from kernelwright.graph.fx import to_fx
 from kernelwright.graph.neighbours import cuts, distinct_groups, regions, rivals
 from kernelwright.graph.normalise import Converted, from_fx
 from kernelwright.graph.partition import Group
-from kernelwright.graph.task import order_of
-from kernelwright.graph.types import Argument, NumberType, TensorType
+from kernelwright.graph.task import densify
+from kernelwright.graph.types import NumberType
 
 logger = logging.getLogger(__name__)
 
@@ -147,17 +147,7 @@ def _extract(run: Sequence[fx.Node]) -> tuple[Converted, list[fx.Node], list[fx.
     converted = from_fx(fx.GraphModule(torch.nn.Module(), alone))
     given = any(isinstance(one.type, NumberType) for one in converted.graph.arguments)
     graph = converted.graph if given else sizes.independent(converted.graph)
-    return replace(converted, graph=_dense(graph)), inputs, outputs
-
-
-def _dense(graph: Graph) -> Graph:
-    """Arguments that are slices or expanded are handed to kernels as contiguous copies: no judge draws such strides."""
-
-    def plain(one: Argument) -> Argument:
-        kept = not isinstance(one.type, TensorType) or order_of(one.type, graph.symbols) is not None
-        return one if kept else one.model_copy(update={"type": one.type.model_copy(update={"strides": None})})
-
-    return graph.model_copy(update={"arguments": tuple(map(plain, graph.arguments))})
+    return replace(converted, graph=densify(graph)), inputs, outputs
 
 
 def _write(

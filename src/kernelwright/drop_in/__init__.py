@@ -35,6 +35,7 @@ from kernelwright.errors import UserError
 from kernelwright.graph import Graph, TensorType, sizes
 from kernelwright.graph.capture import Call
 from kernelwright.graph.execute import DTYPES
+from kernelwright.graph.task import lay_out, order_of
 from kernelwright.records import Record, Verdict
 from kernelwright.search.cache import Row, versions
 
@@ -199,6 +200,11 @@ class _State:
         self.forward = _method(type(original).forward)
         self.default_dtype = torch.get_default_dtype()
         self.graph = verified.graph
+        self.orders = {
+            one.name: order_of(one.type, self.graph.symbols) if isinstance(one.type, TensorType) else None
+            for one in self.graph.arguments
+        }
+        """How each argument lies in memory as it was verified."""
         self.outputs = tuple(self._types(self.graph.results))
         self.warned: set[str] = set()
         self._sources = [
@@ -282,7 +288,10 @@ class _State:
         for (name, _), value in zip(self._sources, self._weights(), strict=True):
             values[name] = value
         self._check(values)
-        given = [values[one.name] for one in self.graph.arguments]
+        given = [
+            lay_out(values[name], order) if isinstance(values[name], torch.Tensor) else values[name]
+            for name, order in self.orders.items()
+        ]
         with torch.no_grad():
             compared = not self.checked
             kept = pytree.tree_map(_copy, (args, kwargs)) if compared else None
@@ -354,10 +363,10 @@ class _State:
                 raise _Unfit(
                     f"{_argument_name(argument)} is {str(value.dtype).removeprefix('torch.')}, and {wanted}"
                 )
-            if value.layout is not torch.strided or (
-                argument.type.strides is None and not value.is_contiguous()
-            ):
-                raise _Unfit(f"{_argument_name(argument)} is not contiguous; pass it as .contiguous()")
+            if value.layout is not torch.strided:
+                raise _Unfit(
+                    f"{_argument_name(argument)} is {str(value.layout).removeprefix('torch.')}, not dense"
+                )
             if device is not None and value.device != device:
                 raise _Unfit(f"inputs and weights are on several devices ({device}, {value.device})")
             device = value.device

@@ -29,6 +29,7 @@ from torch.utils import _pytree as pytree
 from kernelwright.errors import UserError
 from kernelwright.graph.execute import DTYPE_NAMES
 from kernelwright.graph.normalise import Constant, Converted, NotStatic, Origin, decompose, from_exported
+from kernelwright.graph.task import densify
 from kernelwright.graph.types import Graph
 
 How = Literal["export", "strict export", "dynamo"]
@@ -281,7 +282,7 @@ def _capture(
     inputs = {one: value for one, value in given.items() if roles[one] == "input"}
     values = _values(program, converted, module)
     values |= {one: value.detach() for one, value in given.items() if one not in inputs}
-    part = Part(_without_prefix(converted.graph, prefix), values, inputs, call, module)
+    part = Part(densify(_without_prefix(converted.graph, prefix)), values, inputs, call, module)
     return Captured((part,), how)
 
 

@@ -225,6 +225,25 @@ def order_of(type: TensorType, symbols: Sequence[Symbol] = ()) -> list[int] | No
     return order if order != list(range(len(order))) else None
 
 
+def densify(graph: Graph) -> Graph:
+    """With arguments that are slices or expanded as contiguous ones, copies of which kernels are handed: no judge draws such
+    strides."""
+
+    def plain(one: Argument) -> Argument:
+        kept = not isinstance(one.type, TensorType) or order_of(one.type, graph.symbols) is not None
+        return one if kept else one.model_copy(update={"type": one.type.model_copy(update={"strides": None})})
+
+    return graph.model_copy(update={"arguments": tuple(map(plain, graph.arguments))})
+
+
+def lay_out(value: torch.Tensor, order: Sequence[int] | None) -> torch.Tensor:
+    """The tensor itself where its memory is that of `order_of`, without gaps; else a copy whose memory is."""
+    if order is None:
+        return value.contiguous()
+    back = [order.index(at) for at in range(len(order))]
+    return value.permute(*order).contiguous().permute(back)
+
+
 def capital(size: Dim) -> str:
     """A size as Python in the task's text: symbols are constants there."""
     return str(size).upper().replace("MIN(", "min(").replace("MAX(", "max(")
