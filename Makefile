@@ -1,6 +1,6 @@
 # Two commands, each of which does all of its own set-up on a machine that has Python 3.11 or 3.12 and git:
 #   make demo    the main job: data, training in stages, evaluation after each, optimize, report
-#   make test    lint, types and tests
+#   make test    lint, types and tests, but for the slow ones: `make test-all` runs those, too
 # A torch that the system's Python already has (a GPU build, say) is used as it is; else torch is installed.
 
 PYTHON ?= $(shell for p in python3 python3.12 python3.11; do \
@@ -18,7 +18,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export TOKENIZERS_PARALLELISM := false
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types docs browser adapters clean
+.PHONY: help setup demo test test-all lint types docs browser adapters clean
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile | head -4
@@ -58,8 +58,9 @@ browser:
 	    || echo "chromium could not be installed: the report's browser test will be skipped"; \
 	fi
 
-test: lint types docs browser
-	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(PYTEST_ARGS)
+test: CHOSEN := -m "not slow"
+test test-all: lint types docs browser
+	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(CHOSEN) $(PYTEST_ARGS)
 
 # Each adapter against the real package, in an environment of its own beside ours (they cannot all live together).
 ADAPTERS := skyrl:skyrl-gym==0.4.0 inspect:inspect_ai==0.3.285 openenv:openenv==0.10.0 verifiers:verifiers==0.4.0 verl:verl==0.9.0 cluster:ray==2.60.0

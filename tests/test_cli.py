@@ -369,6 +369,7 @@ def test_a_full_disk_behind_stdout_is_one_line() -> None:
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_a_reader_that_leaves_is_no_error() -> None:
     process = subprocess.Popen([*COMMAND, "tasks", "list"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout is not None
@@ -378,6 +379,7 @@ def test_a_reader_that_leaves_is_no_error() -> None:
     process.wait()
 
 
+@pytest.mark.slow
 def test_a_full_disk_in_the_run_folder_is_one_line_and_the_run_can_go_on(tmp_path: Path) -> None:
     out = tmp_path / "run"
     command = [*COMMAND, "eval", "-s", "wright/relu,silu", "-p", "gold", "-o", str(out)]

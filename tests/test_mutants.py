@@ -59,6 +59,7 @@ def test_unknown_kinds_are_named_with_the_known_ones() -> None:
         mutants.plant(load_suite("wright/relu"), 1, kinds=["typo"])
 
 
+@pytest.mark.slow
 def test_the_judge_finds_what_is_planted_and_the_compiler_what_is_not(pool: mutants.Pool) -> None:
     task = load_suite("wright/softmax_rows")[0]
     planted = mutants.plant([task], 1, kinds=["mask_off_by_one", "wrong_axis", "dropped_term", "half_loads"])

@@ -126,6 +126,7 @@ def test_a_file_that_is_no_kernel_for_an_object_is_one_line(
     assert f"kernelwright: mine.py: {said}" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_it_is_found_again_in_the_cache(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KERNELWRIGHT_CACHE", str(home / "cache"))
     command = ["optimize", "wright/relu", "-o", "relu.py", "--rungs", "compiler", "--json", "found.json"]
@@ -180,6 +181,7 @@ def test_a_kernel_of_the_users_own_begins(home: Path, capsys: pytest.CaptureFixt
     assert "8.00x" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_kernel_by_the_model_is_judged_for_real(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "fast.py"
     command = [

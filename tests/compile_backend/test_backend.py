@@ -342,6 +342,7 @@ def test_a_graph_is_compiled_once_without_kernels_and_searched_for_once(
     assert len(known.searched) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("won", [True, False])
 def test_the_loser_of_the_race_leaves_nothing_behind(
     source: Callable[..., Known], monkeypatch: pytest.MonkeyPatch, won: bool

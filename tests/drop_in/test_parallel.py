@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 CODE = """
 import sys, os
 sys.path.insert(0, {tests!r})
@@ -32,6 +34,7 @@ print("done")
 """
 
 
+@pytest.mark.slow
 def test_two_processes_share_gradients_through_a_drop_in() -> None:
     import os
 

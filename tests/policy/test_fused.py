@@ -54,6 +54,7 @@ print("agreed")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(triton.__version__ < "3.7", reason="its interpreter cannot end a loop at a loaded number")
 def test_the_kernels_write_what_torch_writes() -> None:
     printed, wrong = said(INTERPRETED, timeout=300.0)

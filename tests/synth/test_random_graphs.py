@@ -92,6 +92,7 @@ def test_a_size_that_the_expressions_do_not_cover_is_noticed() -> None:
     assert not holds(graph, {"s0": 3, "s1": 3})
 
 
+@pytest.mark.slow
 def test_every_row_of_the_catalogue_has_a_kernel() -> None:
     rng = random.Random(5)
     missing = []

@@ -53,6 +53,7 @@ def _states(optimizer: Any) -> list[torch.Tensor]:
     ]
 
 
+@pytest.mark.slow
 def test_a_resumed_run_is_the_uninterrupted_one(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

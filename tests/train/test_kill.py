@@ -53,6 +53,7 @@ def kill_and_resume(data: Path, out: Path, steps: int, seed: int) -> list[tuple[
     return losses(out)
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_to_the_same_losses(data: Path, tmp_path: Path, expected: list) -> None:
     assert kill_and_resume(data, tmp_path / "run", len(expected), seed=4) == expected
 

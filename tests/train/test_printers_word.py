@@ -38,6 +38,7 @@ def said_of(judge: Counting, *candidates: Candidate, judged: float = 0.0) -> lis
         return [before.submit(softmax_task(), one).result(60) for one in candidates]
 
 
+@pytest.mark.slow
 def test_one_of_a_kind_is_judged() -> None:
     judge = Counting()
     verdicts = said_of(judge, *(prints(warps=warps) for warps in (1, 2, 4, 8)))
@@ -55,6 +56,7 @@ def test_a_share_of_them_is_judged_all_the_same() -> None:
     assert judge.asked == 4
 
 
+@pytest.mark.slow
 def test_nothing_is_believed_of_a_kind_that_was_wrong() -> None:
     judge = Counting(Outcome.WRONG_VALUE)
     verdicts = said_of(judge, *(prints(warps=warps) for warps in (1, 2, 4, 8)))
@@ -62,6 +64,7 @@ def test_nothing_is_believed_of_a_kind_that_was_wrong() -> None:
     assert not any(verdict.correct for verdict in verdicts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", [("tl.exp", "tl.exp2"), ("import torch\n", "import torch  # mine\n")])
 def test_any_other_code_is_judged(change: tuple[str, str]) -> None:
     judge, right = Counting(), prints(warps=4)

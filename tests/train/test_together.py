@@ -82,6 +82,7 @@ def test_two_processes_make_the_run_of_one(data: Path, tmp_path: Path, settings:
         torch.testing.assert_close(first[name], second[name], rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_two_processes_share_supervised_batches_and_evaluations(data: Path, tmp_path: Path) -> None:
     train(recipe_of(data, stages="sft"), tmp_path / "one", quiet=True)
     launch(data, tmp_path / "two", "sft")

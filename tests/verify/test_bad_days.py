@@ -292,6 +292,7 @@ def test_a_torn_entry_is_none(torn: str, tmp_path: Path) -> None:
 # a killed judge, beside another
 
 
+@pytest.mark.slow
 def test_a_killed_judge_leaves_nothing_running_and_its_neighbour_in_peace(
     pool: VerifierPool, tmp_path: Path
 ) -> None:
@@ -358,6 +359,7 @@ def test_folders_of_judges_that_died_with_their_zygote_are_swept(tmp_path: Path)
 # a zygote that dies
 
 
+@pytest.mark.slow
 def test_verifications_under_way_are_held_again_when_the_zygote_is_killed(homeless: VerifierPool) -> None:
     slow = [f"import torch\nsum(range(20_000_000))  # {n}\n" for n in range(2)]
     candidates = [Candidate(code=GOLD.code.replace("import torch\n", text, 1)) for text in slow]

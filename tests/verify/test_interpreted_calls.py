@@ -61,6 +61,7 @@ def test_a_gpu_is_asked_only_for_what_the_interpreter_accepts() -> None:
     assert right.evidence.cases > 10
 
 
+@pytest.mark.slow
 def test_a_pool_with_a_gpu_has_interpreted_in_processes_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Here a GPU is played by what accepts everything that was accepted before it."""
 

@@ -1,5 +1,7 @@
-"""Every exploit is rejected for its own reason; every honest look-alike is accepted."""
+"""Every exploit is rejected for its own reason; every honest look-alike is accepted. A quarter of them, drawn by name, are
+asked by `make test`; the others are `slow`."""
 
+import zlib
 from collections.abc import Callable
 
 import pytest
@@ -10,7 +12,8 @@ from kernelwright.records import Verdict
 
 def _params(folder: str) -> list[object]:
     def marks(item: Exhibit) -> list[pytest.MarkDecorator]:
-        return [pytest.mark.xfail(strict=False, reason=gap)] if (gap := item.gap("interpret")) else []
+        gap = [pytest.mark.xfail(strict=False, reason=item.gap("interpret"))] if item.gap("interpret") else []
+        return [*gap, *([] if zlib.crc32(item.name.encode()) % 4 == 0 else [pytest.mark.slow])]
 
     return [
         pytest.param(item, id=item.path.stem, marks=marks(item)) for item in exhibits(folder, "interpret")

@@ -205,6 +205,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("judges", [1, 2])
 def test_a_stopped_judge_leaves_no_orphans(how: int, judges: int, tmp_path: Path) -> None:
@@ -243,6 +244,7 @@ def sharded() -> Iterator[VerifierPool]:
         yield pool
 
 
+@pytest.mark.slow
 def test_shards_say_what_one_judge_says(pool: VerifierPool, sharded: VerifierPool) -> None:
     cases = [(RELU, GOLD), (RELU, EMPTY), _softmax(), (RELU, WRONG), (RELU, GOLD)]
     alone, together = pool.verify_many(cases), sharded.verify_many(cases)
@@ -308,6 +310,7 @@ def test_what_a_shard_raises_can_be_sent() -> None:
     assert str(_portable(Odd("a", "b"))) == "Odd: ab"
 
 
+@pytest.mark.slow
 def test_shards_take_back_what_has_not_started() -> None:
     with VerifierPool(workers=2, judges=2, backend="interpret", deadline_s=3.0) as pool:
         running = [pool.submit(RELU, Candidate(code=f"{ENDLESS.code}# {n}")) for n in range(2)]
@@ -319,6 +322,7 @@ def test_shards_take_back_what_has_not_started() -> None:
         assert time.monotonic() - start < 6
 
 
+@pytest.mark.slow
 def test_a_shard_that_dies_is_replaced_and_asked_again() -> None:
     with VerifierPool(workers=2, judges=2, backend="interpret", deadline_s=4.0) as pool:
         assert pool.verify(RELU, GOLD).correct
@@ -338,6 +342,7 @@ def test_shards_that_cannot_start_are_an_infrastructure_error(monkeypatch: pytes
     assert "died" in verdict.detail
 
 
+@pytest.mark.slow
 def test_a_closed_pool_of_shards_takes_nothing_more() -> None:
     before = set(children(os.getpid()))
     pool = VerifierPool(workers=2, judges=2, backend="interpret")

@@ -359,6 +359,7 @@ def test_endless_computing_ends(scratch: Path) -> None:
     assert confined(attempt, scratch, sandbox.Limits(cpu_seconds=1)) == "died of SIGXCPU"
 
 
+@pytest.mark.slow
 def test_endless_computing_ends_for_who_does_not_listen_too(scratch: Path) -> None:
     def attempt(_: Path) -> None:
         signal.signal(signal.SIGXCPU, signal.SIG_IGN)

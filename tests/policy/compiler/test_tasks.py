@@ -54,6 +54,7 @@ def compiled(compiler: Compiler, name: str) -> tuple[Task, str]:
     return task, found.code
 
 
+@pytest.mark.slow
 def test_a_module_imports_torch_and_triton_only(compiler: Compiler) -> None:
     _, code = compiled(compiler, "layernorm")
     roots = {
