@@ -20,7 +20,14 @@ from kernelwright.errors import UserError
 from kernelwright.records import Task
 from kernelwright.verify.messages import Gradients
 from kernelwright.verify.protocol import Protocol
-from kernelwright.verify.reference import allowances, checkpoint, reach, special_values, whole_numbers
+from kernelwright.verify.reference import (
+    allowances,
+    checkpoint,
+    reach,
+    special_values,
+    start_values,
+    whole_numbers,
+)
 from kernelwright.verify.reference.cases import Case, away_from_kinks, make_case, twin
 from kernelwright.verify.reference.disorder import Disorder
 from kernelwright.verify.reference.distributions import case_name, draws, near_one_number, scale_inputs
@@ -171,6 +178,7 @@ def shape_cases(
     reference = Reference(task, dict(sizes), device)
     if position == 1 and protocol.affine:
         _turn(reference, secret)
+        _begin(reference, secret)
     of_weights = weights_seed(reference, protocol, secret, position)
     module = reference.build(protocol.affine, of_weights)
 
@@ -270,6 +278,34 @@ def _turn(reference: Reference, secret: int) -> None:
         inputs = turned.inputs(secret)
         reference.turned = finite(outputs_of(turned.build().to(reference.device), inputs))
     reference.start_over()
+
+
+def _begin(reference: Reference, secret: int) -> None:
+    """Inputs that the task draws as one number are drawn anew, where the reference stays finite and gives something else."""
+    drawn = reference.inputs(secret)
+    places = start_values.even_places(drawn, lambda number: reference.inputs(secret + 1 + number))
+    if not places:
+        return
+    module = reference.build().to(reference.device)
+    with where_possible():
+        usual = outputs_of(module, drawn)
+        for place in places:
+            before = reference.begun
+            for signed in (True, False):
+                reference.begun = {**before, place: signed}
+                if _gives_another(module, reference.inputs(secret), usual):
+                    break
+                reference.begun = before
+
+
+def _gives_another(module: torch.nn.Module, inputs: object, usual: Sequence[torch.Tensor]) -> bool:
+    """Whether a reference takes these inputs, and gives finite outputs of the usual shapes and other numbers."""
+    with where_possible():
+        made = outputs_of(module, inputs)
+        pairs = list(zip(made, usual, strict=True))
+        alike = all(one.shape == other.shape for one, other in pairs)
+        return finite(made) and alike and not all(torch.equal(one, other) for one, other in pairs)
+    return False
 
 
 def _special_cases(

@@ -25,6 +25,7 @@ from kernelwright.verify.gpu.admission import ran_out
 from kernelwright.verify.gradients import attach, cotangents_of, learnable
 from kernelwright.verify.messages import Gradients
 from kernelwright.verify.protocol import Protocol
+from kernelwright.verify.reference import start_values
 from kernelwright.verify.reference.distributions import in_order
 from kernelwright.verify.reference.rounded import Rounded, cast, cast_module, flags, switches_kept
 from kernelwright.verify.structures import convert, flatten, with_numbers_of
@@ -84,6 +85,8 @@ class Reference:
         self.precision = precision_of(task)
         self.turned = False
         """Whether truth values of Python's among the inputs are the contrary of those that the task draws."""
+        self.begun: dict[int, bool] = {}
+        """Inputs by place that the task draws as one number and that are drawn anew here, and whether of either sign."""
         self._first: list[object] | None = None
         """The first draw of inputs, without its elements."""
         self._cotangents: list[tuple[int, torch.Tensor]] = []
@@ -165,7 +168,7 @@ class Reference:
             self._explain("get_inputs()"),
             torch.device(self.device),
         ):
-            made = self.arguments()
+            made = start_values.with_others(self.arguments(), self.begun)
         if self._first is None:
             self._first = convert(made, lambda tensor: torch.empty(0))
             if self.turned:
