@@ -454,6 +454,7 @@ BAD: dict[str, tuple[Callable[[], nn.Module], Callable[[], Any], str]] = {
     "a number from data": (lambda: Says(lambda x: x * x.max().item()), lambda: (X,), "a number depends on the data"),
     "lazy weights inside": (lambda: nn.Sequential(nn.LazyLinear(8)), lambda: (X,), "has no shape yet"),
     "an object": (lambda: Says(lambda x, y: x * y.scale), lambda: (X, SimpleNamespace(scale=2)), "pass tensors and numbers"),
+    "no elements": (lambda: nn.Linear(8, 8), lambda: (torch.randn(0, 8),), "returns no elements for these inputs"),
     "nothing computed": (lambda: Says(lambda x: x), lambda: (X,), "computes nothing"),
     "another dtype": (
         lambda: nn.Linear(8, 8), lambda: (X.bfloat16(),), "the module itself raises RuntimeError: mat1 and mat2 must have",
@@ -487,6 +488,7 @@ def test_bad_modules_get_one_line(case: str) -> None:
         ({"workers": -1}, "workers is -1; give how many"),
         ({"rungs": "compiler,oracle"}, "unknown rung 'oracle'"),
         ({"folder": 5}, "cache is 5; give a folder"),
+        ({"kwargs": [1]}, "kwargs is a list; give a dict"),
     ],
 )
 def test_bad_options_get_one_line(options: dict[str, Any], said: str) -> None:

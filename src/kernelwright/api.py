@@ -36,6 +36,7 @@ from kernelwright.graph.agree import agree
 from kernelwright.graph.capture import Captured, capture, run_itself
 from kernelwright.graph.execute import DTYPE_NAMES, DTYPES
 from kernelwright.graph.task import main_dtype
+from kernelwright.graph.types import TensorType
 from kernelwright.hardware import target as target_sheet
 from kernelwright.precision import CAST, check_name
 from kernelwright.runs import write_text
@@ -243,7 +244,8 @@ def _refuse(module: nn.Module | Callable[..., Any]) -> str:
     lazy = isinstance(module, nn.Module) and any(map(is_lazy, (*module.parameters(), *module.buffers())))
     if isinstance(module, nn.Module) and not lazy and (hook := find_hooked(module)):
         raise UserError(
-            f"{name}: {hook} has hooks, which a kernel for the whole would not call; remove them first"
+            f"{name}: {hook} has hooks, which a kernel for the whole would not call; remove them first (in place of a "
+            "torch.nn.utils.weight_norm or spectral_norm take that of torch.nn.utils.parametrizations)"
         )
     if torch.is_autocast_enabled("cuda") or torch.is_autocast_enabled("cpu"):
         raise UserError(f"{name}: autocast is on; leave it, and cast the module with .to(dtype) instead")
@@ -258,6 +260,8 @@ def captured_of(
 ) -> Captured:
     """The one graph of a module or function. Raises UserError."""
     name = _refuse(module)
+    if not isinstance(kwargs, Mapping | None):
+        raise UserError(f"{name}: kwargs is a {type(kwargs).__name__}; give a dict of arguments by name")
     try:
         with _without_hooks(module):
             captured = capture(module, args, kwargs, dynamic=dynamic, breaks=False)
@@ -281,6 +285,9 @@ def captured_of(
         )
     if not graph.nodes:
         raise UserError(f"{name} computes nothing: what it returns it was given, or knew before")
+    types = graph.types()
+    if all(isinstance(one := types[result], TensorType) and 0 in one.shape for result in graph.results):
+        raise UserError(f"{name} returns no elements for these inputs; pass an example that has some")
     return captured
 
 
