@@ -433,6 +433,19 @@ def test_kernels_that_fail_are_never_used_again(code: str, why: str) -> None:
     assert told(fast, X)[1] == []
 
 
+class Mixed(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return (x.bfloat16() * 1.7).float()
+
+
+@pytest.mark.parametrize(("factor", "used"), [(1.7, True), (1.8, False)])
+def test_half_precision_on_the_way_may_round_a_float32_answer(factor: float, used: bool) -> None:
+    fast = made(Mixed(), X, code=f"def run(x):\n    return (x * {factor},)")
+    answer, said = told(fast, X)
+    assert (said == []) == used
+    torch.testing.assert_close(answer, X * factor if used else Mixed()(X))
+
+
 def test_on_a_cpu_it_answers_as_the_original_and_says_so_once(
     fast: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

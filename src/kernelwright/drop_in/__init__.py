@@ -200,6 +200,9 @@ class _State:
         self.forward = _method(type(original).forward)
         self.default_dtype = torch.get_default_dtype()
         self.graph = verified.graph
+        types_ = self.graph.types().values()
+        self.half = any(isinstance(one, TensorType) and one.dtype in _HALF for one in types_)
+        """Whether anything on the way has half precision, results in another or not."""
         self.orders = {
             one.name: order_of(one.type, self.graph.symbols) if isinstance(one.type, TensorType) else None
             for one in self.graph.arguments
@@ -340,7 +343,9 @@ class _State:
             [one for one in pytree.tree_leaves(tree) if isinstance(one, torch.Tensor)]
             for tree in (made, wanted)
         )
-        if len(mine) != len(theirs) or not all(close(a, b) for a, b in zip(mine, theirs, strict=True)):
+        if len(mine) != len(theirs) or not all(
+            close(a, b, self.half) for a, b in zip(mine, theirs, strict=True)
+        ):
             self.off = "the kernels disagree with the module on the weights that it has now"
             raise _Unfit(self.off)
         self.checked = True
@@ -455,6 +460,7 @@ class _Unfit(Exception):
     """Why the kernels are not used for a call."""
 
 
+_HALF = ("float16", "bfloat16")
 _TENSORS = (torch.Tensor, nn.Parameter, nn.Buffer)
 
 
@@ -478,18 +484,19 @@ def arch_of(device: torch.device | None = None) -> str:
     return "".join(map(str, torch.cuda.get_device_capability(device)))
 
 
-def close(made: torch.Tensor, wanted: torch.Tensor) -> bool:
-    """Whether two outputs are one but for rounding: by their norms, 1e-3 apart at most (2e-2 in half precision)."""
+def close(made: torch.Tensor, wanted: torch.Tensor, half: bool = False) -> bool:
+    """Whether two outputs are one but for rounding: by their norms, 1e-3 apart at most (2e-2 where `half` precision was on the way);
+    of integers, one in a thousand may differ (one in fifty)."""
     if made.shape != wanted.shape or made.dtype != wanted.dtype:
         return False
     if not wanted.is_floating_point():
-        return wanted.numel() == 0 or float((made == wanted).float().mean()) > 0.999
+        return wanted.numel() == 0 or float((made == wanted).float().mean()) > (0.98 if half else 0.999)
     a, b = made.double(), wanted.double()
     finite = torch.isfinite(b)
     if not torch.equal(finite, torch.isfinite(a)):
         return False
     a, b = a[finite], b[finite]
-    allowed = 2e-2 if wanted.dtype in (torch.float16, torch.bfloat16) else 1e-3
+    allowed = 2e-2 if half else 1e-3
     return float((a - b).norm()) <= allowed * float(b.norm()) + 1e-12
 
 
