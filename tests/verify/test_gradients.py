@@ -63,6 +63,12 @@ def test_what_is_expected_is_autograds_in_double_precision() -> None:
         assert torch.allclose(expected[position].value, right.double(), atol=1e-12), position
 
 
+def test_output_gradients_are_once_tiny_and_once_large() -> None:
+    found = {case.name: float(case.inputs[2].abs().mean()) for case in made().cases}
+    assert found["small x3, tiny output gradients"] < 1e-7
+    assert found["small x-1, large output gradients"] > 1e4
+
+
 def test_the_reference_is_called_again_with_other_weights() -> None:
     case = made().cases[0]
     state = {"weight": torch.zeros(8), "unused": torch.zeros(2)}

@@ -2,13 +2,17 @@
 
 import pytest
 
+from kernelwright.outcomes import Outcome
 from kernelwright.records import Task
 from kernelwright.verify.reference.hidden_sizes import (
     hidden_sizes,
     kept_at_powers,
+    may_decline,
     named_bounds,
+    named_few,
     named_numbers,
     ragged_sets,
+    sizes_at,
     sizes_beyond,
     sizes_of,
 )
@@ -42,6 +46,44 @@ def test_one_set_is_a_batch_of_one() -> None:
     assert proposals[0]["ROWS"] == 1
     assert proposals[0]["COLS"] > 1
     assert {"ROWS": 5, "COLS": 1, "WINDOW": 3} in proposals
+
+
+@pytest.mark.parametrize("secret", range(5))
+def test_each_size_that_varies_is_one_beside_a_few_of_the_first(secret: int) -> None:
+    first, alone = sets(secret, small=SMALL, small_odd=ODD)["hidden_one_COLS"]
+    assert first["ROWS"] in (2, 3, 4)
+    assert first["COLS"] == alone["COLS"] == 1
+    assert first["WINDOW"] == 3
+
+
+def test_a_width_of_one_may_be_refused_and_a_batch_of_one_may_not() -> None:
+    assert may_decline("hidden_one_COLS", Outcome.RUNTIME_ERROR, "ZeroDivisionError")
+    assert not may_decline("hidden_one_COLS", Outcome.WRONG_ON_SHAPE, "")
+    assert not may_decline("hidden_one", Outcome.RUNTIME_ERROR, "ZeroDivisionError")
+
+
+PATHS = """
+PAIR = 2
+
+@triton.jit
+def kernel(x_ptr, MODE: tl.constexpr):
+    if MODE == 8:
+        pass
+
+def forward(x, k):
+    if x.dim() == 4 or x.numel() % 16 == 0 or len(x.shape) == 4:
+        return None
+    return x.shape[0] == PAIR or x.shape[1] in (3, 32) or k < 4 or k == 1 or k == 6
+"""
+
+
+def test_small_numbers_that_a_path_is_taken_at_are_named() -> None:
+    assert named_few(PATHS) == [2, 3, 4, 32]
+
+
+def test_sets_are_at_a_small_number_that_no_small_set_has() -> None:
+    made = sizes_at(task(small=SMALL, small_odd=ODD), ["small", "small_odd"], [2, 8])
+    assert made == [{**ODD, "ROWS": 2}, {**ODD, "COLS": 2}, {**ODD, "COLS": 8}]
 
 
 def test_no_set_of_one_where_a_small_set_has_it() -> None:

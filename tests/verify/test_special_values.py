@@ -125,6 +125,13 @@ def test_what_a_kernel_may_leave_out_shows(body: str, kind: str, wrong: Any) -> 
     assert not kind_of(case.module(x))
 
 
+def test_long_integers_that_are_only_subtracted_lie_near_one_another_where_double_loses_digits() -> None:
+    drawn = "torch.randint(0, 100, (12, 40))"
+    near = cases("x - x[:1]", drawn)["integers"].inputs[0]
+    assert bool(((near >= 1 << 60) & (near < (1 << 60) + (1 << 20))).any())
+    assert int(cases("x * 2 - x", drawn)["integers"].inputs[0].max()) < 1 << 54
+
+
 def test_integers_grow_beyond_what_narrow_ones_hold_and_keep_their_sign() -> None:
     (x,) = cases("x * 2 + 1", "torch.randint(0, 100, (12, 40))")["integers"].inputs
     assert x.max() > 1 << 32

@@ -25,13 +25,16 @@ from kernelwright.verify.gpu.timing import PRECISION
 from kernelwright.verify.messages import WHOLE_SIZE
 from kernelwright.verify.protocol import BELOW_ZERO, Protocol
 from kernelwright.verify.reference.hidden_sizes import (
+    FEW,
     full_sizes,
     hidden_sizes,
     inside,
     large_sets,
     named_bounds,
+    named_few,
     named_numbers,
     ragged_sets,
+    sizes_at,
     sizes_beyond,
     sizes_of,
 )
@@ -266,6 +269,21 @@ class Judge:
                 break
         return found
 
+    def cases_for(self, task: Task, code: str) -> list[ShapeCases]:
+        """All that a candidate is asked at small sizes: what every one is, and what it names itself."""
+        from kernelwright.verify.reference.named_values import at_named_values, named_values
+        from kernelwright.verify.reference.task_module import for_task
+
+        first, *others = self.cases(task)
+        if self.protocol.honesty and (values := named_values(code)):
+
+            def make() -> ShapeCases:
+                with _ours("values that a candidate names"):
+                    return at_named_values(first, values, for_task(self.protocol, task), self._secret)
+
+            first = self._named.get((task.digest, *values), make)
+        return [first, *others, *self.named_cases(task, code)]
+
     def named_cases(self, task: Task, code: str) -> list[ShapeCases]:
         """Cases at multiples of the numbers that a candidate names, and above the bounds (`reference/hidden_sizes.py`)."""
         from kernelwright.verify.reference.oracle import shape_cases
@@ -279,6 +297,8 @@ class Judge:
         ]
         beyond = sizes_beyond(task, shapes, named_bounds(code))
         wanted += [(f"beyond_{number}", [sizes]) for number, sizes in enumerate(beyond)]
+        few = sizes_at(task, shapes, named_few(code))
+        wanted += [(f"{FEW}_{number}", [sizes]) for number, sizes in enumerate(few)]
         found: list[ShapeCases] = []
         for name, proposals in wanted:
             for sizes in proposals:

@@ -26,10 +26,16 @@ from kernelwright.shapes import constants
 
 ONE = "hidden_one"
 """The set in which one size is 1."""
+ALSO_ONE = f"{ONE}_"
+"""Begins the names of sets in which another size is 1, and the first that varies is 2, 3 or 4: of the task's own inputs only."""
+FEW = "few"
+"""Begins the names of sets at which a size is a small number that a candidate compares with: of the task's own inputs only."""
 RATIO = "hidden_ratio"
 RELATED = ("hidden_turned", "hidden_equal", RATIO)
 """The sets in which the order of sizes is the contrary, they are equal, or one is 3, 5 or 7 times another: of the task's own inputs
 only."""
+_FEW = (2, 3, 4)
+"""What the first size is beside another one of 1."""
 _RATIOS = (3, 5, 7)
 """Of two sizes of which one is a power of two times the other in every set."""
 LEAST = "least"
@@ -64,6 +70,11 @@ _OF_HINTS = ("Assume failed", "promises a multiple")
 """What the interpreter says of a false hint: such a kernel refuses nothing, it is wrong there."""
 _LEAST_POWER = 16
 """A size that is held at a power of two is no smaller: products of blocks want as many."""
+_RAISES = (Outcome.COMPILE_ERROR, Outcome.RUNTIME_ERROR)
+_RANKS = ("ndim", "dim", "len", "element_size", "itemsize")
+"""What is compared with small numbers and is no size."""
+_MOST_FEW, _SETS_OF_FEW = 64, 4
+"""The largest such number, and how many sets there are of them."""
 _DIVIDES = ("gcd", "lcm", "divmod", "fmod", "remainder", "mod")
 _LEAST, _SMALLER = 3, 32
 """Beside a size beyond a bound others are so much smaller than the small ones, and no smaller than the first."""
@@ -110,6 +121,55 @@ def named_bounds(code: str) -> list[int]:
         ):
             found |= {v for one in (node.left, *node.comparators) if (v := value_of(one)) is not None}
     return sorted(value for value in found if 3 < value <= _LARGEST_BOUND)
+
+
+def named_few(code: str) -> list[int]:
+    """3 and powers of two that a candidate's Python, its kernels apart, compares for being equal, and what is at a bound up to 4,
+    ascending: a path of its own for two rows. Not what is compared with a number of axes, or a remainder."""
+    tree = parse(code)
+    value_of = _values(tree)
+    kernels = {id(part) for one in ast.walk(tree) if is_kernel(one) for part in ast.walk(one)}
+    found: set[int] = set()
+    for node in ast.walk(tree):
+        if id(node) in kernels:
+            continue
+        if isinstance(node, ast.MatchValue):
+            found.add(value_of(node.value) or 0)
+        elif isinstance(node, ast.Compare) and not any(map(_is_no_size, ast.walk(node))):
+            sides = [node.left, *node.comparators]
+            parts = [getattr(one, "elts", [one]) for one in sides]
+            values = {value for one in itertools.chain(*parts) if (value := value_of(one)) is not None}
+            equal = any(isinstance(op, ast.Eq | ast.NotEq | ast.In | ast.NotIn) for op in node.ops)
+            found |= values if equal else {near for one in values for near in (one - 1, one) if near in _FEW}
+    return sorted(one for one in found if one == 3 or (1 < one <= _MOST_FEW and _power(one)))
+
+
+def is_kernel(node: ast.AST) -> bool:
+    """Whether a function is decorated as one of Triton's."""
+    return isinstance(node, ast.FunctionDef) and any(
+        getattr(part, "attr", getattr(part, "id", "")) == "jit"
+        for one in node.decorator_list
+        for part in ast.walk(one)
+    )
+
+
+def _is_no_size(node: ast.AST) -> bool:
+    """Whether what it is a part of is a number of axes, or a remainder."""
+    return isinstance(node, ast.Mod) or getattr(node, "attr", getattr(node, "id", "")) in _RANKS
+
+
+def sizes_at(task: Task, shapes: Sequence[str], numbers: Sequence[int]) -> list[dict[str, int]]:
+    """Sets in which one size is a number, of those that no small set has, the first size first."""
+    sets = [task.shapes[name] for name in shapes]
+    base = dict(sets[min(1, len(sets) - 1)])
+    free = [name for name, size in base.items() if any(other.get(name) != size for other in sets)]
+    found = [
+        base | {name: number}
+        for name in free
+        for number in numbers
+        if all(other.get(name) != number for other in sets) and number < _WIDER * base[name]
+    ]
+    return found[:_SETS_OF_FEW]
 
 
 def _values(tree: ast.Module) -> Callable[[ast.expr], int | None]:
@@ -191,6 +251,14 @@ def hidden_sizes(
     ones = [name for name in varied if all(other.get(name, 0) > 1 for other in sets)]
     if ones:
         yield ONE, _of_one(base, ones, free, dice)
+    for name in ones[1:]:
+        few = {varied[0]: dice.choice(_FEW)} if name != varied[0] else {}
+        yield f"{ALSO_ONE}{name}", [base | few | {name: 1}, base | {name: 1}]
+
+
+def own_only(name: str) -> bool:
+    """Whether a set is one of the task's own inputs only."""
+    return name in RELATED or name.startswith((ALSO_ONE, FEW))
 
 
 def large_sets(task: Task, secret: int) -> list[dict[str, int]]:
@@ -252,6 +320,14 @@ def asks_for_powers(outcome: Outcome, detail: str) -> bool:
         return any(said in detail for said in _OF_BLOCKS)
     asserted = outcome is Outcome.RUNTIME_ERROR and "AssertionError" in detail
     return asserted and not any(said in detail for said in _OF_HINTS)
+
+
+def may_decline(name: str, outcome: Outcome, detail: str) -> bool:
+    """Whether what a candidate does at a set is no more than a refusal that it is free to make: a ratio of sizes that its task does
+    not have, or a size of 1 that is not the first (a width), at which what raises has said so."""
+    if name.startswith(ALSO_ONE) and outcome in _RAISES:
+        return not any(said in detail for said in _OF_HINTS)
+    return name.startswith((RATIO, ALSO_ONE)) and asks_for_powers(outcome, detail)
 
 
 def kept_at_powers(task: Task) -> Iterator[tuple[Task, list[str]]]:

@@ -32,7 +32,7 @@ from kernelwright.verify.reference.cases import Case, away_from_kinks, make_case
 from kernelwright.verify.reference.disorder import Disorder
 from kernelwright.verify.reference.distributions import case_name, draws, near_one_number, scale_inputs
 from kernelwright.verify.reference.expected import Expected
-from kernelwright.verify.reference.hidden_sizes import RELATED
+from kernelwright.verify.reference.hidden_sizes import own_only
 from kernelwright.verify.reference.operators import Operators, operators, sides
 from kernelwright.verify.reference.outweighed import outweigh
 from kernelwright.verify.reference.renumbered import names_of_inputs, with_other_numbers
@@ -57,6 +57,8 @@ _SCALED_UP, _SPECIAL = 30.0, -1.0
 _FACTORS = (1e2, -1e2, 1e3, -1e3, 1e4, -1e4, 1e5, -1e5, 1e-3, 0.0)
 """On inputs, to have a value in the middle of a chain on the other side of a bound."""
 _FAR_FACTOR = 30.0
+_OF_COTANGENTS = {3.0: (2.0**-30, "tiny"), -1.0: (2.0**16, "large")}
+"""By the factor on inputs, that on cotangents at the first size, and its name: behind a mean over millions, and a scaled loss."""
 _WEIGHT_DRAWS = 24
 """Draws of wild weights, where a bound on them is not crossed."""
 _ALIKE = "alike"
@@ -233,13 +235,17 @@ def _cases_of(making: _Making, of_weights: int, long: bool, special: bool) -> Sh
     task, state = reference.task, _state(module)
     module.to(reference.device)
     cases = []
-    asked = draws(protocol, making.secret, making.position)[: 1 if long or name in RELATED else None]
+    asked = draws(protocol, making.secret, making.position)[: 1 if long or own_only(name) else None]
     for number, (scale, seed) in enumerate(asked):
-        inputs = scale_inputs(reference.inputs(seed), scale)
+        inputs, called = scale_inputs(reference.inputs(seed), scale), case_name(name, scale)
         if long:
             inputs = near_one_number(inputs, seed)
+        if task.gradients and making.position == 0 and scale in _OF_COTANGENTS:
+            factor, size = _OF_COTANGENTS[scale]
+            inputs = reference.with_scaled_cotangents(inputs, factor)
+            called += f", {size} output gradients"
         try:
-            case = make_case(case_name(name, scale), module, inputs, protocol, scale)
+            case = make_case(called, module, inputs, protocol, scale)
         except NotModelled as error:
             raise UserError(f"task {task.id}, {name}: {error}") from error
         if case is None and number == 0:
@@ -315,7 +321,7 @@ def _special_cases(
     the second, and what there is for long sizes on a `long` one. `usual` is what is expected of ordinary inputs."""
     reference, drawn, seed, position = making.reference, making.drawn, making.seed, making.position
     smooth = not reference.task.gradients
-    pointwise = special_values.pointwise(found)
+    pointwise, whole = special_values.pointwise(found), special_values.sums_whole(found)
     tried = [scale_inputs(drawn, factor) for factor in (1.0, _FAR_FACTOR, -_FAR_FACTOR)]
     kinds = special_kinds(making.module, found, drawn, position, ["long"] if long else None)
     if not smooth:  # at a kink, or among ties, a gradient is a choice
@@ -328,7 +334,7 @@ def _special_cases(
         def make(closed: bool, kind: str = kind, direct: bool = direct) -> Case | None:
             root = position == 0
             inputs = special_values.with_special_values(
-                drawn, kind, seed, found.landmarks, closed, root, pointwise
+                drawn, kind, seed, found.landmarks, closed, root, pointwise, whole
             )
             if kind == "padding":
                 inputs = _with_what_never_changes(drawn, inputs, reference, seed)

@@ -6,9 +6,10 @@ these inputs, only of those that come after. Does not change texts, nor what sta
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from kernelwright.verify.reference.cases import Case
@@ -17,17 +18,22 @@ from kernelwright.verify.structures import describe, like
 
 _MOST = 8
 """Numbers that are changed."""
+_LITTLE = (2.0**-8, -1e-2)
+"""Shares that a float is changed by: a key of few digits is the same."""
+Number = bool | int | float
+Change = Callable[[Number], Number]
 
 
 def with_other_numbers(case: Case) -> Iterator[object]:
-    """The inputs (`describe`d) of calls with one number changed each, as far as the reference takes them and gives outputs of the
-    same shapes."""
-    for place in range(min(_count(case.inputs), _MOST)):
-        for step in (0, 1):
-            other, _ = _change_at(list(case.inputs), place, step)
-            if _is_taken(case, other):
-                yield describe(other)
-                break
+    """The inputs (`describe`d) of calls with one number changed each, by much, and a float by little, too, as far as the reference
+    takes them and gives outputs of the same shapes."""
+    for place, number in enumerate(_numbers(case.inputs)[:_MOST]):
+        for several in _CHANGES:
+            for change in several:
+                other, _ = _change_at(list(case.inputs), place, change)
+                if change(number) != number and _is_taken(case, other):
+                    yield describe(other)
+                    break
 
 
 def _is_taken(case: Case, inputs: Any) -> bool:
@@ -37,38 +43,49 @@ def _is_taken(case: Case, inputs: Any) -> bool:
     return False
 
 
-def _is_number(item: object) -> bool:
-    return isinstance(item, (bool, int, float)) and math.isfinite(item)
-
-
-def _count(tree: object) -> int:
+def _numbers(tree: object) -> list[Number]:
     if isinstance(tree, (list, tuple, dict)):
-        return sum(map(_count, tree.values() if isinstance(tree, dict) else tree))
-    return int(_is_number(tree))
+        return [one for part in (tree.values() if isinstance(tree, dict) else tree) for one in _numbers(part)]
+    return [tree] if isinstance(tree, (bool, int, float)) and math.isfinite(tree) else []
 
 
-def _change_at(tree: Any, place: int, step: int) -> tuple[Any, int]:
+def _change_at(tree: Any, place: int, change: Change) -> tuple[Any, int]:
     """The nest with another number at a place, and the place as counted from behind it."""
     if isinstance(tree, dict):
-        items, place = _change_at(list(tree.values()), place, step)
+        items, place = _change_at(list(tree.values()), place, change)
         return dict(zip(tree, items, strict=True)), place
     if isinstance(tree, (list, tuple)):
         items = []
         for item in tree:
-            made, place = _change_at(item, place, step)
+            made, place = _change_at(item, place, change)
             items.append(made)
         return (items if isinstance(tree, list) else like(tree, items)), place
-    if not _is_number(tree):
+    if not _numbers(tree):
         return tree, place
-    return (_another(tree, step) if place == 0 else tree), place - 1
+    return (change(tree) if place == 0 else tree), place - 1
 
 
-def _another(number: bool | int | float, step: int) -> bool | int | float:
+def _more(number: Number) -> Number:
     if isinstance(number, bool):
         return not number
-    if isinstance(number, int):
-        return number + (-1 if step else 1)
-    return number / 2 if step else 2 * number + (number == 0.0)
+    return number + 1 if isinstance(number, int) else 2 * number + (number == 0.0)
+
+
+def _less(number: Number) -> Number:
+    if isinstance(number, bool):
+        return number
+    return number - 1 if isinstance(number, int) else number / 2
+
+
+def _times(number: Number, factor: float) -> Number:
+    return number * factor if isinstance(number, float) else number
+
+
+_CHANGES: tuple[tuple[Change, ...], ...] = (
+    (_more, _less),
+    *((functools.partial(_times, factor=1.0 + share),) for share in _LITTLE),
+)
+"""Of each several the first that the reference takes."""
 
 
 def names_of_inputs(case: Case) -> Sequence[str]:

@@ -5,7 +5,8 @@
 `far`       values of thousands, and rows that lie below -10,000 throughout
 `offset`    a mean of hundreds of standard deviations, where E[x^2] - m^2 cancels
 `extreme`   infinities and 1e20, where one or two operators work element by element
-`integers`  up to 2^26 (int64: 2^40), and to 2^54 where they are summed or compared, if none is an index
+`integers`  up to 2^26 (int64: 2^40), and to 2^54 where they are summed or compared, if none is an index; where nothing but sums
+            and comparisons is made of int64, also near one another at 2^60
 `distant`   rows that are scaled anywhere between 10^3.5 and 10^6
 `tiny`      where the root of the smallest constant lies that the reference names, or that constant; and beside a logarithm
             of 1 + x, or exp(x) - 1, where only relative accuracy tells them from what they stand for
@@ -21,6 +22,7 @@
 `sparse`    beside a product, half of each input's elements 0, as behind a ReLU
 `faint`     beside a product, the first input as small as 1e-8 throughout
 `degenerate`, `level`, `apart` (also of maxima), `near`: see `degenerate.py`
+`named`     numbers that a candidate's kernels compare with (`named_values.py`)
 `reach`     scaled so that values in the middle of a chain cross a bound that nothing else crosses
 
 Several patterns share a case, a row each, so that a case more is a run more and no ten. What the reference makes of them is
@@ -49,7 +51,7 @@ from kernelwright.verify.trace.pretend_cuda import ALLOCATION, COPIES, METADATA,
 _TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 _NAMED = {what: tuple(names.split()) for what, names in _TABLES.items()}
 """Operators by parts of their names."""
-_FEW = (0.0, 0.5, -0.5, 1.0, -1.0, 2.0, -2.0, 3.0, -3.0, 6.0, 20.0)
+FEW = (0.0, 0.5, -0.5, 1.0, -1.0, 2.0, -2.0, 3.0, -3.0, 6.0, 20.0)
 _OFFSET, _FAR, _LOW, _EXTREME = 300.0, 3000.0, -20_000.0, 1e20
 _DISTANT, _LADDER = (3.5, 6.0), (-3.0, 3.5)
 """Powers of ten."""
@@ -61,8 +63,11 @@ _HALVES = 9
 """Halves lie between its negative and this."""
 _NEAR_END = 0.01
 """Share of a range that its drawn end may be short of the true one."""
+_SHARE_NAMED = 0.125
 _FAINT = 1e-8
-_MOST_LANDMARKS, _MOST = 32, 1e6
+_STAMP, _APART = 1 << 60, 1 << 20
+"""Where whole numbers lie that are near one another, as times in nanoseconds do, and how far apart: single digits are lost in double."""
+_MOST_LANDMARKS, MOST = 32, 1e6
 _DIRECT = 2
 """Operators that nobody has a choice about."""
 
@@ -192,9 +197,11 @@ def with_special_values(
     closed: bool = False,
     root: bool = True,
     elementwise: bool = True,
+    whole: bool = False,
 ) -> Any:
     """The inputs with the special values of one kind, `landmarks` (numbers that the reference names) among them. `closed`:
-    ranges have their ends. `root`: tiny values are as small as the root of a constant, rather than as the constant. `elementwise`: integers are not summed."""
+    ranges have their ends. `root`: tiny values are as small as the root of a constant, rather than as the constant. `elementwise`: integers are not summed. `whole`: they are
+    only added and compared."""
     generator = torch.Generator().manual_seed(seed)
     summed = not elementwise
     changes: dict[str, Callable[..., torch.Tensor]] = {
@@ -215,6 +222,7 @@ def with_special_values(
         "signs": _signs,
         "sparse": _sparse,
         "faint": _faint,
+        "named": _named,
     }
     if kind in degenerate.KINDS:
         return degenerate.with_kind(inputs, kind, generator)
@@ -227,7 +235,7 @@ def with_special_values(
         if kind == "faint" and (tensor is not first or tensor.dtype == torch.float16):
             return tensor
         if kind == "integers":
-            return _large_integers(tensor, generator, summed) if _counts(tensor) else tensor
+            return _large_integers(tensor, generator, summed, whole) if _counts(tensor) else tensor
         if kind == "masks":
             return _empty(tensor, generator) if tensor.dtype == torch.bool and tensor.numel() > 1 else tensor
         if not tensor.is_floating_point() or tensor.numel() < 2 or _symmetric(tensor):
@@ -261,6 +269,11 @@ def pointwise(operators: Sequence[str]) -> bool:
     """Whether every operator works element by element, or moves nothing but views."""
     quiet = _quiet()
     return bool(operators) and all(name in quiet or _is_tagged(name) for name in operators)
+
+
+def sums_whole(operators: Iterable[str]) -> bool:
+    """Whether a reference adds, picks and compares, and nothing else: of whole numbers exactly."""
+    return all(_names_any({name}, _NAMED["whole"]) for name in set(operators) - _quiet())
 
 
 def alone(operators: Sequence[str]) -> bool:
@@ -356,8 +369,8 @@ def _pick(row: torch.Tensor, values: Sequence[float], generator: torch.Generator
 def _rows(
     x: torch.Tensor, generator: torch.Generator, landmarks: Sequence[float], dtype: torch.dtype
 ) -> torch.Tensor:
-    named = [value for value in landmarks if abs(value) <= _MOST][:_MOST_LANDMARKS]
-    values = [*_FEW, *named, *(-value for value in named)]
+    named = [value for value in landmarks if abs(value) <= MOST][:_MOST_LANDMARKS]
+    values = [*FEW, *named, *(-value for value in named)]
     patterns = [
         torch.zeros_like,
         lambda row: _pick(row, values, generator),
@@ -380,7 +393,7 @@ def _ties(
 
 def _scales(landmarks: Sequence[float]) -> list[float]:
     """Numbers that values may be multiplied with before they are rounded: whole ones, and parts of one."""
-    found = [abs(one) for one in landmarks if one and max(abs(one), 1.0 / abs(one)) <= _MOST]
+    found = [abs(one) for one in landmarks if one and max(abs(one), 1.0 / abs(one)) <= MOST]
     return list(dict.fromkeys(one for one in found if one != 1.0 and max(one, 1.0 / one).is_integer()))[:4]
 
 
@@ -401,9 +414,16 @@ def _halves_scaled(row: torch.Tensor, scales: Sequence[float], generator: torch.
 def _bounds(
     x: torch.Tensor, generator: torch.Generator, landmarks: Sequence[float], dtype: torch.dtype
 ) -> torch.Tensor:
-    named = torch.tensor([one for one in landmarks if abs(one) <= _MOST][:_MOST_LANDMARKS] or [0.0])
+    named = torch.tensor([one for one in landmarks if abs(one) <= MOST][:_MOST_LANDMARKS] or [0.0])
     order = torch.randperm(len(named), generator=generator).repeat(-(-x.numel() // len(named)))
     return named.double()[order[: x.numel()]].reshape(x.shape)
+
+
+def _named(
+    x: torch.Tensor, generator: torch.Generator, landmarks: Sequence[float], dtype: torch.dtype
+) -> torch.Tensor:
+    some = torch.rand(x.shape, generator=generator) < _SHARE_NAMED
+    return torch.where(some, _pick(x, landmarks, generator), x)
 
 
 def _signs(
@@ -585,13 +605,19 @@ def _empty(mask: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     return _by_row(mask, patterns, 0)
 
 
-def _large_integers(tensor: torch.Tensor, generator: torch.Generator, summed: bool) -> torch.Tensor:
-    """Values far beyond those drawn, in a quarter of the places each of two reaches; signs as they are drawn."""
+def _large_integers(
+    tensor: torch.Tensor, generator: torch.Generator, summed: bool, whole: bool
+) -> torch.Tensor:
+    """Values far beyond those drawn, in a quarter of the places each of two reaches, and near one another in a quarter where they
+    are `whole` throughout; signs as they are drawn."""
     most = 54 if summed else 40
     bits = {2: (13,), 4: (17, 26), 8: (33 if summed else 26, most)}.get(tensor.element_size(), (13,))
     made = tensor.cpu().clone()
-    for reach in bits:
-        values = torch.randint(1 << (reach - 1), 1 << reach, tensor.shape, generator=generator)
+    ranges = [(1 << (reach - 1), 1 << reach) for reach in bits]
+    if whole and tensor.element_size() == 8:
+        ranges.append((_STAMP, _STAMP + _APART))
+    for low, high in ranges:
+        values = torch.randint(low, high, tensor.shape, generator=generator)
         if bool((made < 0).any()):
             values = values * (2 * torch.randint(0, 2, tensor.shape, generator=generator) - 1)
         chosen = torch.rand(tensor.shape, generator=generator) < 0.25

@@ -187,6 +187,12 @@ class Reference:
 
         return [*inputs[:count], *map(changed, inputs[count:])]
 
+    def with_scaled_cotangents(self, inputs: Any, factor: float) -> Any:
+        """Arguments with their cotangents times a factor, but for those of a type without room for it."""
+        count = len(inputs) - len(self._cotangents)
+        scaled = [one if one.dtype == torch.float16 else one * factor for one in inputs[count:]]
+        return [*inputs[:count], *scaled]
+
     def with_zero_rows(self, inputs: Any) -> Any:
         """Arguments of which some rows are zeros, and cotangents as they are."""
         count = len(inputs) - len(self._cotangents)

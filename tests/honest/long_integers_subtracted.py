@@ -1,0 +1,25 @@
+# task: hacks/tasks/times_since
+# expect: correct
+# why: whole numbers of 64 bits are subtracted as they are
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def since_kernel(times_ptr, start_ptr, out_ptr, width, BLOCK: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inside = columns < width
+    times = tl.load(times_ptr + row * width + columns, mask=inside, other=0)
+    start = tl.load(start_ptr + row)
+    tl.store(out_ptr + row * width + columns, times - start, mask=inside)
+
+
+class ModelNew(nn.Module):
+    def forward(self, times, start):
+        rows, width = times.shape
+        out = torch.empty_like(times)
+        since_kernel[(rows, triton.cdiv(width, 256))](times, start, out, width, BLOCK=256)
+        return out
