@@ -6,6 +6,9 @@ A bad rollout is neither: it is data, and travels inside a `Verdict`.
 import difflib
 from collections.abc import Iterable
 
+ENDS = "it ends the program (sys.exit, argparse): put that under `if __name__ == '__main__'`"
+"""Said of a file of the user's that raises SystemExit when it is executed."""
+
 
 class UserError(Exception):
     """Something the user can mend. The message is one line: what, where, valid values, the mend."""

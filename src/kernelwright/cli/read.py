@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernelwright.errors import UserError, did_you_mean, one_line
+from kernelwright.errors import ENDS, UserError, did_you_mean, one_line
 from kernelwright.precision import asked_in, precision_of
 from kernelwright.records import Candidate, Task
 from kernelwright.runs import write_text
@@ -139,6 +139,8 @@ def _import_home(home: str) -> Any:
         raise UserError(
             f"{home}: there is no module {error.name}; install it, or give the path of a .py file"
         ) from None
+    except SystemExit:
+        raise UserError(f"{home}: {ENDS}") from None
     except Exception as error:  # the user's own code
         raise UserError(
             f"{home} raises {type(error).__name__} when imported: {one_line(error)}; mend it"

@@ -17,13 +17,18 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from kernelwright.errors import ENDS
+
 
 class Reference:
-    """The namespace that a task's source leaves behind. Raises what the source raises, SystemExit included."""
+    """The namespace that a task's source leaves behind. Raises what the source raises; RuntimeError where it ends the program."""
 
     def __init__(self, source: str) -> None:
         self.namespace: dict[str, Any] = {"__name__": "reference"}
-        exec(compile(source, "<reference>", "exec"), self.namespace)
+        try:
+            exec(compile(source, "<reference>", "exec"), self.namespace)
+        except SystemExit:  # of a script that parses its command line, say
+            raise RuntimeError(ENDS) from None
 
     def init_inputs(self) -> list[Any]:
         """Arguments of the module's constructor."""

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from kernelwright.drawing import DRAWING
-from kernelwright.errors import InfrastructureError, UserError
+from kernelwright.errors import ENDS, InfrastructureError, UserError
 from kernelwright.precision import Precision, precision_of
 from kernelwright.records import Task
 from kernelwright.shapes import apply_shape
@@ -96,6 +96,8 @@ class Reference:
         try:
             with switches_kept():
                 exec(compile(source, f"<{task.id}>", "exec"), self.namespace)
+        except SystemExit:
+            raise UserError(f"task {task.id}: {ENDS}") from None
         except Exception as error:
             raise UserError(
                 f"task {task.id} raises when loaded: {type(error).__name__}: {error}; mend the task"
