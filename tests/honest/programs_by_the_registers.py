@@ -1,7 +1,6 @@
 # task: wright/relu
-# expect: unproven
-# why: as many programs as the registers of what was compiled allow, as in Triton's tutorial on softmax: not known without a
-#   GPU, and no accusation
+# expect: correct
+# why: as many programs as the registers of what was compiled allow, as in Triton's tutorial on softmax
 import torch
 import torch.nn as nn
 import triton

@@ -148,6 +148,26 @@ def test_a_width_that_must_be_a_power_of_two_is_held_there_alone_and_is_drawn_no
     assert {sizes["COLS"] for sizes in drawn} == {128}
 
 
+def test_so_is_one_that_is_full_in_the_first_set() -> None:
+    made = task(small={"ROWS": 8}, small_odd={"ROWS": 8, "COLS": 67})
+    kept = {tuple(names): one for one, names in kept_at_powers(made)}
+    assert list(kept) == [("COLS",)]
+    assert not any(sizes["COLS"] & (sizes["COLS"] - 1) for sizes in kept["COLS",].shapes.values())
+
+
+def test_powers_that_are_too_narrow_are_widened_where_a_product_wants_that() -> None:
+    made = task(small={"ROWS": 4, "COLS": 64}, small_odd={"ROWS": 4, "COLS": 128})
+    assert not list(kept_at_powers(made))
+    said = "AssertionError: Input shapes should have M >= 1, N >= 1 and K >= 16"
+    assert [(one.shapes["small"], names) for one, names in kept_at_powers(made, said)] == [
+        ({"ROWS": 16, "COLS": 64}, ["ROWS"])
+    ]
+    assert next(kept_at_powers(made, said.replace("16", "32")))[0].shapes["small_odd"] == {
+        "ROWS": 32,
+        "COLS": 128,
+    }
+
+
 def test_a_size_that_is_no_power_of_two_at_full_size_is_never_held_there() -> None:
     made = task(small=SMALL, small_odd=ODD).model_copy(update={"source": "ROWS = 4000\nCOLS = 8191\n"})
     assert not list(kept_at_powers(made))

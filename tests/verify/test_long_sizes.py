@@ -13,7 +13,7 @@ from kernelwright.search.ladder import function_form
 from kernelwright.search.whole import shrunk
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.protocol import protocol
-from kernelwright.verify.reference.long_sizes import long_sets
+from kernelwright.verify.reference.long_sizes import held_sizes, long_sets, one_more_full
 
 SOURCE = "ROWS = 4096\nCOLS = 8192\nGROUPS = 8\n"
 SETS = {
@@ -48,6 +48,18 @@ def test_what_is_too_much_is_taken_as_far_as_may_be() -> None:
 
 def test_a_reference_that_takes_none_of_them_has_none() -> None:
     assert long_sets(_task(), list(SETS), lambda sizes: math.inf) == []
+
+
+def test_sizes_on_which_something_hangs_stay_full_and_the_others_are_small() -> None:
+    held = held_sizes(_task(), lambda sizes: sizes["COLS"] > 4000, lambda sizes: True)
+    assert held == {"ROWS": 5, "COLS": 8192, "GROUPS": 4}
+    longer = one_more_full(_task(), held, lambda sizes: _elements(sizes) / 128)
+    assert longer == [{**held, "ROWS": 2048, "GROUPS": 1}, {**held, "ROWS": 1, "GROUPS": 8}]
+
+
+def test_they_are_smaller_yet_where_that_does_not_fit() -> None:
+    held = held_sizes(_task(), lambda sizes: sizes["COLS"] > 4000, lambda sizes: sizes["ROWS"] < 4)
+    assert held == {"ROWS": 3, "COLS": 8192, "GROUPS": 3}
 
 
 def test_those_of_a_graph_are_told_by_its_types(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import torch
 
 from kernelwright.verify.trace.kernels import Kernels
 from kernelwright.verify.trace.replay import Candidate, Session
-from kernelwright.verify.trace.tape import View
+from kernelwright.verify.trace.tape import TapeError, View
 
 N = 4
 
@@ -105,6 +105,30 @@ def test_an_input_that_is_bound_again_keeps_its_values() -> None:
         session.bind(traced.inputs[call][0], torch.ones(N))
         session.play(traced.tapes[call])
     assert session.tensor(View.read(view(3))).eq(1).all()
+
+
+def numbers(storage: int, values: list[Any]) -> dict[str, Any]:
+    return {"kind": "numbers", "view": [storage, 0, [len(values)], [1], "int64"], "values": values}
+
+
+def test_addresses_among_numbers_are_where_the_tensors_lie() -> None:
+    table = {"kind": "alloc", "storage": 2, "bytes": 24, "dtype": "int64"}
+    second = {"view": [1, 4, [4 * N - 4], [1], "uint8"]}
+    made = candidate([tape(table, numbers(2, [7, second, -3]), alloc(3), out=3, foreign=(1,))], [1])
+    session = Session("cpu", Kernels([]))
+    session.bind(made.inputs[0][0], torch.arange(N) + 5.0)
+    session.play(made.tapes[0])
+    given = session.tensor(View.read(view(1)))
+    found = session.tensor(View.read([2, 0, [3], [1], "int64"])).tolist()
+    assert found == [7, given[1:].data_ptr(), -3]
+
+
+@pytest.mark.parametrize("values", [[1, 2], [1, 2, 3.5], [1, 2, 1 << 64], [1, 2, {"view": view(9)}]])
+def test_numbers_that_are_none_are_refused(values: list[Any]) -> None:
+    table = {"kind": "alloc", "storage": 2, "bytes": 24, "dtype": "int64"}
+    step = {"kind": "numbers", "view": [2, 0, [3], [1], "int64"], "values": values}
+    with pytest.raises(TapeError):
+        candidate([tape(table, step, out=1, foreign=(1,))], [1])
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16", "complex64"])

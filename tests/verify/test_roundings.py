@@ -8,6 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from kernelwright.records import Task
 from kernelwright.verify.protocol import PROTOCOLS
@@ -58,6 +59,43 @@ def test_what_is_spelled_out_is_the_same_operation(function: Callable[..., torch
     x = X.abs() if function is torch.log1p else X
     far = roundings.largest_moves(Module(function), [x], [function(x)])[0]
     assert bool((far <= 1e-13 * (1.0 + function(x).abs())).all())
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_what_cancels_behind_a_softmax_of_one_number_is_not_held_to_nothing(fused: bool) -> None:
+    gradient = torch.randn(1, 2, 1, 8, generator=torch.Generator().manual_seed(0))
+
+    def of_queries(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        query = query.detach().requires_grad_()
+        if fused:
+            out = F.scaled_dot_product_attention(query, key, value)
+        else:
+            out = torch.softmax(query @ key.transpose(-1, -2), dim=-1) @ value
+        return torch.autograd.grad(out, query, gradient.to(out.dtype))[0]
+
+    given = [torch.randn(1, 2, 1, 8, generator=torch.Generator().manual_seed(seed)) for seed in (1, 2, 3)]
+    strayed = moved(of_queries, *given)
+    assert (strayed > 0).all()
+    assert (strayed < 1e-4).all()
+
+
+def test_the_backward_pass_of_an_attention_is_spelled_out_as_it_is() -> None:
+    seen = []
+
+    class Compared(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            made = func(*args, **(kwargs or {}))
+            spelled = roundings._ELEMENTARY.get(func._schema.name)
+            if spelled is not None:
+                seen.append(func._schema.name)
+                torch.testing.assert_close(made, spelled(*args, **(kwargs or {})))
+            return made
+
+    query, key, value = (torch.randn(1, 2, 7, 8, requires_grad=True) for _ in range(3))
+    with Compared():
+        F.scaled_dot_product_attention(query, key, value, is_causal=True).sum().backward()
+        torch.softmax(query, dim=-1).pow(2).sum().backward()
+    assert len(seen) == 2
 
 
 def test_one_operation_moves_an_element_by_a_rounding_or_two_of_each_number() -> None:

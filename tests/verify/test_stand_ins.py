@@ -75,7 +75,19 @@ def test_a_caller_may_be_in_inference_mode(surroundings: Surroundings) -> None:
     assert seen == {True, False}
 
 
-def test_what_was_compiled_is_not_known() -> None:
-    assert type(CompiledKernel()).__name__ == "CompiledKernel"
-    with pytest.raises(Unmodelled):
-        _ = CompiledKernel().n_regs
+def test_what_was_compiled_has_some_registers_and_shared_memory() -> None:
+    launched: list[object] = []
+
+    def launch(grid: object, *given: object) -> None:
+        launched.append((grid, given))
+
+    for usual in (True, False):
+        made = CompiledKernel(launch, {"num_warps": 8}, random.Random(3), usual)
+        assert type(made).__name__ == "CompiledKernel"
+        assert (made.n_regs <= 64) is usual
+        assert (made.metadata.shared <= 1 << 14) is usual
+        assert 32 * 8 * made.n_regs <= 1 << 16
+        with pytest.raises(Unmodelled):
+            _ = made.asm
+    made[(4,)](1, 2)
+    assert launched == [((4,), (1, 2))]

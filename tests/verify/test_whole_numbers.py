@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from kernelwright.verify.reference.operators import Operators
 from kernelwright.verify.reference.whole_numbers import alike, named_in, wider
 
 
@@ -70,13 +71,13 @@ def test_offsets_have_other_ends_only_where_nothing_beyond_them_counts() -> None
         return [torch.arange(48.0).reshape(24, 2).sin(), torch.arange(5) * 6]
 
     for reference, others in ((segments, True), (clamped, False)):
-        made = wider(drawn(), drawn(), reference, ["index_add"], [], 5)
+        made = wider(drawn(), drawn(), reference, Operators(["index_add"]), [], 5)
         assert bool(made[1][0] > 0) is others
         assert bool(made[1][-1] < 24) is others
 
 
 def test_a_number_for_padding_is_drawn_below_what_the_task_draws() -> None:
-    made = wider(_drawn(0), _drawn(1), _rows, ["index_select"], [0, 10], 5)
+    made = wider(_drawn(0), _drawn(1), _rows, Operators(["index_select"]), [0, 10], 5)
     assert (made[1] == 0).any()
     assert not (made[1] == 10).any()
 
@@ -86,3 +87,16 @@ def test_axes_sizes_and_places_from_the_end_are_no_numbers_that_a_task_names() -
     named = "y = f(x, ignore_index=-100) + (x == -7) + torch.eq(x, -3)"
     assert not [number for number in named_in(counted) if number < 0]
     assert [number for number in named_in(named) if number < 0] == [-100, -7, -3]
+
+
+def test_numbers_that_name_kinds_stay_those_kinds() -> None:
+    def sorted_out(inputs: Any) -> list[torch.Tensor]:
+        rows, kinds = inputs
+        return [sum(torch.where((kinds == kind)[:, None], rows * (kind + 1), 0.0) for kind in range(4))]
+
+    given = [torch.arange(48.0).reshape(24, 2).sin(), torch.arange(24) % 4]
+    names = Operators(["eq", "mul", "where", "add"])
+    assert not (wider(given, given, sorted_out, names, [], 5)[1] >= 0).all()
+    names.kinds = frozenset(range(4))
+    assert (wider(given, given, sorted_out, names, [], 5)[1] % 4 >= 0).all()
+    assert set(wider(given, given, sorted_out, names, [], 5)[1].tolist()) <= set(range(4))

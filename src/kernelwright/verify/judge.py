@@ -38,7 +38,7 @@ from kernelwright.verify.reference.hidden_sizes import (
     sizes_beyond,
     sizes_of,
 )
-from kernelwright.verify.reference.long_sizes import LONG, MOST_BYTES, MOST_FLOPS, long_sets
+from kernelwright.verify.reference.long_sizes import LONG, MOST_BYTES, MOST_FLOPS, long_sets, one_more_full
 from kernelwright.verify.store import Store
 
 if TYPE_CHECKING:
@@ -64,6 +64,8 @@ _FAR_ROOM = 32
 """Factor on what the reference may do at a long size under weights that let elements reach further: it is no long way else."""
 _WHOLE = 64.0
 """Of a full size that is interpreted as a whole: the most that the reference does there, as a factor on what it may at long ones."""
+_HELD = 32.0
+"""Likewise, of sizes of which some are full."""
 _FAR_AT_FULL_SIZE = 30.0
 """Factor on the inputs of one case at full size."""
 
@@ -448,6 +450,45 @@ class Judge:
             return []
 
         return next(iter(self._long.get((task.digest, str(sizes)), make)), None)
+
+    def held_case(self, task: Task, sizes: Mapping[str, int]) -> ShapeCases | None:
+        """Cases at sizes of which some are full (`long_sizes.held_sizes`), with all special values, made once; None where that is
+        too much."""
+        if not self.fits(task, sizes):
+            return None
+        return self._held_case(task, "held", sizes, 0)
+
+    def fits(self, task: Task, sizes: Mapping[str, int]) -> bool:
+        """Whether a call at sizes of which some are full is not too much."""
+        return self._cost(task, sizes) <= _HELD
+
+    def longer_than(self, task: Task, sizes: Mapping[str, int]) -> list[ShapeCases]:
+        """One case each at sizes of which one more is full, or as long as may be."""
+        longer = one_more_full(task, sizes, lambda made: self._cost(task, made) / _WHOLE)
+        found = [self._held_case(task, "held, longer", made, _NAMED_POSITION) for made in longer]
+        return [one for one in found if one is not None]
+
+    def _held_case(self, task: Task, name: str, sizes: Mapping[str, int], position: int) -> ShapeCases | None:
+        from kernelwright.verify.reference.oracle import shape_cases
+
+        def make() -> list[ShapeCases]:
+            usual = position > 0
+            with contextlib.suppress(UserError), _ours("sizes of which some are full"):
+                return [
+                    shape_cases(
+                        task,
+                        name,
+                        sizes,
+                        self.protocol,
+                        self._secret,
+                        position,
+                        long=usual,
+                        special=not usual,
+                    )
+                ]
+            return []
+
+        return next(iter(self._long.get((task.digest, f"{name} {sorted(sizes.items())}"), make)), None)
 
     def whole_case(self, task: Task) -> ShapeCases | None:
         """One case at full size, made once; None where that is too much to interpret all of it."""

@@ -30,6 +30,8 @@ class Gradients(TypedDict):
     """Of the outputs that have one."""
 
 
+OF_STORAGE = "storage "
+"""Begins the name, in place of an argument's, of memory whose address a kernel loads; its number on the tape follows."""
 LOADED = "loaded "
 """Begins the name of an amount of bytes that are read of an argument."""
 
@@ -128,6 +130,8 @@ class Run:
     """Which elements of the outputs kernels made is handed out last."""
     enlarged: bool = False
     """With the constants that the kernels have at full size, which was planned before."""
+    met: bool = False
+    """What was launched and decided wherever values were checked is handed out; where it is `enlarged`, what was so there."""
     believing: bool = False
     """False hints to the compiler are taken at their word."""
     brackets: int = 0

@@ -225,7 +225,8 @@ class VerifierPool(Pool):
     def _verify(self, task: Task, candidate: Candidate) -> Verdict:
         """One candidate under every protocol that was asked for."""
         verdict, verification = self._judged(task, candidate, self.judge)
-        for kept, names in kept_at_powers(task) if asks_for_powers(verdict.outcome, verdict.detail) else ():
+        refused = verdict.detail
+        for kept, names in kept_at_powers(task, refused) if asks_for_powers(verdict.outcome, refused) else ():
             try:
                 verdict, verification = self._judged(kept, candidate, self.judge)
             except UserError:  # the reference takes no such sizes

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Launch
 from kernelwright.verify.confined import Stop, plain
-from kernelwright.verify.messages import Launched
+from kernelwright.verify.messages import OF_STORAGE, Launched
 
 if TYPE_CHECKING:
     import torch
 
     from kernelwright.verify.gradient_ways import GradientWay
+    from kernelwright.verify.trace.tape import Launch as TracedLaunch
     from kernelwright.verify.trace.tape import Tape, View
 
 
@@ -221,7 +222,7 @@ class Trace:
         for step in self.tape.operations:
             if step.kind == "copy":
                 targets.add(step.fields["target"].storage)
-            elif step.kind in ("fill", "arange"):
+            elif step.kind in ("fill", "arange", "numbers"):
                 targets.add(step.fields["view"].storage)
             elif step.kind == "aten" and _mutates(step.fields["name"]):
                 targets |= {view.storage for view in step.fields["results"]}
@@ -232,7 +233,7 @@ class Trace:
         found: set[int] = set()
         for launch, described in zip(self.tape.launches(), launches, strict=False):
             stored = described["work"]["stored_bytes"]
-            found |= {view.storage for name, view in launch.views() if stored.get(name)}
+            found |= {where for name, where in storages_of(launch, described).items() if stored.get(name)}
         return self.named(found)
 
     def named(self, storages: Iterable[int]) -> set[int | str]:
@@ -260,6 +261,15 @@ class Trace:
                 )
             )
         return tuple(found)
+
+
+def storages_of(launch: TracedLaunch, described: Launched) -> dict[str, int]:
+    """Storages by the names under which a device tells what was done to them: those of arguments, and those whose addresses the
+    kernel loads."""
+    work = described["work"]
+    names = work["loaded_bytes"].keys() | work["stored_bytes"].keys()
+    loaded = {name: int(name.removeprefix(OF_STORAGE)) for name in names if name.startswith(OF_STORAGE)}
+    return loaded | {name: view.storage for name, view in launch.views()}
 
 
 def _scalar(given: Mapping[str, Any]) -> str:

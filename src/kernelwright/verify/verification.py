@@ -344,6 +344,7 @@ class Verification:
             ways.COMPILED: ("where torch.compiler.is_compiling() says yes", lambda: case),
             ways.EXPORTED: ("where torch.compiler.is_exporting() says yes", lambda: case),
             ways.ANOMALIES: ("where torch.is_anomaly_enabled() says yes", lambda: case),
+            ways.BINARIES: ("where its kernels are compiled to other registers", lambda: case),
             ways.BY_NAME: ("with inputs by the names that the reference has for them", lambda: case),
             ways.FED_BACK: ("on what it gave before", lambda: case),
             ways.LEARNING: ("where a backward pass follows", lambda: case),

@@ -213,6 +213,9 @@ class CudaSession(Session):
         if operation.kind == "fill":
             view, value = self.tensor(fields["view"]), fields["value"]
             return lambda: view.fill_(value)
+        if operation.kind == "numbers":
+            view, numbers = self.tensor(fields["view"]), self.numbers(fields).to(self.device)
+            return lambda: view.copy_(numbers)
         if operation.kind == "copy":
             target, source = self.tensor(fields["target"]), self.tensor(fields["source"])
             return lambda: target.copy_(source)

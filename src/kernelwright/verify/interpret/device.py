@@ -24,9 +24,16 @@ from kernelwright.verify.interpret import flow
 from kernelwright.verify.interpret.demand import Demand
 from kernelwright.verify.interpret.endings import KernelError, Stuck, Unpriced, Unsupported
 from kernelwright.verify.interpret.full_size import Fold, Sampled, Unsure
-from kernelwright.verify.interpret.interpreter import Engine, TracedLaunch, declared_constants, waits
+from kernelwright.verify.interpret.interpreter import Engine, Seen, TracedLaunch, declared_constants, waits
 from kernelwright.verify.interpret.marks import Marks
-from kernelwright.verify.interpret.memory import COUNTS, SECTOR_BYTES, OutOfBounds
+from kernelwright.verify.interpret.memory import (
+    ADDRESSED,
+    COUNTS,
+    MOST_ADDRESSED,
+    REGION_BITS,
+    SECTOR_BYTES,
+    OutOfBounds,
+)
 from kernelwright.verify.interpret.races import Race
 from kernelwright.verify.interpret.slices import union
 from kernelwright.verify.messages import ROUNDED, ROUNDS, Run
@@ -85,6 +92,8 @@ class InterpretedSession(Session):
         """Most that were met."""
         self.tuning = False
         """What is tuned is tried before it is launched, as at a first call."""
+        self.addresses: dict[int, tuple[torch.UntypedStorage, set[int]]] = {}
+        """By storage (`_cdata`) that holds addresses: that storage, and numbers of those where they lie."""
 
     def step(self, operation: Operation, place: int) -> None:
         if self.tuning and operation.kind == "launch":
@@ -94,11 +103,42 @@ class InterpretedSession(Session):
             target, source = operation.fields["target"], operation.fields["source"]
             storages = self.storages[target.storage], self.storages[source.storage]
             self.engine.marks.copy(target, storages[0], source, storages[1])
-        if operation.kind == "arange":
-            view = operation.fields["view"]
-            cdata = self.storages[view.storage]._cdata
-            start, by = operation.fields["start"], operation.fields["step"]
-            self.engine.counted[cdata] = view.offset * view.itemsize, view.itemsize, start, by
+        if operation.kind == "copy":
+            self._copies(operation.fields["target"], operation.fields["source"])
+        if operation.kind in ("arange", "numbers"):
+            self._knows(operation.fields)
+
+    def _knows(self, fields: dict[str, Any]) -> None:
+        """The whole numbers that torch put into a tensor are known where there is no memory, too."""
+        view = fields["view"]
+        storage = self.storages[view.storage]
+        first = view.offset * view.itemsize
+        if "step" in fields:
+            start, by = fields["start"], fields["step"]
+            self.engine.counted[storage._cdata] = first, view.itemsize, lambda place: start + place * by
+            return
+        told = self.numbers(fields).reshape(-1).numpy()
+        # A lane that is left out may point anywhere.
+        standing = partial(told.take, mode="clip")
+        self.engine.counted[storage._cdata] = first, view.itemsize, standing
+        if there := {one.storage for one in fields["values"] if isinstance(one, View)}:
+            self.addresses[storage._cdata] = storage, there
+
+    def _copies(self, target: View, source: View) -> None:
+        """Torch copies what may be known."""
+        to, origin = self.storages[target.storage], self.storages[source.storage]
+        if origin._cdata in self.addresses:
+            self.addresses[to._cdata] = to, self.addresses[origin._cdata][1]
+        known = self.engine.counted.get(origin._cdata)
+        alike = dataclasses.replace(target, storage=0) == dataclasses.replace(source, storage=0)
+        if known is not None and alike:
+            self.engine.counted[to._cdata] = known
+
+    def address(self, view: View) -> int:
+        """A number by which the engine finds the tensor when it is made a pointer."""
+        if view.storage >= MOST_ADDRESSED:
+            raise TapeError("too many tensors for their addresses")
+        return (ADDRESSED + view.storage << REGION_BITS) + view.offset * view.itemsize
 
     def launch(self, kernel: object, launches: list[Launch], place: int) -> None:
         if len(launches) == 1:
@@ -135,6 +175,10 @@ class InterpretedSession(Session):
 
     def _launch(self, kernel: object, launch: Launch) -> None:
         arguments = {name: self.argument(value) for name, value in launch.arguments.items()}
+        self.engine.addresses = {
+            table: {number: self.storages[number] for number in there}
+            for table, (_, there) in self.addresses.items()
+        }
         self.engine.launch(kernel, launch.grid, (), {**arguments, **launch.options})
 
 
@@ -261,13 +305,11 @@ class InterpretDevice(Service):
             if isinstance(name, str) and name in places:  # each call starts from the reference's statistics
                 session.tensor(places[name]).copy_(self._state[key][name])
         self.engine.marks = marks = Marks() if play.marks else None
-        self.engine.enlarged = dict(self._large) if play.enlarged else {}
-        with self._failures():
+        with self._failures(), self._enlarging(play.enlarged) as met:
             try:
                 session.play(tape)
             finally:
                 self.engine.marks, self.engine.believing, self.engine.contracting = None, False, False
-                self.engine.enlarged = {}
         self._compiles(self.engine.launches)
         changed = [
             index
@@ -290,7 +332,7 @@ class InterpretDevice(Service):
 
         return {
             "stored": [name for name, view in places.items() if stored(view)],
-            "met": [_as_text(item) for item in self.engine.seen] if play.enlarged else [],
+            "met": [_as_text(item) for item in met] if play.met else [],
             "after": [name for name in play.after if name in places],
             "changed": changed,
             "state_changed": state,
@@ -301,6 +343,17 @@ class InterpretDevice(Service):
             "atomics": self.engine.atomics,
             "together": sorted(self.engine.together),
         }
+
+    @contextlib.contextmanager
+    def _enlarging(self, enlarged: bool) -> Iterator[set[Seen]]:
+        """With the constants of the full size, if so: of what may be wrong then, nothing counts as met elsewhere. What is met."""
+        seen = self.engine.seen
+        if enlarged:
+            self.engine.enlarged, self.engine.seen = dict(self._large), set()
+        try:
+            yield self.engine.seen
+        finally:
+            self.engine.enlarged, self.engine.seen = {}, seen
 
     def _begin(self, play: Run) -> None:
         """The engine as it is at the start of a call."""
@@ -467,6 +520,7 @@ class InterpretDevice(Service):
         """Every launch of the steady call without its values. Raises Unsure."""
         engine = self.engine
         engine.mode, engine.launches, engine.planned, engine.planned_steps = "plan", [], [], 0
+        engine.counted = {}
         for place, operation in enumerate(candidate.steady.operations):
             session.step(operation, place)
             if operation.kind == "alloc":
@@ -502,6 +556,8 @@ class InterpretDevice(Service):
                 sampled.fills(*placed(fields["view"]), fields["value"])
             elif operation.kind == "arange":
                 sampled.counts(*placed(fields["view"]), fields["start"], fields["step"])
+            elif operation.kind == "numbers":
+                sampled.puts(*placed(fields["view"]), session.numbers(fields))
             elif operation.kind == "copy":
                 sampled.copies(placed(fields["target"]), placed(fields["source"]))
             elif operation.kind == "aten":

@@ -254,7 +254,12 @@ class Sampled:
         if view.numel > _COPIED:
             raise Unsure("a large tensor that torch counts out")
         numbers = torch.arange(view.numel, dtype=torch.float64) * step + start
-        self._tensor(key, size, view).copy_(numbers.reshape(view.shape))
+        self.puts(key, size, view, numbers.reshape(view.shape))
+
+    def puts(self, key: int, size: int, view: View, numbers: torch.Tensor) -> None:
+        """What torch puts into a tensor. Raises Unsure."""
+        self._ours(key)
+        self._tensor(key, size, view).copy_(numbers)
         self._note_written(key, view, view.numel * view.itemsize == size)
 
     def copies(self, target: tuple[int, int, View], source: tuple[int, int, View]) -> None:

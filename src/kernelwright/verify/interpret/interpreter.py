@@ -254,8 +254,10 @@ class Engine:
         """Storages that launches have stored to since somebody emptied this."""
         self.marks: Marks | None = None
         """Where kernels store, byte by byte, when somebody asks."""
-        self.counted: dict[int, tuple[int, int, float, float]] = {}
-        """By storage that `torch.arange` has filled: bytes before it, width, first number and step."""
+        self.counted: dict[int, tuple[int, int, Callable[[np.ndarray], np.ndarray]]] = {}
+        """By storage that torch has filled with numbers that are known: bytes before it, width, and what stands at a place."""
+        self.addresses: dict[int, dict[int, torch.UntypedStorage]] = {}
+        """By storage that holds addresses: where they lie, by number on the tape."""
         self._sampled_programs: list[int] = []
         """The instances of the launch at hand that were looked at."""
         self.arrivals: dict[object, int] = {}
@@ -308,6 +310,9 @@ class Engine:
             name: value if self._compiled_in(parameters[name], value) else self._argument(name, value)
             for name, value in values.items()
         }
+        for region in list(self.memory.regions) if self.addresses else ():
+            for number, storage in self.addresses.get(region.keep._cdata, {}).items():
+                self.memory.may_load(number, storage)
         body = rewritten(function)
         constants = ", ".join(f"{name}={value!r}" for name, value in declared_constants(traced).items())
         self._at = function.__name__, constants
@@ -713,9 +718,9 @@ class Engine:
         if dtype_np.kind in "iu" and not dtype.is_bf16():
             known = None if region is None or self.all_zero else self.counted.get(region.keep._cdata)
             if known is not None:
-                first, width, start, by = known
+                first, width, standing = known
                 place = (pointers & np.uint64((1 << REGION_BITS) - 1)).astype(np.int64) - first
-                return (start + place // width * by).astype(dtype_np)
+                return standing(place // width).astype(dtype_np)
             if self.traffic is not None and dtype_np.itemsize > 1:  # no truth value, and no byte
                 self.traffic.invented = True
         if dtype_np.kind in "iub" and not dtype.is_bf16():
@@ -735,6 +740,7 @@ class Engine:
             self.sampled.writes(region, partial(_offsets, ptrs.data, mask.data), itemsize)
         if self.mode == "plan" and self.writes is not None and region is not None:
             self.writes.append((region.keep._cdata, _offsets(ptrs.data, mask.data)))
+        self._forget(region)
         if self.mode not in ("model", "plan"):
             self.memory.note_stores(ptrs.data, mask.data, region)
             if self.marks is not None:
@@ -759,6 +765,7 @@ class Engine:
             self.sampled.adds(region, partial(_offsets, ptrs.data, mask), itemsize)
         if self.mode == "plan" and self.writes is not None and region is not None:
             self.writes.append((region.keep._cdata, _offsets(ptrs.data, mask)))
+        self._forget(region)
         if self.mode in ("model", "plan"):
             return None
         self._poll(ptrs, mask, region)
@@ -771,6 +778,11 @@ class Engine:
             narrow = "CTA" in str(scope)
             self._watch.atomic(ptrs.data, mask, itemsize, str(sem).rpartition(".")[2], narrow)
         return interpreter.TensorHandle(self.memory.translate(ptrs.data, region), ptrs.dtype)
+
+    def _forget(self, region: Region | None) -> None:
+        """What torch put there is no longer known."""
+        if region is not None:
+            self.counted.pop(region.keep._cdata, None)
 
     def _touch(self, pointers: np.ndarray, mask: np.ndarray, itemsize: int, what: str) -> Region | None:
         mask = spread(mask, pointers.shape)

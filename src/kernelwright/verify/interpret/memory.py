@@ -14,9 +14,13 @@ import numpy as np
 import torch
 
 from kernelwright.verify.interpret.coverage import Touched
+from kernelwright.verify.messages import OF_STORAGE
 
 REGION_BITS = 40
 SECTOR_BYTES = 32
+ADDRESSED, MOST_ADDRESSED = 1 << 21, 1 << 21
+"""Addresses that a kernel loads are of slots from the first on: that and the number of a storage on the tape, which is below
+the second."""
 
 
 class OutOfBounds(Exception):
@@ -55,6 +59,8 @@ class Memory:
     def __init__(self) -> None:
         self.regions: list[Region] = []
         self._slots: dict[int, int] = {}
+        self._loaded: dict[int, int] = {}
+        """By slot of an address that may be loaded, the slot of its region."""
 
     def pointer(self, tensor: torch.Tensor, name: str) -> int:
         """The fake address of a tensor's first element."""
@@ -65,6 +71,20 @@ class Memory:
             real = None if tensor.is_meta else storage.data_ptr()
             self.regions.append(Region(name, storage.nbytes(), real, tensor.element_size(), storage))
         return ((slot + 1) << REGION_BITS) + int(tensor.storage_offset()) * tensor.element_size()
+
+    def may_load(self, number: int, storage: torch.UntypedStorage) -> None:
+        """A kernel may load addresses of the storage of that number on the tape."""
+        tensor = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
+        self._loaded[ADDRESSED + number] = self.pointer(tensor, f"{OF_STORAGE}{number}") >> REGION_BITS
+
+    def as_pointers(self, numbers: np.ndarray) -> np.ndarray:
+        """Whole numbers as pointers: those that are addresses point into their regions."""
+        found: np.ndarray = numbers.astype(np.uint64)
+        slots = found >> np.uint64(REGION_BITS)
+        for slot in np.unique(slots[slots >= np.uint64(ADDRESSED)]).tolist() if self._loaded else ():
+            if slot in self._loaded:
+                found[slots == np.uint64(slot)] -= np.uint64(slot - self._loaded[slot] << REGION_BITS)
+        return found
 
     def check(self, pointers: np.ndarray, mask: np.ndarray, itemsize: int, what: str) -> Region | None:
         """The one region that all unmasked pointers lie in; None if nothing is accessed or they span several.

@@ -22,7 +22,7 @@ from triton.runtime import interpreter, jit
 from kernelwright.verify.interpret import combine, contracted, half_sums, hints, libdevice, ptx
 from kernelwright.verify.interpret.bodies import LOOPS, rewritten, taken_over
 from kernelwright.verify.interpret.endings import Unpriced, Unsupported
-from kernelwright.verify.interpret.memory import Traffic
+from kernelwright.verify.interpret.memory import Memory, Traffic
 from kernelwright.verify.interpret.number_formats import (
     as_integers,
     beyond,
@@ -68,6 +68,7 @@ class Watcher(Protocol):
     garbage: int
     instances: Instances
     contracting: bool
+    memory: Memory
 
     @property
     def mode(self) -> str: ...
@@ -118,6 +119,7 @@ def install(engine: Watcher) -> Callable[[], None]:
         _reductions,
         _undefined_patches,
         _memory,
+        _addresses,
         _foreign,
         _unread,
     ):
@@ -454,6 +456,17 @@ def _memory(engine: Watcher) -> list[Patch]:
         (Builder, "create_atomic_cas", create_cas),
         (Builder, "create_barrier", lambda self: engine.meet()),
     ]
+
+
+def _addresses(engine: Watcher) -> list[Patch]:
+    """Whole numbers that become pointers."""
+    own = Builder.create_int_to_ptr
+
+    def int_to_ptr(self: Builder, val: Handle, kind: tl.dtype) -> Handle:
+        made = own(self, val, kind)
+        return interpreter.TensorHandle(engine.memory.as_pointers(made.data), made.dtype)
+
+    return [(Builder, "create_int_to_ptr", int_to_ptr)]
 
 
 def _unread(engine: Watcher) -> list[Patch]:

@@ -15,7 +15,8 @@ from kernelwright.records import Backend, Binary, Candidate, Cost, Task, Timing
 from kernelwright.verify.confined import Confined, Stop
 from kernelwright.verify.messages import LOADED, ROUNDED, ROUNDS, TINY, WHOLE_SIZE, Launched, Run
 from kernelwright.verify.reference.hidden_sizes import ALSO_ONE, full_sizes, may_decline
-from kernelwright.verify.traced import Trace
+from kernelwright.verify.reference.long_sizes import held_sizes
+from kernelwright.verify.traced import Trace, storages_of
 from kernelwright.verify.verification import LATER, LONG_PROGRAMS, Verification, explain
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ _SEVERAL_PROGRAMS = 2000
 """As `_MANY_PROGRAMS`, of other calls of whose ordinary values nobody looked at full size."""
 _WHOLE_PROGRAMS = 40_000
 """Of a call at full size that is run as a whole, in place of being unproven."""
+_HELD = 3
+"""Sets of sizes at which what is met at full size only is looked for, one thing after the other."""
 _ROOMS = (1, 8, 32)
 """Factors on what the reference may do at long sizes, while something of full size was not met."""
 _WHEN_ENLARGED = ("rows", "ties", "far", "offset", "tiny", "masked", "degenerate")
@@ -394,6 +397,8 @@ class InterpretedVerification(Verification):
             if self._unproven and not self._looked:
                 with self._timed(Gate.SMALL):
                     self._at_length(host, device, self.judge.long_cases(self.task, False, room), met=True)
+        with self._timed(Gate.SMALL):
+            self._at_held_sizes(host, device)
         if (self._unproven or self._rounds) and not self._looked and self._run_whole(host, device):
             self._looked, self._again = True, 0
         self._whole(base)
@@ -680,11 +685,66 @@ class InterpretedVerification(Verification):
                 return
             case = shape.cases[0]
             try:
-                _, answer, _ = self._interpret(device, Gate.FULL, Run(shape.name, enlarged=True), case)
+                self._meet(device, Run(shape.name, enlarged=True, met=True), case)
             except Stop:
                 continue
-            met = set(map(str, answer["met"]))
-            self._unproven = [item for item in self._unproven if item not in met]
+
+    def _meet(self, device: Confined, run: Run, case: Case) -> None:
+        """A run on a case after which what it met is no longer unproven. Raises Stop."""
+        _, answer, _ = self._interpret(device, Gate.FULL, run, case)
+        met = set(map(str, answer["met"]))
+        self._unproven = [item for item in self._unproven if item not in met]
+
+    def _at_held_sizes(self, host: Confined, device: Confined) -> None:
+        """What is met at full size only, and at no long size, is looked for where those sizes are full on which it hangs, and the
+        others small: ordinary values are checked there and special ones, and ordinary ones where one size more is full. Raises
+        Stop."""
+        for _ in range(_HELD):
+            if not self._unproven or self._looked:
+                return
+            item = self._unproven[0]
+            holds = partial(self._also_meets, item, host, device)
+            sizes = held_sizes(self.task, holds, partial(self.judge.fits, self.task))
+            shape = self.judge.held_case(self.task, sizes)
+            if shape is None or not self._check_at(host, device, shape):
+                return
+            for longer in self.judge.longer_than(self.task, sizes):
+                self._check_at(host, device, longer, _MANY_PROGRAMS)
+            if item in self._unproven:
+                return
+
+    def _check_at(
+        self, host: Confined, device: Confined, shape: ShapeCases, most: int = _SEVERAL_PROGRAMS
+    ) -> bool:
+        """Whether what a call of so many programs at most meets there is no longer unproven. Raises Stop where it is wrong."""
+        _, trace = self._small(host, shape, LATER)
+        self._policy(trace)
+        if trace.programs() > most:
+            return False
+        self._open(device, shape, trace)
+        few = trace.programs() <= LONG_PROGRAMS
+        for number, case in enumerate(shape.cases if few else shape.cases[:1]):
+            self._form(Gate.SMALL, trace, case)
+            self._call(device, shape, trace, case, LATER, number, races=self._atomics and not number)
+        self._meet(device, Run(shape.name, met=True), shape.cases[0])
+        return True
+
+    def _also_meets(self, item: str, host: Confined, device: Confined, sizes: dict[str, int]) -> bool:
+        """Whether what is met at full size only is met at these sizes, too."""
+        asked, kept = self.task, (self._blank, dict(self.facts))
+        self.task = asked.model_copy(update={"shapes": {**asked.shapes, "full": sizes}})
+        try:
+            trace = self._full(host, self.judge.baseline(self.task))
+            if trace is None:
+                return False
+            body = {"command": "sample", "trace": trace.answer, "names": [], "repeats": []}
+            return item in device.ask(Gate.FULL, body)[0].get("new", ())
+        except Stop:
+            if not host.alive or not device.alive:
+                raise
+            return False
+        finally:
+            self.task, (self._blank, self.facts) = asked, kept
 
     def _special_when_enlarged(self, device: Confined, shape: ShapeCases) -> None:
         """Special values are drawn at small sizes. Where kernels have other constants at full size, and those are right there at a
@@ -1013,7 +1073,7 @@ def _bytes_moved(trace: Trace, launches: list[Launched], reads: bool) -> dict[in
     """Bytes that the kernels and copies of a call read or write, by storage. What instances repeat counts once."""
     found: dict[int, float] = {}
     for launch, described in zip(trace.tape.launches(), launches, strict=False):
-        work, storages = described["work"], {name: view.storage for name, view in launch.views()}
+        work, storages = described["work"], storages_of(launch, described)
         for name, count in work["loaded_bytes" if reads else "stored_bytes"].items():
             moved = count * work["programs"]
             if reads:

@@ -392,7 +392,7 @@ def beside(tape: Tape) -> list[Operator]:
     recorder = _Recorder()
     for step in tape.operations:
         fields = step.fields
-        if step.kind in ("fill", "arange"):
+        if step.kind in ("fill", "arange", "numbers"):
             recorder.operators.append(_moves("fill_", None, fields["view"]))
         elif step.kind == "copy":
             recorder.operators.append(_moves("copy_", fields["source"], fields["target"]))

@@ -40,6 +40,8 @@ _DECIDED = 1e-3
 """Of whole numbers and truth values: the share of a chunk that a rounding may decide,"""
 _RARE, _LOOSE = 0.02, 0.1
 """and shares that roundings can move, up to which all of those may, or half."""
+_NEAR_ZERO = 4.0
+"""Multiples of the distance between numbers near zero that are allowed in any case: in float16 they are 6e-8 apart."""
 MANY = 256
 """Elements from which the error of one honest run says what another's may be."""
 _SPREAD_FROM = 32
@@ -69,7 +71,7 @@ def rules(expected: Expected, protocol: Protocol) -> tuple[float, ...]:
     of_error, of_value = _HALF_PRECISION if expected.half else _FULL_PRECISION
     # Half precision is summed in single, whose roundings do not show there.
     of_typical = _CANCELLED if expected.half else max(_CANCELLED, _ONE_BY_ONE * math.sqrt(expected.terms))
-    floor = of_error * expected.honest_error + eps * of_typical * expected.typical + 1e-30
+    floor = of_error * expected.honest_error + eps * of_typical * expected.typical + _least(expected.dtype)
     return rtol, atol, expected.typical, eps * of_value, floor, expected.slack
 
 
@@ -93,8 +95,17 @@ def allowed_spread(expected: Expected, protocol: Protocol) -> float | None:
     if not (expected.half and protocol.calibrated and math.prod(expected.shape) >= _SPREAD_FROM):
         return None
     of_error, of_value = _HALF_SPREAD
+    honest = expected.spread
+    if not honest and expected.moved is not None:  # nothing went wrong by luck, or since something cancels
+        honest = float(torch.linalg.vector_norm(expected.moved)) / math.sqrt(expected.moved.numel())
     eps = expected.epsilon
-    return (of_error * expected.spread + of_value * eps * expected.root_mean_square + 1e-30) * expected.slack
+    floor = of_value * eps * expected.root_mean_square + _least(expected.dtype)
+    return (of_error * honest + floor) * expected.slack
+
+
+def _least(dtype: torch.dtype) -> float:
+    """A few times what a type's numbers are apart near zero."""
+    return max(1e-30, _NEAR_ZERO * torch.finfo(dtype).smallest_normal * torch.finfo(dtype).eps)
 
 
 @dataclasses.dataclass

@@ -17,6 +17,7 @@ import ast
 import itertools
 import math
 import random
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from kernelwright.outcomes import Outcome
@@ -66,6 +67,7 @@ _WIDER = 24.0
 
 _OF_BLOCKS = ("must be a power of 2", "Input shapes should have M")
 """What Triton says of a block of no size that it takes."""
+_WANTED = re.compile(r"Input shapes should have M.* K >= (\d+)")
 _OF_HINTS = ("Assume failed", "promises a multiple")
 """What the interpreter says of a false hint: such a kernel refuses nothing, it is wrong there."""
 _LEAST_POWER = 16
@@ -330,19 +332,25 @@ def may_decline(name: str, outcome: Outcome, detail: str) -> bool:
     return name.startswith((RATIO, ALSO_ONE)) and asks_for_powers(outcome, detail)
 
 
-def kept_at_powers(task: Task) -> Iterator[tuple[Task, list[str]]]:
+def kept_at_powers(task: Task, refused: str = "") -> Iterator[tuple[Task, list[str]]]:
     """The task with one size, then with all, held at a power of two in its small sets, and so in those that are drawn from them: a
-    block as wide as a head is honest where the head's width is a power of two at full size. With the names of those sizes."""
+    block as wide as a head is honest where the head's width is a power of two at full size. With the names of those sizes. Where a
+    candidate was `refused` for blocks that are too narrow, all are those that are powers, too."""
     full, sets = full_sizes(task), task.shape_sets("small")
-    names = [name for name in (next(iter(sets.values())) if sets else {}) if _power(full.get(name, 3))]
-    names = [name for name in names if any(not _power(sizes.get(name, 1)) for sizes in sets.values())]
     if task.ranges:
         return
-    for held in (*([name] for name in reversed(names)), *([names] if len(names) > 1 else [])):
-        sizes = {
-            name: min(full[name], max(_LEAST_POWER, *(_above(one.get(name, 1)) for one in sets.values())))
-            for name in held
-        }
+    names = [name for name in dict.fromkeys(itertools.chain(*sets.values())) if _power(full.get(name, 3))]
+    small = {name: [one.get(name, full[name]) for one in sets.values()] for name in names}
+    found = _WANTED.search(refused)
+    least = max(_LEAST_POWER, int(found[1])) if found else _LEAST_POWER
+    odd = [name for name in names if not all(map(_power, small[name]))]
+    narrow = [name for name in names if found and min(small[name]) < min(least, full[name])]
+    together = [name for name in names if name in odd or name in narrow]
+    for held in (
+        *([name] for name in reversed(odd)),
+        *([together] if len(together) > (together == odd) else []),
+    ):
+        sizes = {name: min(full[name], max(least, *map(_above, small[name]))) for name in held}
         made = {name: {**one, **sizes} for name, one in sets.items()}
         yield task.model_copy(update={"shapes": {**task.shapes, **made}}), held
 

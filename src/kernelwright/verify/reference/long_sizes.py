@@ -55,6 +55,37 @@ def long_sets(
     return found
 
 
+def held_sizes(
+    task: Task, holds: Callable[[dict[str, int]], bool], fits: Callable[[dict[str, int]], bool]
+) -> dict[str, int]:
+    """The full sizes, of which as many are small as may be while something `holds`; tried one after the other, the one that
+    shrinks most first. Where what is left does not fit, they are smaller yet."""
+    sizes, sets = full_sizes(task), list(task.shape_sets("small").values())
+    small = {
+        name: min(one.get(name, sizes[name]) for one in sets) for one in sets for name in one if name in sizes
+    }
+    names = sorted(small, key=lambda name: small[name] / max(1, sizes[name]))
+    least = {name: _least(task, sets, name, sizes) for name in names}
+    for to in (small, least):
+        for name in () if to is least and fits(sizes) else names:
+            made = {**sizes, name: to[name]}
+            if made != sizes and holds(made):
+                sizes = made
+    return sizes
+
+
+def one_more_full(
+    task: Task, held: Mapping[str, int], cost: Callable[[Mapping[str, int]], float]
+) -> list[dict[str, int]]:
+    """Sizes of which one more than of those that are `held` is full, or as long as may be, and what was made small 1 where that
+    can be; the longest first, no more than so many sets. `cost` as of `long_sets`."""
+    full = full_sizes(task)
+    short = [name for name, size in held.items() if size < full.get(name, size)]
+    starts = [{**held, **dict.fromkeys(short, 1)}, dict(held)]
+    found = [_long(name, full[name], starts, cost) for name in sorted(short, key=lambda name: -full[name])]
+    return [made for made in found if made][:_SETS]
+
+
 def _least(task: Task, sets: Sequence[Mapping[str, int]], name: str, base: Mapping[str, int]) -> int:
     if name in task.ranges:
         return task.ranges[name][0]

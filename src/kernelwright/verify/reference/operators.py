@@ -30,6 +30,8 @@ _BOUNDED = {
 _SOFTPLUS = 20.0
 _FEW_BOUNDS = 64
 """Elements of a tensor that is taken for a table of bounds."""
+_MOST_KINDS = 1024
+"""Of a tensor that is taken for a table of kinds."""
 
 
 class _Names(TorchDispatchMode):
@@ -37,6 +39,7 @@ class _Names(TorchDispatchMode):
         super().__init__()
         self.seen: list[str] = []
         self.numbers: list[float] = []
+        self.kinds: set[int] = set()
 
     def __torch_dispatch__(self, func: Any, types: object, args: Any = (), kwargs: Any = None) -> object:
         name = func._schema.name.removeprefix("aten::")
@@ -48,6 +51,7 @@ class _Names(TorchDispatchMode):
         ):  # what `isnan`, `isinf` and `isfinite` are made of
             infinite = isinstance(args[1], float) and math.isinf(args[1])
             self.seen += ["isnan"] if args[0] is args[1] else ["isinf"] if infinite else []
+            self.kinds.update(_kinds_in(args[0], args[1]))
         if name.rstrip("_") == "round" and "decimals" in (kwargs or {}):
             self.numbers.append(10.0 ** kwargs["decimals"])
         if name in _COMPARED or name in _BUCKETS:
@@ -55,6 +59,22 @@ class _Names(TorchDispatchMode):
                 if isinstance(one, torch.Tensor) and one.is_floating_point() and one.numel() <= _FEW_BOUNDS:
                     self.numbers += [value for value in one.reshape(-1).tolist() if math.isfinite(value)]
         return func(*args, **(kwargs or {}))
+
+
+def _kinds_in(value: object, other: object) -> list[int]:
+    """Whole numbers that a tensor of such is compared with for being equal: one that is written, or one after the other."""
+    if not isinstance(value, torch.Tensor) or value.is_floating_point() or value.is_complex():
+        return []
+    if type(other) is int:
+        return [other]
+    if (
+        not isinstance(other, torch.Tensor)
+        or other.is_floating_point()
+        or not 1 < other.numel() <= _MOST_KINDS
+    ):
+        return []
+    in_turn: list[int] = other.reshape(-1).tolist()
+    return in_turn if in_turn == list(range(in_turn[0], in_turn[0] + len(in_turn))) else []
 
 
 class _Sides(TorchDispatchMode):
@@ -97,6 +117,8 @@ class Operators(tuple[str, ...]):
 
     landmarks: tuple[float, ...] = ()
     """Thresholds, bounds and constants, each once."""
+    kinds: frozenset[int] = frozenset()
+    """Whole numbers that others are compared with for being equal."""
     settled: bool = False
     """Whether the same is computed in evaluation mode, as far as was asked."""
 
@@ -112,7 +134,7 @@ def operators(module: torch.nn.Module, inputs: Any, modes: bool = False) -> Oper
 
     names, outputs = call(False)
     found = Operators(names.seen)
-    found.landmarks = tuple(dict.fromkeys(names.numbers))
+    found.landmarks, found.kinds = tuple(dict.fromkeys(names.numbers)), frozenset(names.kinds)
     if modes:
         others, again = call(True)
         found.settled = names.seen == others.seen and all(map(same_bits, flatten(outputs), flatten(again)))

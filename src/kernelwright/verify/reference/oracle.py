@@ -18,6 +18,7 @@ import torch
 
 from kernelwright.errors import UserError
 from kernelwright.records import Task
+from kernelwright.verify import narrow
 from kernelwright.verify.messages import Gradients
 from kernelwright.verify.protocol import Protocol
 from kernelwright.verify.reference import (
@@ -176,6 +177,22 @@ def shape_cases(
     """Every case of the shape set `name`, the `position`-th of its task; of a `long` one (`long_sizes.py`) the task's own and
     few of `special` values, where those are asked. `farther`: parameters that are moved (`reach.farther`). Raises UserError when the
     task fails."""
+    with narrow.of_bytes(task.source):
+        return _shape_cases(task, name, sizes, protocol, secret, position, device, long, special, farther)
+
+
+def _shape_cases(
+    task: Task,
+    name: str,
+    sizes: Mapping[str, int],
+    protocol: Protocol,
+    secret: int,
+    position: int,
+    device: str,
+    long: bool,
+    special: bool,
+    farther: Mapping[str, float] | None,
+) -> ShapeCases:
     protocol = for_task(protocol, task)
     reference = Reference(task, dict(sizes), device)
     if position == 1 and protocol.affine:

@@ -45,6 +45,40 @@ def _elu(x: torch.Tensor, alpha: float = 1.0, scale: float = 1.0, input_scale: f
     return torch.where(x > 0, x * scale, ((x * input_scale).exp() - 1.0) * (alpha * scale))
 
 
+def _softmax_backward(
+    gradient: torch.Tensor, output: torch.Tensor, dim: int, dtype: torch.dtype
+) -> torch.Tensor:
+    return (output * (gradient - (gradient * output).sum(dim, keepdim=True))).to(dtype)
+
+
+def _attention_backward(
+    gradient: torch.Tensor,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    output: torch.Tensor,
+    logsumexp: torch.Tensor,
+    dropout: float,
+    causal: bool,
+    attn_mask: torch.Tensor | None = None,
+    scale: float | None = None,
+) -> tuple[torch.Tensor, ...]:
+    """In single precision, as all do; of a row the sum of gradient times output stands for that of its scores."""
+    dtype = query.dtype
+    gradient, query, key, value, output = (one.float() for one in (gradient, query, key, value, output))
+    scale = query.shape[-1] ** -0.5 if scale is None else scale
+    scores = query @ key.transpose(-1, -2) * scale
+    if attn_mask is not None:
+        scores = scores + attn_mask
+    if causal:
+        scores = scores.masked_fill(torch.ones_like(scores, dtype=torch.bool).triu(1), -math.inf)
+    weights = (scores - logsumexp.unsqueeze(-1)).exp()
+    of_weights = gradient @ value.transpose(-1, -2)
+    of_scores = weights * (of_weights - (gradient * output).sum(-1, keepdim=True)) * scale
+    made = of_scores @ key, of_scores.transpose(-1, -2) @ query, weights.transpose(-1, -2) @ gradient
+    return tuple(one.to(dtype) for one in made)
+
+
 _ELEMENTARY: Mapping[str, Callable[..., object]] = MappingProxyType(
     {
         "aten::log1p": _log1p,
@@ -54,6 +88,8 @@ _ELEMENTARY: Mapping[str, Callable[..., object]] = MappingProxyType(
         "aten::softplus": _softplus,
         "aten::mish": lambda x: x * _softplus(x).tanh(),
         "aten::elu": _elu,
+        "aten::_softmax_backward_data": _softmax_backward,
+        "aten::_scaled_dot_product_flash_attention_for_cpu_backward": _attention_backward,
         "aten::log_sigmoid_forward": lambda x: (x.clamp(max=0.0) - _log1p((-x.abs()).exp()), x),
     }
 )

@@ -10,7 +10,7 @@ import contextlib
 import copy
 import dataclasses
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -28,6 +28,7 @@ from kernelwright.verify.protocol import Protocol
 from kernelwright.verify.reference import start_values
 from kernelwright.verify.reference.distributions import in_order
 from kernelwright.verify.reference.rounded import Rounded, cast, cast_module, flags, switches_kept
+from kernelwright.verify.sandbox import channel
 from kernelwright.verify.structures import convert, flatten, with_numbers_of
 from kernelwright.verify.trace import affine
 
@@ -89,6 +90,8 @@ class Reference:
         """Inputs by place that the task draws as one number and that are drawn anew here, and whether of either sign."""
         self._first: list[object] | None = None
         """The first draw of inputs, without its elements."""
+        self._form: tuple[int, list[torch.Size]] = 0, []
+        """The seed of that draw, and its shapes."""
         self._cotangents: list[tuple[int, torch.Tensor]] = []
         """Position and form of each output that has a gradient, where gradients are asked."""
         source = apply_shape(task.source, overrides) if overrides else task.source
@@ -134,6 +137,9 @@ class Reference:
         """New arguments of `forward` in the task's precision, and cotangents where gradients are asked. Raises what
         `get_inputs` raises."""
         made = list(cast(list(self.namespace["get_inputs"]()), self.precision))
+        for one in flatten(made):
+            if one.dtype not in channel.DTYPES.values():
+                raise UserError(f"no kernel can be judged on inputs of {one.dtype}")
         return made + [torch.randn(one.shape, dtype=one.dtype) for _, one in self._cotangents]
 
     def build(self, vary: bool = False, seed: int = INIT_SEED) -> torch.nn.Module:
@@ -163,19 +169,26 @@ class Reference:
 
     def inputs(self, seed: int) -> list[Any]:
         """Arguments of `forward`, made on the device itself (a core takes seconds for what a GPU does in one ms). Numbers of
-        Python's stay those of the first draw: a candidate is traced once for a shape, and its launches hold them."""
+        Python's stay those of the first draw, and so do sizes that are drawn: a candidate is traced once for a shape, and its
+        launches hold them."""
+        made = self._draw(seed)
+        if self._first is None:
+            self._first = convert(made, lambda tensor: torch.empty(0))
+            self._form = seed, [one.shape for one in flatten(made)]
+            if self.turned:
+                self._first = [not one if isinstance(one, bool) else one for one in self._first]
+        if [one.shape for one in flatten(made)] != self._form[1]:
+            made = convert(self._draw(self._form[0]), _reorder(seed))
+        return convert(with_numbers_of(self._first, made), lambda tensor: tensor.to(self.device))
+
+    def _draw(self, seed: int) -> list[Any]:
         with (
             private_rng(seed),
             switches_kept(),
             self._explain("get_inputs()"),
             torch.device(self.device),
         ):
-            made = start_values.with_others(self.arguments(), self.begun)
-        if self._first is None:
-            self._first = convert(made, lambda tensor: torch.empty(0))
-            if self.turned:
-                self._first = [not one if isinstance(one, bool) else one for one in self._first]
-        return convert(with_numbers_of(self._first, made), lambda tensor: tensor.to(self.device))
+            return start_values.with_others(self.arguments(), self.begun)
 
     def with_cotangents(self, inputs: Any) -> Any:
         """Arguments whose cotangents have rows of zeros, as behind a mask, of ones, as behind a sum, and tiny ones, as behind a mean."""
@@ -220,6 +233,19 @@ class Reference:
             raise UserError(
                 f"task {self.task.id}: {what} raises {type(error).__name__}: {error}; mend the task"
             ) from None
+
+
+def _reorder(seed: int) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Puts the elements of tensors of floats in another order."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def reordered(tensor: torch.Tensor) -> torch.Tensor:
+        if not tensor.is_floating_point():
+            return tensor
+        order = torch.randperm(tensor.numel(), generator=generator).to(tensor.device)
+        return tensor.reshape(-1)[order].reshape(tensor.shape)
+
+    return reordered
 
 
 def _copy_in_rows(tensor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -24,6 +24,7 @@ from typing import Any
 import torch
 
 from kernelwright.parsing import parse
+from kernelwright.verify.reference.operators import Operators
 from kernelwright.verify.structures import flatten, with_changed
 
 Change = Callable[[torch.Tensor], torch.Tensor]
@@ -89,7 +90,7 @@ def wider(
     inputs: object,
     again: object,
     call: Callable[[object], list[torch.Tensor]],
-    operators: Sequence[str],
+    operators: Operators,
     named: Sequence[int],
     seed: int,
 ) -> Any:
@@ -104,10 +105,20 @@ def wider(
         return None
     generator = torch.Generator().manual_seed(seed)
     changes = [
-        _changes(tensor, other, names, named, generator)
+        _changes(tensor, other, names | _as_places(tensor, operators.kinds), named, generator)
         for tensor, other in zip(given, flatten(again), strict=True)
     ]
     return _take(inputs, changes, call)
+
+
+def _as_places(tensor: torch.Tensor, kinds: frozenset[int]) -> set[str]:
+    """Operators that are asked for as little beside whole numbers which name kinds that the reference tells apart, all of them: to
+    kernels they are places in a table of experts."""
+    if tensor.is_floating_point() or tensor.is_complex() or not tensor.numel():
+        return set()
+    low, high = int(tensor.min()), int(tensor.max())
+    all_kinds = high - low < len(kinds) and kinds.issuperset(range(low, high + 1))
+    return {"index", "one_hot"} if all_kinds else set()
 
 
 def alike(

@@ -28,7 +28,8 @@ DTYPES: dict[str, torch.dtype] = {
     str(dtype).removeprefix("torch."): dtype
     for dtype in (
         torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int8, torch.int16, torch.int32,
-        torch.int64, torch.uint8, torch.bool, torch.complex64,
+        torch.int64, torch.uint8, torch.uint16, torch.uint32, torch.uint64, torch.bool, torch.complex64,
+        torch.float8_e4m3fn, torch.float8_e5m2,
     )
 }  # fmt: skip
 

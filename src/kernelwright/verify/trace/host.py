@@ -15,6 +15,7 @@ import contextlib
 import itertools
 import linecache
 import math
+import random
 import secrets
 import sys
 import time
@@ -32,7 +33,7 @@ from kernelwright.verify.gradients import WithGradients
 from kernelwright.verify.messages import Building
 from kernelwright.verify.sandbox import channel
 from kernelwright.verify.sandbox.service import Failure, Service
-from kernelwright.verify.structures import containers, convert, flatten
+from kernelwright.verify.structures import Args, containers, convert, flatten
 from kernelwright.verify.trace import affine, ways
 from kernelwright.verify.trace.as_a_module import copy_module
 from kernelwright.verify.trace.counters import Counters, set_version
@@ -193,7 +194,7 @@ class HostWorker(Service):
         real = PretendCuda("cpu" if asked.values else "meta", self._host, self.surroundings)
         cuda = PretendCuda("meta", self._host, self.surroundings)
         recorder = Recorder(cuda)
-        cuda.upload = recorder.upload
+        cuda.upload, cuda.tell = recorder.upload, recorder.tell
         fresh = self._blank_inputs(inputs, cuda, asked.copied)
         earlier = self._call_another(init, asked, fresh, recorder, real) if asked.second else []
         module = self._build(init, state, asked, recorder, real)
@@ -557,7 +558,21 @@ def _patch_triton(worker: HostWorker) -> None:
             if worker.recorder is None:
                 raise RuntimeError("a kernel is launched between calls")
             worker.recorder.launch(function, grid, args, kwargs)
-        return CompiledKernel()
+        return compiled(function, args, kwargs)
+
+    def compiled(function: jit.JITFunction, args: Args, options: dict[str, object]) -> CompiledKernel:
+        """Launched again, a kernel keeps the constants that it was compiled with, whatever it is given in their place."""
+
+        def launch(grid: object, *given: object, **_: object) -> None:
+            names = [parameter.name for parameter in function.params]
+            at_first = dict(zip(names, args, strict=False)) | options
+            now = at_first | dict(zip(names, given, strict=False))
+            constants = [one.name for one in function.params if one.is_constexpr and one.name in at_first]
+            run(function, grid=grid, warmup=False, **now | {name: at_first[name] for name in constants})
+
+        usual = worker.surroundings.way != ways.BINARIES
+        dice = random.Random(f"{worker.secret} {function.fn.__name__} {usual}")
+        return CompiledKernel(launch, options, dice, usual)
 
     def bench(tuner: autotuner.Autotuner) -> Callable[..., object]:
         recorder = worker.recorder

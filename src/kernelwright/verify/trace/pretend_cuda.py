@@ -215,6 +215,8 @@ class PretendCuda(TorchFunctionMode):
         self._given: dict[int, torch.UntypedStorage] = {}
         self.upload: Callable[[torch.Tensor], torch.Tensor] | None = None
         """Makes a tensor without data that stands for a real one, where `real` has no data."""
+        self.tell: Callable[[torch.Tensor, bool], torch.Tensor] | None = None
+        """Likewise for one made of Python's numbers, on the device or not."""
 
     def on_host(self, tensor: torch.Tensor) -> bool:
         """True for a tensor that would live in host memory on a machine with a GPU."""
@@ -242,6 +244,13 @@ class PretendCuda(TorchFunctionMode):
             base = self._surroundings.address(self._taken, storage.nbytes())
             known = self._addresses[storage._cdata] = base, storage  # held, so that none comes twice
         return known[0]
+
+    def lies_at(self, address: int) -> tuple[torch.UntypedStorage, int] | None:
+        """The memory that `data_ptr()` has placed there, and how many bytes from its beginning."""
+        for base, storage in self._addresses.values():
+            if base <= address < base + max(1, storage.nbytes()):
+                return storage, address - base
+        return None
 
     def adopt(self, tensor: torch.Tensor) -> torch.Tensor:
         """Treat a tensor that the harness made as a device tensor."""
@@ -308,13 +317,13 @@ class PretendCuda(TorchFunctionMode):
             return self._surroundings.inference
         if func in (torch.Tensor.pin_memory, torch.Tensor.record_stream):
             return args[0] if func is torch.Tensor.pin_memory else None
-        if func in _FROM_DATA and self.upload is not None and not _any_tensor(args):
+        if func in _FROM_DATA and self.tell is not None and not _any_tensor(args):
             on_device = _is_cuda(kwargs.pop("device", None))
             with (
                 torch.utils._python_dispatch._disable_current_modes()
             ):  # what is made of Python's numbers has data
                 made = func(*args, **kwargs)
-            out = self.upload(made)
+            out = self.tell(made, on_device)
             return out if on_device else self.mark_host(out)
         if "device" in kwargs and kwargs["device"] is not None:
             to_host = not _is_cuda(kwargs["device"])

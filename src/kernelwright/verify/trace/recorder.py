@@ -28,7 +28,7 @@ from kernelwright.verify.trace.pretend_cuda import (
     storage_of,
 )
 from kernelwright.verify.trace.streams import STREAMS
-from kernelwright.verify.trace.tape import Kind
+from kernelwright.verify.trace.tape import MOST_NUMBERS, Kind
 
 _READS = frozenset(["_local_scalar_dense", "item", "equal", "is_nonzero", "nonzero", "unique", "_unique2"])
 
@@ -113,6 +113,33 @@ class Recorder(TorchDispatchMode):
             return made.set_(
                 stand_in.untyped_storage(), tensor.storage_offset(), tensor.shape, tensor.stride()
             )
+
+    def tell(self, made: torch.Tensor, on_device: bool) -> torch.Tensor:
+        """A tensor without data that stands for one made of Python's numbers. Few whole ones on the device are told, and addresses of
+        tensors by what lies there."""
+        whole = not made.dtype.is_floating_point and not made.dtype.is_complex and made.dtype != torch.bool
+        values = self._values(made) if whole and made.numel() <= MOST_NUMBERS else []
+        if not any(isinstance(value, dict) for value in values) and not (values and on_device):
+            return self.upload(made)
+        with torch.utils._python_dispatch._disable_current_modes(), torch._C.DisableTorchFunction():
+            out = torch.empty(made.shape, dtype=made.dtype, device="meta")
+        self._allocate(out)
+        self.add("numbers", view=self.view(out), values=values)
+        return out
+
+    def _values(self, made: torch.Tensor) -> list[Any]:
+        """Numbers, and views of what lies where those that are addresses say."""
+        with torch.utils._python_dispatch._disable_current_modes(), torch._C.DisableTorchFunction():
+            values: list[Any] = made.reshape(-1).tolist()
+            for place, value in enumerate(values):
+                found = self.cuda.lies_at(value)
+                if found is not None:
+                    storage, offset = found
+                    number = self.number(
+                        torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
+                    )
+                    values[place] = {"view": [number, offset, [storage.nbytes() - offset], [1], "uint8"]}
+        return values
 
     # -- operators -----------------------------------------------------------------------------------------
 
@@ -324,6 +351,7 @@ def storages(tree: Any) -> Iterator[int]:
                 yield op[key][0]
         for launch in op.get("launches", ()):
             yield from _kernels_in(launch["arguments"])
+        yield from _kernels_in(op.get("values"))
         if op["kind"] == "aten":
             yield from _kernels_in(op["arguments"])
 

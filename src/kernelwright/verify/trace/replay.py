@@ -143,8 +143,21 @@ class Session:
             view = self.tensor(fields["view"])
             numbers = torch.arange(view.numel(), device=self.device, dtype=torch.float64)
             view.copy_((numbers * fields["step"] + fields["start"]).reshape(view.shape))
+        elif operation.kind == "numbers":
+            self.tensor(fields["view"]).copy_(self.numbers(fields))
         else:
             self._aten(fields)
+
+    def numbers(self, fields: dict[str, Any]) -> torch.Tensor:
+        """Python's numbers that a step puts into a tensor, in its form, on the host."""
+        view = fields["view"]
+        values = [self.address(one) if isinstance(one, View) else one for one in fields["values"]]
+        made = torch.tensor(values, dtype=channel.DTYPES[view.dtype])
+        return made.reshape(view.shape)
+
+    def address(self, view: View) -> int:
+        """What a kernel loads where the address of a tensor was put."""
+        return self.tensor(view).data_ptr()
 
     def poison(self, memory: torch.Tensor, dtype: str) -> None:
         """Fill fresh memory with a NaN that is known to be ours; no float that passes for 0, and booleans with both, the other

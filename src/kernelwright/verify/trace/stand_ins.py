@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import random
 import sys
 import types
 import uuid
@@ -28,6 +29,8 @@ from kernelwright.verify.trace.streams import STREAMS, Clock
 from kernelwright.verify.trace.surroundings import Surroundings
 
 _CUDA = torch.device("cuda", 0)
+_REGISTERS = 1 << 16
+"""Of a multiprocessor."""
 
 
 class StandIn:
@@ -52,8 +55,37 @@ def like(original: object, answer: object) -> object:
     return answer
 
 
+class _Metadata(StandIn):
+    def __init__(self, shared: int, options: dict[str, object]) -> None:
+        self.shared = shared
+        self.num_warps, self.num_ctas = int(str(options.get("num_warps", 4))), 1
+        self.num_stages = int(str(options.get("num_stages", 3)))
+
+
+_go_by(_Metadata, "KernelMetadata", "triton.compiler.compiler", None)
+
+
 class CompiledKernel(StandIn):
-    """What a launch gives back. Registers and shared memory of it are not known where kernels are only recorded."""
+    """What a launch or `warmup` gives back, which can be launched again. Its registers and shared memory are not known where kernels
+    are only recorded: some that it might have are drawn."""
+
+    n_spills, n_max_threads = 0, 1024
+
+    def __init__(
+        self, launch: Callable[..., object], options: dict[str, object], dice: random.Random, usual: bool
+    ) -> None:
+        """`launch` takes a grid and arguments. What is drawn is `usual`, or more than that."""
+        self._launch = launch
+        self.metadata = _Metadata(
+            1024 * (dice.randrange(1, 17) if usual else dice.randrange(17, 97)), options
+        )
+        most = _REGISTERS // (32 * self.metadata.num_warps)
+        self.n_regs = min(2 * (dice.randrange(12, 33) if usual else dice.randrange(33, 116)), most)
+
+    def _init_handles(self) -> None: ...
+
+    def __getitem__(self, grid: object) -> Callable[..., object]:
+        return functools.partial(self._launch, grid)
 
 
 _go_by(CompiledKernel, "CompiledKernel", "triton.compiler.compiler", None)

@@ -1,7 +1,7 @@
 """What a candidate's forward pass asks of the device, as data: the one thing that leaves the candidate's process.
 
-The candidate's Python runs on tensors without data. Everything it does to the device is written down as a tape of six
-kinds of operation (alloc, fill, arange, copy, aten, launch) over numbered storages. A tape is replayed elsewhere,
+The candidate's Python runs on tensors without data. Everything it does to the device is written down as a tape of seven
+kinds of operation (alloc, fill, arange, numbers, copy, aten, launch) over numbered storages. A tape is replayed elsewhere,
 on real data, by code that is ours; the host code never sees a value, so it can neither compute on one, nor cache
 one, nor tell a timed call from another. A tape comes from a hostile process: `Tape.read` takes nothing on trust.
 """
@@ -20,7 +20,9 @@ _MAX_STORAGE = 1 << 31
 _MAX_DIMENSIONS = 64
 _OPERATOR = re.compile(r"[A-Za-z]\w*(\.|::)[A-Za-z_]\w*(\.\w+)?")
 _OPTIONS = frozenset(["num_warps", "num_stages", "num_ctas", "maxnreg", "launch_pdl"])
-_KINDS = ("alloc", "fill", "arange", "copy", "aten", "launch")
+_KINDS = ("alloc", "fill", "arange", "numbers", "copy", "aten", "launch")
+MOST_NUMBERS = 4096
+"""Of Python's, in one tensor."""
 _ITEMSIZES = {
     **dict.fromkeys(("float64", "int64", "uint64", "complex64"), 8),
     **dict.fromkeys(("float32", "int32", "uint32"), 4),
@@ -28,7 +30,7 @@ _ITEMSIZES = {
     **dict.fromkeys(("int8", "uint8", "bool", "float8_e4m3fn", "float8_e5m2"), 1),
 }
 
-Kind = Literal["alloc", "fill", "arange", "copy", "aten", "launch"]
+Kind = Literal["alloc", "fill", "arange", "numbers", "copy", "aten", "launch"]
 
 
 class TapeError(Exception):
@@ -192,6 +194,7 @@ class Operation:
 
     alloc   storage, bytes, dtype (of the poison)      fill    view, value
     arange  view, start, step                          copy    target, source, casts
+    numbers view, values (whole numbers, and views: the addresses where those begin)
     aten    name, arguments, results                   launch  launches (several: choose by trying), restored
                                                                (arguments that a tuner puts back after each try; None: nobody knows)
     """
@@ -208,6 +211,7 @@ class Operation:
         if self.kind == "launch":
             return [view for launch in self.fields["launches"] for _, view in launch.views()]
         own = [view for view in self.fields.values() if isinstance(view, View)]
+        own += [value for value in self.fields.get("values", ()) if isinstance(value, View)]
         return [*own, *(self.reads() if self.kind == "aten" else ()), *self.fields.get("results", ())]
 
 
@@ -408,6 +412,12 @@ def _operation(step: Any, known: dict[int, int]) -> Operation:
     if kind == "arange":
         view = _inside(View.read(step["view"]), known)
         return Operation(kind, {"view": view, "start": float(step["start"]), "step": float(step["step"])})
+    if kind == "numbers":
+        view = _inside(View.read(step["view"]), known)
+        values = [_number(value, known) for value in step["values"]]
+        if len(values) != view.numel or len(values) > MOST_NUMBERS:
+            raise TapeError("bad numbers")
+        return Operation(kind, {"view": view, "values": values})
     if kind == "copy":
         target, source = (_inside(View.read(step[name]), known) for name in ("target", "source"))
         return Operation(kind, {"target": target, "source": source, "casts": target.dtype != source.dtype})
@@ -430,6 +440,14 @@ def _operation(step: Any, known: dict[int, int]) -> Operation:
         known.setdefault(view.storage, view.end)
         _inside(view, known)
     return Operation("aten", {"name": name, "arguments": step["arguments"], "results": results})
+
+
+def _number(value: object, known: dict[int, int]) -> int | View:
+    if isinstance(value, dict):
+        return _inside(View.read(value["view"]), known)
+    if type(value) is not int or abs(value) >= 2**64:
+        raise TapeError("bad number")
+    return value
 
 
 def _inside(view: View, known: dict[int, int]) -> View:

@@ -5,6 +5,7 @@
 `autocast`       under automatic casts
 `precision`      with products allowed in TF32 where they were not, or the other way round
 `compiled`, `exported`, `anomalies`   where torch says that a compiler traces the call, an exporter does, or anomalies are searched
+`binaries`       kernels are compiled to other registers and other shared memory, where somebody asks how many
 `learning`, `behind`, `wanted`, `recording`   gradients are wanted and recorded, the same behind another layer, wanted only,
                  recorded only; else neither, as where a judge times
 `by name`        inputs are given by the names that the reference has for them
@@ -32,8 +33,8 @@ from kernelwright.verify.gradient_ways import SPREAD, GradientWay
 
 ONE_TENSOR, BY_NAME, FED_BACK, EXPANDED = "one tensor", "by name", "fed back", "expanded"
 DETERMINISTIC, AUTOCAST, PRECISION = "deterministic", "autocast", "precision"
-COMPILED, EXPORTED, ANOMALIES = "compiled", "exported", "anomalies"
-SWITCHES = (DETERMINISTIC, AUTOCAST, PRECISION, COMPILED, EXPORTED, ANOMALIES)
+COMPILED, EXPORTED, ANOMALIES, BINARIES = "compiled", "exported", "anomalies", "binaries"
+SWITCHES = (DETERMINISTIC, AUTOCAST, PRECISION, COMPILED, EXPORTED, ANOMALIES, BINARIES)
 LEARNING, BEHIND, WANTED, RECORDING = "learning", "behind", "wanted", "recording"
 BEFORE_A_BACKWARD_PASS = (LEARNING, BEHIND, WANTED, RECORDING)
 """A forward pass may keep what its backward pass needs, and launch more for it."""
