@@ -203,7 +203,6 @@ def with_special_values(
     ranges have their ends. `root`: tiny values are as small as the root of a constant, rather than as the constant. `elementwise`: integers are not summed. `whole`: they are
     only added and compared."""
     generator = torch.Generator().manual_seed(seed)
-    summed = not elementwise
     changes: dict[str, Callable[..., torch.Tensor]] = {
         "integers": _rows,
         "rows": _rows,
@@ -235,7 +234,7 @@ def with_special_values(
         if kind == "faint" and (tensor is not first or tensor.dtype == torch.float16):
             return tensor
         if kind == "integers":
-            return _large_integers(tensor, generator, summed, whole) if _counts(tensor) else tensor
+            return _large_integers(tensor, generator, not elementwise, whole) if _counts(tensor) else tensor
         if kind == "masks":
             return _empty(tensor, generator) if tensor.dtype == torch.bool and tensor.numel() > 1 else tensor
         if not tensor.is_floating_point() or tensor.numel() < 2 or _symmetric(tensor):
