@@ -49,11 +49,16 @@ def test_one_set_is_a_batch_of_one() -> None:
 
 
 @pytest.mark.parametrize("secret", range(5))
-def test_each_size_that_varies_is_one_beside_a_few_of_the_first(secret: int) -> None:
+def test_another_size_that_varies_is_one_beside_a_few_of_the_first(secret: int) -> None:
     first, alone = sets(secret, small=SMALL, small_odd=ODD)["hidden_one_COLS"]
     assert first["ROWS"] in (2, 3, 4)
     assert first["COLS"] == alone["COLS"] == 1
     assert first["WINDOW"] == 3
+
+
+def test_a_width_is_one_only_where_there_is_no_other_size() -> None:
+    made = sets(3, small={"ROWS": 8, "STEPS": 6, "COLS": 64}, small_odd={"ROWS": 5, "STEPS": 7, "COLS": 45})
+    assert [name for name in made if name.startswith("hidden_one")] == ["hidden_one", "hidden_one_STEPS"]
 
 
 def test_a_width_of_one_may_be_refused_and_a_batch_of_one_may_not() -> None:

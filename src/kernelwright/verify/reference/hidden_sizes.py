@@ -26,7 +26,7 @@ from kernelwright.records import Task
 from kernelwright.shapes import constants
 
 ONE = "hidden_one"
-"""The set in which one size is 1."""
+"""The set in which one size is 1: of the task's own inputs only."""
 ALSO_ONE = f"{ONE}_"
 """Begins the names of sets in which another size is 1, and the first that varies is 2, 3 or 4: of the task's own inputs only."""
 FEW = "few"
@@ -253,14 +253,15 @@ def hidden_sizes(
     ones = [name for name in varied if all(other.get(name, 0) > 1 for other in sets)]
     if ones:
         yield ONE, _of_one(base, ones, free, dice)
-    for name in ones[1:]:
+    if len(ones) > 1:  # the last is a width, which is 1 nowhere where there is another
+        name = dice.choice(ones[1:-1] or ones[1:])
         few = {varied[0]: dice.choice(_FEW)} if name != varied[0] else {}
         yield f"{ALSO_ONE}{name}", [base | few | {name: 1}, base | {name: 1}]
 
 
 def own_only(name: str) -> bool:
     """Whether a set is one of the task's own inputs only."""
-    return name in RELATED or name.startswith((ALSO_ONE, FEW))
+    return name in RELATED or name.startswith((ONE, FEW))
 
 
 def large_sets(task: Task, secret: int) -> list[dict[str, int]]:
