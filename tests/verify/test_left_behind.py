@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 
+from kernelwright.verify.held import INPUTS, LEARNS, MODES, Held
 from kernelwright.verify.trace.left_behind import LeftBehind, Weights, switches_same, tensors_held
 
 
@@ -95,3 +96,28 @@ def test_the_same_weight_laid_out_anew_by_torch_is_the_same() -> None:
     left(turn, lambda part: [part.weight.data.t()])
     with pytest.raises(LeftBehind):
         left(turn)
+
+
+@pytest.mark.parametrize(
+    ("change", "kind"),
+    [
+        (lambda part, given: part.eval(), MODES),
+        (lambda part, given: part.weight.requires_grad_(), LEARNS),
+        (lambda part, given: given[0].t_(), INPUTS),
+        (lambda part, given: given[0].unsqueeze_(0), INPUTS),
+        (lambda part, given: setattr(given[0], "data", torch.ones(2, 2)), INPUTS),
+        (lambda part, given: given[1].reverse(), INPUTS),
+        (lambda part, given: given[1].append(given[0]), INPUTS),
+        (lambda part, given: given[1].__setitem__(0, given[0]), INPUTS),
+        (lambda part, given: given[2].update(a=given[0]), INPUTS),
+        (lambda part, given: given[2].update(b=given[2].pop("b"), a=given[2].pop("a")), INPUTS),
+        (lambda part, given: given[0].view(-1), None),
+        (lambda part, given: list(reversed(given[1])), None),
+    ],
+)
+def test_what_a_caller_has_is_the_same(change: Callable[[Part, Any], object], kind: str | None) -> None:
+    part = Part()
+    given = [torch.ones(2, 2), [torch.zeros(1), torch.ones(1)], {"a": torch.ones(1), "b": 2}]
+    held = Held(part, given)
+    change(part, given)
+    assert set(held.changed()) == ({kind} if kind else set())

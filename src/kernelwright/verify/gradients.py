@@ -12,8 +12,9 @@ A gradient that does not reach an input is zeros, which is wrong where the refer
 
 from __future__ import annotations
 
+import contextlib
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -21,6 +22,8 @@ import torch
 from kernelwright.errors import UserError
 from kernelwright.verify.gradient_ways import CROSSED, ELSEWHERE, NESTED, TWICE, GradientWay
 from kernelwright.verify.structures import convert, flatten
+
+Watch = Callable[[object], contextlib.AbstractContextManager[object]]
 
 
 class WithGradients:
@@ -33,15 +36,17 @@ class WithGradients:
         positions: Sequence[int],
         way: GradientWay = GradientWay(),
         beside: Sequence[object] = (),
+        watch: Watch = contextlib.nullcontext,
     ) -> None:
         """`parameters` are names of the module's own; `positions` are those of its outputs, flat, that have cotangents. `beside`:
-        arguments of another size, cotangents among them, for the passes that come between (`ELSEWHERE`)."""
+        arguments of another size, cotangents among them, for the passes that come between (`ELSEWHERE`). What the module is given is
+        told to `watch`, which is around all passes."""
         self.module, self.parameters, self.positions = module, tuple(parameters), tuple(positions)
-        self.way, self.beside = way, tuple(beside)
+        self.way, self.beside, self.watch = way, tuple(beside), watch
 
     def asked(self, way: GradientWay) -> WithGradients:
         """The same, called in another way."""
-        return WithGradients(self.module, self.parameters, self.positions, way, self.beside)
+        return WithGradients(self.module, self.parameters, self.positions, way, self.beside, self.watch)
 
     def __call__(self, *arguments: Any) -> dict[str, object]:
         count = len(arguments) - len(self.positions)
@@ -54,10 +59,17 @@ class WithGradients:
             one.requires_grad_(inputs + number not in self.way.frozen)
         try:
             if not self.way.asked:
-                with torch.set_grad_enabled(bool(self.way.frozen)):
+                with torch.set_grad_enabled(bool(self.way.frozen)), self.watch(given):
                     output = self._forward(given)
                 return {"outputs": convert(output, torch.Tensor.detach), "inputs": (), "parameters": ()}
-            with torch.enable_grad():
+            floating = itertools.count()
+
+            def leaf(tensor: torch.Tensor) -> torch.Tensor:
+                asked = tensor.is_floating_point() and next(floating) not in self.way.frozen
+                return _leaf(tensor) if asked else tensor
+
+            given = convert(tuple(given), leaf)
+            with torch.enable_grad(), self.watch(given):
                 return self._both(given, cotangents, [one for one in learnt if one.requires_grad])
         finally:
             for one, required in zip(learnt, before, strict=True):
@@ -71,13 +83,6 @@ class WithGradients:
     def _both(
         self, given: Sequence[object], cotangents: Sequence[torch.Tensor], learnt: Sequence[torch.Tensor]
     ) -> dict[str, object]:
-        floating = itertools.count()
-
-        def leaf(tensor: torch.Tensor) -> torch.Tensor:
-            asked = tensor.is_floating_point() and next(floating) not in self.way.frozen
-            return _leaf(tensor) if asked else tensor
-
-        given = convert(tuple(given), leaf)
         inputs = [one for one in flatten(given) if one.requires_grad]
         wanted = [*inputs, *learnt]
         output = self._forward(given)

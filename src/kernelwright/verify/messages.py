@@ -95,13 +95,15 @@ class Building:
     """Names that are one parameter of the reference, group by group."""
     renumbered: Sequence[Any] = ()
     """Inputs, `describe`d, of which one number of Python's is another: for calls before all others, which may raise."""
+    left: Sequence[str] = ()
+    """What the reference itself leaves changed (`held.py`), by kind."""
     ways: Sequence[str] = ()
     """Other ways to call it (`trace/ways.py`), a call each, from the second on; those that it raises in are `refused`."""
 
     def body(self) -> dict[str, Any]:
         """As it travels."""
         found = {one.name: getattr(self, one.name) for one in dataclasses.fields(self)}
-        lists = {name: list(found[name]) for name in ("names", "tied", "renumbered", "ways")}
+        lists = {name: list(found[name]) for name in ("names", "tied", "renumbered", "left", "ways")}
         return {"command": "trace", **found, **lists}
 
     @staticmethod

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import itertools
 import math
 import secrets
@@ -158,6 +159,11 @@ class Verification:
         values = {name: [one.get(name, own[name]) for one in judged] for name in self.task.ranges}
         return {name: (min(found), max(found)) for name, found in values.items()}
 
+    @functools.cached_property
+    def _left(self) -> Sequence[str]:
+        """What the reference itself leaves changed of what it is given (`held.py`)."""
+        return sorted(self.judge.cases(self.task)[0].cases[0].left)
+
     def _funnel(self) -> Timing | None:
         raise NotImplementedError
 
@@ -219,6 +225,7 @@ class Verification:
             cast=precision_of(self.task).cast,
             gradients=gradients,
             second=(many or second) and values and gradients is None,
+            left=self._left,
         )
         asked = dataclasses.replace(asked, **how)
         tensors: list[torch.Tensor] = []

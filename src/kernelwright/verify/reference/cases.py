@@ -6,16 +6,20 @@ looser than the protocol only where inputs scaled far up make that run itself so
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 
 from kernelwright.precision import Precision
+from kernelwright.verify.gradients import Watch, WithGradients
+from kernelwright.verify.held import note_changes
 from kernelwright.verify.protocol import Protocol
 from kernelwright.verify.reference import roundings
 from kernelwright.verify.reference.choices import Choices, find_choice
@@ -82,6 +86,8 @@ class Case:
     """In which it is asked."""
     special: bool = False
     """Whether its inputs are special values: exact ties are asked there, which no rounding decides."""
+    left: frozenset[str] = frozenset()
+    """What the reference leaves otherwise than it was given, by kind (`held.py`)."""
     part: tuple[Case, Sequence[int]] | None = None
     """Of which case these are some outputs, and which."""
     _rounded: list[Expected] | None = dataclasses.field(default=None, init=False, repr=False)
@@ -172,7 +178,7 @@ def make_case(
     aliases, shared = run.aliases, sharing(run.outputs)
     return Case(
         name, None if drawn else inputs, run.structure, expected, aliases, shared, run.changed, run.written, after,
-        scale, module, protocol.precision, special,
+        scale, module, protocol.precision, special, run.left,
     )  # fmt: skip
 
 
@@ -187,6 +193,8 @@ class _Run:
     written: frozenset[int | str]
     after: dict[int | str, torch.Tensor]
     """Inputs by number and state by name that hold other values than before."""
+    left: frozenset[str]
+    """What is otherwise than it was, by kind (`held.py`)."""
     owners: set[int]
     """The inputs' storages."""
     narrowest: float
@@ -208,7 +216,11 @@ class _Asked:
         native = copy.deepcopy(self.module)
         versions = [tensor._version for tensor in flatten(given)]
         state_versions = {name: value._version for name, value in native.state_dict().items()}
-        with runs_reference(), as_asked(given, self.protocol, modelled), choices:
+        kinds: set[str] = set()
+        watch: Watch = partial(note_changes, kinds, native)
+        if isinstance(asking := vars(native).get("forward"), WithGradients):
+            asking.watch, watch = watch, contextlib.nullcontext
+        with runs_reference(), as_asked(given, self.protocol, modelled), choices, watch(given):
             output = native(*given)
         flat, originals = flatten(given), flatten(self.draw())
         owners = {tensor.untyped_storage()._cdata: index for index, tensor in enumerate(flat)}
@@ -228,6 +240,7 @@ class _Asked:
             changed=changed,
             written=frozenset(written),
             after={key: kept[key].detach().clone() for key in left},
+            left=frozenset(kinds),
             owners=set(owners),
             narrowest=max((torch.finfo(tensor.dtype).eps for tensor in floating), default=0.0),
             largest=max((tensor.numel() for tensor in flat if tensor.is_floating_point()), default=0),

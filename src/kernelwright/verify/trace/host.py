@@ -22,6 +22,7 @@ import time
 import traceback
 import types
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -29,7 +30,7 @@ from triton.runtime import autotuner, jit
 
 from kernelwright.outcomes import Outcome
 from kernelwright.verify.gradient_ways import GradientWay
-from kernelwright.verify.gradients import WithGradients
+from kernelwright.verify.gradients import Watch, WithGradients
 from kernelwright.verify.messages import Building
 from kernelwright.verify.sandbox import channel
 from kernelwright.verify.sandbox.service import Failure, Service
@@ -37,7 +38,7 @@ from kernelwright.verify.structures import Args, containers, convert, flatten
 from kernelwright.verify.trace import affine, ways
 from kernelwright.verify.trace.as_a_module import copy_module
 from kernelwright.verify.trace.counters import Counters, set_version
-from kernelwright.verify.trace.left_behind import LeftBehind, Weights, switches_same
+from kernelwright.verify.trace.left_behind import LeftBehind, Weights, callers_same, switches_same
 from kernelwright.verify.trace.pretend_cuda import (
     HostRead,
     PretendCuda,
@@ -93,6 +94,10 @@ class HostWorker(Service):
         """That calls returned, held so that none comes twice by chance."""
         self._other: object = None
         """The module that was called before the one that is judged."""
+        self._left: Sequence[str] = ()
+        """As `Building.left`."""
+        self._learning: list[torch.nn.Parameter] = []
+        """Parameters that learn as they were built: during calls they only say so, where that is `wanted`."""
         self.secret = secrets.randbits(64)
         """Of the times that tuning finds."""
         self._host: dict[int, torch.UntypedStorage] = {}
@@ -191,6 +196,7 @@ class HostWorker(Service):
         if self._traced:
             self._execute(asked.optimised)
         self._traced = True
+        self._left, self._learning = asked.left, []
         real = PretendCuda("cpu" if asked.values else "meta", self._host, self.surroundings)
         cuda = PretendCuda("meta", self._host, self.surroundings)
         recorder = Recorder(cuda)
@@ -294,7 +300,7 @@ class HostWorker(Service):
         given: list[list[Any]] = []
         refused = []
         counters = Counters(module, self.module.__dict__)
-        called = _with_gradients(module, asked, state)
+        called = _with_gradients(module, asked, state, partial(self._watch, module))
         self.surroundings.learning = asked.gradients is not None
         for number in range(asked.calls):
             way = asked.ways[number - 1] if 0 < number <= len(asked.ways) else ""
@@ -413,7 +419,8 @@ class HostWorker(Service):
         hooks = with_hooks(module) if self.surroundings.hooked and not often else nothing
         kept = nothing if often else switches_same()
         seen = nothing if often else pose(self.surroundings.dice)
-        with failures, self.listening(recorder), recorder.cuda, hooks, graded, recorder, seen, kept:
+        own = nothing if often or not isinstance(module, torch.nn.Module) else self._watch(module, inputs)
+        with failures, self.listening(recorder), recorder.cuda, hooks, graded, recorder, seen, kept, own:
             output = module(**dict(zip(names, inputs, strict=True))) if names else module(*inputs)
             if Refused.last is not None:  # whatever it made of the exception
                 raise Refused.last
@@ -424,6 +431,20 @@ class HostWorker(Service):
         if not often:
             self._in_new_containers(output, inputs)
         return output
+
+    @contextlib.contextmanager
+    def _watch(self, module: torch.nn.Module, inputs: object) -> Iterator[None]:
+        """Around passes of a module: what its caller has stays as it was."""
+        around = self.surroundings
+        learning = self._learning if around.wanted and not (around.recording or around.learning) else ()
+        for one in learning:
+            one.requires_grad_(True)
+        try:
+            with callers_same(module, inputs, self._left):
+                yield
+        finally:
+            for one in learning:
+                one.requires_grad_(False)
 
     def _call_often(self, module: Callable[..., object], inputs: object, recorder: Recorder) -> None:
         """What thousands of calls make of a module; nothing else is kept of them."""
@@ -458,7 +479,9 @@ class HostWorker(Service):
         for part in module.modules():
             for name, parameter in part._parameters.items():
                 if parameter is not None:
-                    part._parameters[name] = torch.nn.Parameter(replaced(parameter), requires_grad=False)
+                    made = torch.nn.Parameter(replaced(parameter), requires_grad=False)
+                    self._learning += [made] if parameter.requires_grad else []
+                    part._parameters[name] = made
             for name, buffer in part._buffers.items():
                 if buffer is not None:
                     part._buffers[name] = replaced(buffer)
@@ -523,7 +546,7 @@ class HostWorker(Service):
 
 
 def _with_gradients(
-    module: torch.nn.Module, asked: Building, state: dict[str, torch.Tensor]
+    module: torch.nn.Module, asked: Building, state: dict[str, torch.Tensor], watch: Watch
 ) -> Callable[..., object]:
     """What is called where gradients are asked, too; else the module."""
     if asked.gradients is None:
@@ -532,7 +555,7 @@ def _with_gradients(
     for tensor in flatten(beside):
         tensor.requires_grad_(tensor.is_floating_point())
     learnt = match_parameters(module, asked.gradients["parameters"], state)
-    return WithGradients(module, learnt, asked.gradients["positions"], beside=beside)
+    return WithGradients(module, learnt, asked.gradients["positions"], beside=beside, watch=watch)
 
 
 def match_parameters(module: torch.nn.Module, wanted: list[str], state: dict[str, torch.Tensor]) -> list[str]:

@@ -12,13 +12,14 @@ import contextlib
 import logging
 import random
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import torch
 
 from kernelwright.outcomes import Outcome
+from kernelwright.verify.held import INPUTS, Held
 from kernelwright.verify.sandbox.service import Failure
 from kernelwright.verify.trace.streams import STREAMS
 
@@ -65,8 +66,24 @@ _OTHERS: dict[str, Callable[[], object]] = {
 class LeftBehind(Failure):
     """A call changed what its caller has; in whatever way it was made."""
 
-    def __init__(self, what: str, why: str = "whatever the caller does next goes on with that") -> None:
-        super().__init__(Outcome.STATEFUL, f"{what}: {why}")
+    def __init__(
+        self,
+        what: str,
+        why: str = "whatever the caller does next goes on with that",
+        outcome: Outcome = Outcome.STATEFUL,
+    ) -> None:
+        super().__init__(outcome, f"{what}: {why}")
+
+
+@contextlib.contextmanager
+def callers_same(module: torch.nn.Module, inputs: object, but: Collection[str]) -> Iterator[None]:
+    """Raises LeftBehind where what a caller has (`held.py`) is otherwise after what was done inside, `but` for some kinds."""
+    held = Held(module, inputs)
+    yield
+    for kind, what in held.changed().items():
+        if kind not in but:
+            outcome = Outcome.INPUT_MUTATED if kind == INPUTS else Outcome.STATEFUL
+            raise LeftBehind(f"a call changes {what}", outcome=outcome)
 
 
 @contextlib.contextmanager
