@@ -38,7 +38,14 @@ from kernelwright.verify.structures import Args, containers, convert, flatten
 from kernelwright.verify.trace import affine, ways
 from kernelwright.verify.trace.as_a_module import copy_module
 from kernelwright.verify.trace.counters import Counters, set_version
-from kernelwright.verify.trace.left_behind import LeftBehind, Weights, callers_same, switches_same
+from kernelwright.verify.trace.left_behind import (
+    LeftBehind,
+    Weights,
+    callers_same,
+    switches_same,
+    tensors_held,
+    tensors_same,
+)
 from kernelwright.verify.trace.pretend_cuda import (
     HostRead,
     PretendCuda,
@@ -96,6 +103,7 @@ class HostWorker(Service):
         """The module that was called before the one that is judged."""
         self._left: Sequence[str] = ()
         """As `Building.left`."""
+        self._gradients: dict[object, torch.Tensor] = {}
         self._learning: list[torch.nn.Parameter] = []
         """Parameters that learn as they were built: during calls they only say so, where that is `wanted`."""
         self.secret = secrets.randbits(64)
@@ -196,7 +204,7 @@ class HostWorker(Service):
         if self._traced:
             self._execute(asked.optimised)
         self._traced = True
-        self._left, self._learning = asked.left, []
+        self._left, self._learning, self._gradients = asked.left, [], {}
         real = PretendCuda("cpu" if asked.values else "meta", self._host, self.surroundings)
         cuda = PretendCuda("meta", self._host, self.surroundings)
         recorder = Recorder(cuda)
@@ -440,11 +448,33 @@ class HostWorker(Service):
         for one in learning:
             one.requires_grad_(True)
         try:
-            with callers_same(module, inputs, self._left):
+            with callers_same(module, inputs, self._left), self._with_gradients_on(module, inputs):
                 yield
         finally:
             for one in learning:
                 one.requires_grad_(False)
+
+    def _with_gradients_on(
+        self, module: torch.nn.Module, inputs: object
+    ) -> contextlib.AbstractContextManager[None]:
+        """Parameters and inputs have gradients in some surroundings, which a call leaves as they are."""
+        around = self.surroundings
+        if not around.graded:
+            return contextlib.nullcontext()
+        named = [(name, one) for name, one, learns, _ in tensors_held(module) if learns]
+        if not around.computed:
+            named += [(f"input {number}", one) for number, one in enumerate(flatten(inputs))]
+        recorder = self.recorder
+        assert recorder is not None
+        return tensors_same(named, self._gradient, recorder.knows, around.dice)
+
+    def _gradient(self, tensor: torch.Tensor) -> torch.Tensor:
+        """One for all tensors of a form."""
+        form = tensor.shape, tensor.dtype
+        if form not in self._gradients:
+            with torch.utils._python_dispatch._disable_current_modes():
+                self._gradients[form] = torch.empty_like(tensor, requires_grad=False)
+        return self._gradients[form]
 
     def _call_often(self, module: Callable[..., object], inputs: object, recorder: Recorder) -> None:
         """What thousands of calls make of a module; nothing else is kept of them."""

@@ -86,6 +86,46 @@ def callers_same(module: torch.nn.Module, inputs: object, but: Collection[str]) 
             raise LeftBehind(f"a call changes {what}", outcome=outcome)
 
 
+_TAGS = ("lr_scale", "main_grad", "is_expert", "sharded_over", "no_decay")
+"""What people hang on tensors."""
+
+
+@contextlib.contextmanager
+def tensors_same(
+    named: Iterable[tuple[str, torch.Tensor]],
+    gradient: Callable[[torch.Tensor], torch.Tensor],
+    touched: Callable[[torch.Tensor], bool],
+    dice: random.Random,
+) -> Iterator[None]:
+    """With a `gradient` on each leaf, as after a step of training, and something that a user has hung there. Raises LeftBehind where
+    a call takes that away or puts another in its place, or where the gradient itself is `touched`."""
+    tag, mark = dice.choice(_TAGS), object()
+    given: list[tuple[str, torch.Tensor, torch.Tensor | None]] = []
+    with torch._C.DisableTorchFunction():
+        for name, one in named:
+            if not one.is_leaf:
+                continue
+            if one.is_floating_point() and one.grad is None:
+                one.grad = gradient(one)
+            given.append((name, one, one.grad))
+            vars(one)[tag] = mark
+    try:
+        yield
+        with torch._C.DisableTorchFunction():
+            for name, one, held in given:
+                if one.grad is not held:
+                    raise LeftBehind(f"a call takes away the gradient of {name}", "it is the caller's")
+                if held is not None and touched(held):
+                    raise LeftBehind(f"a call uses the gradient of {name}", "it is the caller's")
+                if vars(one).get(tag) is not mark:
+                    raise LeftBehind(f"a call takes away what its caller hung on {name}")
+    finally:
+        with torch._C.DisableTorchFunction():
+            for _, one, _ in given:
+                one.grad = None
+                vars(one).pop(tag, None)
+
+
 @contextlib.contextmanager
 def switches_same(loading: bool = False) -> Iterator[None]:
     """Raises LeftBehind where what was done inside left a switch of the process in another position. A file that is `loading`

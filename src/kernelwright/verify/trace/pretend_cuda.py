@@ -100,7 +100,6 @@ _GETTERS = {
     torch.Tensor.is_meta.__get__: lambda on_host: False,  # type: ignore[attr-defined]
 }
 _REQUIRES_GRAD = torch.Tensor.requires_grad.__get__  # type: ignore[attr-defined]
-_GRAD = torch.Tensor.grad.__get__  # type: ignore[union-attr]
 _IS_LEAF = torch.Tensor.is_leaf.__get__  # type: ignore[attr-defined]
 _GRAD_FN = torch.Tensor.grad_fn.__get__  # type: ignore[union-attr]
 _STORAGES = (torch.Tensor.untyped_storage, torch.Tensor.storage)
@@ -270,13 +269,6 @@ class PretendCuda(TorchFunctionMode):
             return False
         return storage_of(tensor)._cdata in self._given
 
-    def _has_gradient(self, tensor: torch.Tensor) -> bool:
-        """Whether a weight has one, in some surroundings."""
-        around = self._surroundings
-        if around is None or around.learning or not around.graded or self.upload is None:
-            return False
-        return isinstance(tensor, torch.nn.Parameter) and tensor.is_floating_point()
-
     def adopt_alone(self, tensor: torch.Tensor) -> None:
         """A tensor whose memory nothing else uses moves to the device without a copy: a layer may be as large as all that a
         process is given."""
@@ -309,8 +301,6 @@ class PretendCuda(TorchFunctionMode):
         if func == _REQUIRES_GRAD and self.upload is not None and self._surroundings is not None:
             asked = self._surroundings.wanted and not self._surroundings.learning
             return asked or bool(func(*args))
-        if func == _GRAD and self._has_gradient(args[0]):
-            return torch.zeros_like(args[0])
         if func in (_IS_LEAF, _GRAD_FN) and self._is_computed(args[0]):
             return False if func == _IS_LEAF else _computed_tensor().grad_fn
         if func in (torch.Tensor.is_inference, torch.is_inference) and self._surroundings is not None:

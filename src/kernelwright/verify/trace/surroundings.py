@@ -133,7 +133,7 @@ class Surroundings:
         self.hooked = False
         """Whether a user's hooks, which do nothing, are registered on the module and its parts."""
         self.graded = False
-        """Whether weights have gradients, as after a step of training."""
+        """Whether weights and inputs have gradients, as after a step of training."""
         self.computed = False
         """Whether inputs are what another layer computed, and no leaves, as they say."""
         self.streaming = self.capturing = False
