@@ -13,10 +13,11 @@ from kernelwright.graph.task import to_task
 from kernelwright.outcomes import Outcome
 from kernelwright.records import Candidate, Task
 from kernelwright.verify import VerifierPool
+from kernelwright.verify.gradient_ways import GradientWay
 from kernelwright.verify.gradients import WithGradients, label
 from kernelwright.verify.protocol import protocol
 from kernelwright.verify.reference.oracle import ShapeCases, shape_cases
-from kernelwright.verify.structures import skeleton
+from kernelwright.verify.structures import flatten, skeleton
 
 SOURCE = """
 import torch
@@ -162,3 +163,32 @@ def test_a_kernel_in_function_form_brings_its_backward_pass(
     code = KERNEL.replace("FACTOR", factor)
     verdict = pool.verify(task, Candidate(code=candidate(code, captured.graph)))
     assert (verdict.outcome, verdict.gradients) == (outcome, True), verdict.detail
+
+
+class Kept(nn.Module):
+    """Autograd keeps what stands in the middle, and neither input nor output."""
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return torch.sigmoid(x) * y.exp()
+
+
+class Square(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * x
+
+
+def test_what_a_reference_does_not_keep_may_be_written_to_between_the_passes() -> None:
+    given = [torch.ones(2, 2), torch.ones(2, 2)]
+    asking = WithGradients(Kept(), [], [0])
+    usual = asking(*given, torch.ones(2, 2))
+    way = GradientWay.read(str(GradientWay(given=2, written=(0, 1, 2))))
+    assert way is not None
+    written = asking.asked(way)(*given, torch.ones(2, 2))
+    assert all(map(torch.equal, flatten(usual), flatten(written)))
+    assert torch.equal(given[0], torch.ones(2, 2))
+
+
+def test_what_it_keeps_may_not() -> None:
+    asking = WithGradients(Square(), [], [0]).asked(GradientWay(written=(0,)))
+    with pytest.raises(RuntimeError, match="inplace"):
+        asking(torch.ones(2), torch.ones(2))

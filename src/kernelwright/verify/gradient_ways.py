@@ -4,6 +4,7 @@
     frozen, layout              some inputs and weights are frozen; cotangents come with other strides, as those of a sum
     unused, order               an output is not used, and the second backward pass over one graph is compared, or that of a
                                 forward pass beside another one
+    written                     some inputs and outputs are written to between the passes
 
 `draw_ways` spreads all of it over few calls, which is which drawn anew for each verdict. `subsets` are what else may be frozen: all of
 it up to five gradients, of more some; who launches nothing new there is judged no further.
@@ -43,20 +44,22 @@ class GradientWay:
     that one; with ELSEWHERE behind, of another size."""
     given: int = 0
     """Tensors among a call's arguments that are no cotangents."""
+    written: tuple[int, ...] = ()
+    """Numbers of tensors, those given and then outputs, that are written to between the passes."""
 
     def __str__(self) -> str:
-        lists = [",".join(map(str, one)) for one in (self.frozen, self.unused)]
+        lists = [",".join(map(str, one)) for one in (self.frozen, self.unused, self.written)]
         asked = "all" if self.asked else "none"
-        return f"{_START}{asked};{lists[0]};{lists[1]};{self.layout};{self.order};{self.given}"
+        return f"{_START}{asked};{lists[0]};{lists[1]};{self.layout};{self.order};{self.given};{lists[2]}"
 
     @staticmethod
     def read(way: str) -> GradientWay | None:
         """None for another way to call a module."""
         if not way.startswith(_START):
             return None
-        asked, frozen, unused, layout, order, given = way.removeprefix(_START).split(";")
-        numbers = [tuple(map(int, filter(None, one.split(",")))) for one in (frozen, unused)]
-        return GradientWay(asked == "all", numbers[0], numbers[1], layout, order, int(given))
+        asked, frozen, unused, layout, order, given, written = way.removeprefix(_START).split(";")
+        numbers = [tuple(map(int, filter(None, one.split(",")))) for one in (frozen, unused, written)]
+        return GradientWay(asked == "all", numbers[0], numbers[1], layout, order, int(given), numbers[2])
 
     def said(self) -> str:
         """For people: where something is wrong."""
@@ -72,6 +75,7 @@ class GradientWay:
         said = [f"with number {one} of inputs and weights frozen" for one in self.frozen]
         said += [f"with output gradient {one} not used" for one in self.unused]
         said += ["with an output gradient of other strides"] if self.layout else []
+        said += ["where inputs or outputs are written to between the passes"] if self.written else []
         return ", ".join([*said, orders[self.order]] if self.order else said)
 
 

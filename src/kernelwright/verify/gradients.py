@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -98,7 +98,8 @@ class WithGradients:
         flat = flatten(output)
         if self.positions and max(self.positions) >= len(flat):
             return {"outputs": convert(output, torch.Tensor.detach)}  # one that is missing: another structure
-        found = self._gradients(output, cotangents, wanted)
+        with self._write_to([*flatten(given), *flat]):
+            found = self._gradients(output, cotangents, wanted)
         whole = tuple(
             torch.zeros_like(one) if made is None else made.detach()
             for one, made in zip(wanted, found, strict=True)
@@ -108,6 +109,18 @@ class WithGradients:
             "inputs": whole[: len(inputs)],
             "parameters": whole[len(inputs) :],
         }
+
+    @contextlib.contextmanager
+    def _write_to(self, tensors: Sequence[torch.Tensor]) -> Iterator[None]:
+        """With zeros in some tensors, as another layer leaves what it computes on in place."""
+        held = [(tensors[n], tensors[n].detach().clone()) for n in self.way.written if n < len(tensors)]
+        with torch.no_grad():
+            for one, _ in held:
+                one.zero_()
+        yield
+        with torch.no_grad():
+            for one, before in held:
+                one.copy_(before)
 
     def _gradients(
         self, output: object, cotangents: Sequence[torch.Tensor], wanted: Sequence[torch.Tensor]

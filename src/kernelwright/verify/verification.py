@@ -270,7 +270,7 @@ class Verification:
         asked += [ways.BY_NAME] if forward and again.names else []
         asked += ways.LAYOUTS
         asked += ways.JOINED if forward and len(list(_specs(inputs))) > 1 else ()
-        in_gradients = _gradient_ways(inputs, again.gradients) if again.gradients else []
+        in_gradients = self._gradient_ways(inputs, again.gradients) if again.gradients else []
         asked += in_gradients
         called = dataclasses.replace(again, ways=asked, calls=again.calls + len(asked))
         elsewhere = traced(dataclasses.replace(called, evaluating=settled and forward))
@@ -310,6 +310,18 @@ class Verification:
             (elsewhere, number, way)
             for number, way in enumerate(others, 1)
             if way not in idle and elsewhere.takes_another_path(number, way)
+        ]
+
+    def _gradient_ways(self, inputs: object, gradients: Gradients) -> list[str]:
+        """Other ways to ask a task's gradients; its cotangents are the last `inputs`."""
+        outputs = len(gradients["positions"])
+        given = list(_specs(inputs))[:-outputs]
+        wanted = sum("float" in str(spec) for spec in given) + len(gradients["parameters"])
+        dice, written = secrets.SystemRandom(), self.judge.cases(self.task)[0].writable
+        return [
+            *draw_ways(len(given), wanted, outputs, dice),
+            *([str(GradientWay(given=len(given), written=written))] if written else []),
+            *subsets(len(given), wanted, dice),
         ]
 
     def _when_evaluating(self, device: Confined, shape: Shape, case: Case) -> None:
@@ -870,15 +882,6 @@ def _some_alike(inputs: object) -> bool:
     """Whether two of the tensors that `structures.describe` tells of have one form."""
     found = [str(spec) for spec in _specs(inputs)]
     return len(set(found)) < len(found)
-
-
-def _gradient_ways(inputs: object, gradients: Gradients) -> list[str]:
-    """Other ways to ask a task's gradients; its cotangents are the last `inputs`."""
-    outputs = len(gradients["positions"])
-    given = list(_specs(inputs))[:-outputs]
-    wanted = sum("float" in str(spec) for spec in given) + len(gradients["parameters"])
-    dice = secrets.SystemRandom()
-    return [*draw_ways(len(given), wanted, outputs, dice), *subsets(len(given), wanted, dice)]
 
 
 def _nothing_new(trace: Trace, asked: Sequence[str], in_gradients: Sequence[str]) -> Iterator[str]:

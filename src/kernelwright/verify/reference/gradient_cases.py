@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import dataclasses
 import itertools
 
@@ -10,8 +12,8 @@ import torch
 from kernelwright.verify.gradient_ways import SPREAD, TWICE, GradientWay
 from kernelwright.verify.protocol import Protocol
 from kernelwright.verify.reference.cases import Case, make_case
-from kernelwright.verify.reference.task_module import NotModelled
-from kernelwright.verify.structures import convert
+from kernelwright.verify.reference.task_module import NotModelled, private_rng, running
+from kernelwright.verify.structures import convert, flatten, same_bits
 
 _OF_PART = -1.0
 """As `Case.scale`: not the task's own."""
@@ -29,6 +31,32 @@ def ask_another_way(case: Case, protocol: Protocol, way: GradientWay) -> Case | 
             return None
         return made and _part(made, way)
     return _part(case, way)
+
+
+def writable(case: Case) -> tuple[int, ...]:
+    """Numbers of tensors, those given and then outputs, that may be written to between the passes: the reference neither raises
+    then, for having kept them, nor gives other gradients."""
+    if case.changed:
+        return ()
+    module = copy.deepcopy(case.module)
+    asking = vars(module)["forward"]
+
+    def run(*written: int) -> list[torch.Tensor]:
+        asking.way = GradientWay(written=written)
+        given = convert(case.inputs, torch.clone)
+        with private_rng(0), running(given, case.precision):
+            return flatten(module(*given))
+
+    def as_usual(*written: int) -> bool:
+        with contextlib.suppress(RuntimeError):
+            return all(map(same_bits, run(*written), usual))
+        return False
+
+    usual = run()
+    given = len(flatten(case.inputs)) - len(asking.positions)
+    apart = [given + at for at in range(_own(case)) if max(case.aliases[at], case.shared[at]) < 0]
+    found = [number for number in (*range(given), *apart) if as_usual(number)]
+    return tuple(found) if as_usual(*found) else ()
 
 
 def _arguments(case: Case, way: GradientWay) -> object:
@@ -55,12 +83,19 @@ def _arguments(case: Case, way: GradientWay) -> object:
     return convert(case.inputs, changed)
 
 
+def _own(case: Case) -> int:
+    """How many outputs are no gradients."""
+    form = case.structure
+    assert isinstance(form, dict)
+    return len(case.expected) - len(form["inputs"]) - len(form["parameters"]) + 2
+
+
 def _part(case: Case, way: GradientWay) -> Case:
     """The outputs, and those of the gradients that the way asks for."""
     form = case.structure
     assert isinstance(form, dict)
     inputs, parameters = len(form["inputs"]) - 1, len(form["parameters"]) - 1
-    own = len(case.expected) - inputs - parameters
+    own = _own(case)
     kept = [at for at in range(inputs + parameters) if way.asked and at not in way.frozen]
     of_inputs = sum(at < inputs for at in kept)
     places = [*range(own), *(own + at for at in kept)]

@@ -33,6 +33,7 @@ from kernelwright.verify.reference.cases import Case, away_from_kinks, make_case
 from kernelwright.verify.reference.disorder import Disorder
 from kernelwright.verify.reference.distributions import case_name, draws, near_one_number, scale_inputs
 from kernelwright.verify.reference.expected import Expected
+from kernelwright.verify.reference.gradient_cases import writable
 from kernelwright.verify.reference.hidden_sizes import own_only
 from kernelwright.verify.reference.operators import Operators, operators, sides
 from kernelwright.verify.reference.outweighed import outweigh
@@ -112,6 +113,11 @@ class ShapeCases:
         """Inputs (`describe`d) with another number of Python's in the place of each, one at a time, as far as the reference takes
         that and gives outputs of the same shapes."""
         return list(with_other_numbers(self.cases[0]))
+
+    @functools.cached_property
+    def writable(self) -> tuple[int, ...]:
+        """See `gradient_cases.writable`."""
+        return writable(self.cases[0])
 
     @property
     def names(self) -> Sequence[str]:
