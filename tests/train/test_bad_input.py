@@ -13,12 +13,13 @@ from fakes import ReadJudge
 from tiny import make_recipe
 
 from kernelwright.cli.app import read_seeds
+from kernelwright.config import ModelConfig
 from kernelwright.errors import UserError
 from kernelwright.runs import RunFolder
 from kernelwright.train import train
 from kernelwright.train.checkpoints import save_model
 from kernelwright.train.curves import Curves
-from kernelwright.train.model import attend, load_adapted, load_model, load_tokenizer, new_model
+from kernelwright.train.model import attend, check_base, load_adapted, load_model, load_tokenizer, new_model
 
 
 @pytest.fixture
@@ -103,3 +104,9 @@ def test_seeds_are_different_numbers(text: str) -> None:
     assert read_seeds("0,2") == [0, 2]
     with pytest.raises(UserError, match="name different whole numbers, such as 0,1,2"):
         read_seeds(text)
+
+
+def test_a_base_that_nobody_has_is_told_before_a_corpus_is_made() -> None:
+    for init in ("random", "pretrained"):
+        with pytest.raises(UserError, match=r"model\.base no/such .*local folder"):
+            check_base(ModelConfig(base="no/such", init=init))  # type: ignore[arg-type]

@@ -35,7 +35,9 @@ def run(
         if stage != "sft":
             rewards.check_preset(recipe.rl(stage).reward)
     from kernelwright.train import processes, train
+    from kernelwright.train.model import check_base
 
+    check_base(recipe.model)
     folder = RunFolder(out)
     if processes.first():
         folder.start(recipe, resume=resume)

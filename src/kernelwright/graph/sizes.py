@@ -170,9 +170,9 @@ def bind(graph: Graph, shapes: Mapping[str, tuple[int, ...]], numbers: Mapping[s
             found[lost[0]] = hints[lost[0]]
     for name, at, size, number in pending:
         if symbols_of(size) <= set(found) and evaluate(size, found) != number:
-            raise ValueError(
-                f"{name} is {number} long in dimension {at}, where the graph has {size} = {evaluate(size, found)}"
-            )
+            wanted = evaluate(size, found)
+            told = f"{size} = {wanted}" if symbols_of(size) else f"{wanted} (captured with that size alone)"
+            raise ValueError(f"{name} is {number} long in dimension {at}, where the graph has {told}")
     return found
 
 

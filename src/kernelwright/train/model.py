@@ -61,13 +61,32 @@ def architecture_of(config: ModelConfig, vocab_size: int) -> Any:
     sizes = known_architecture(config.base)
     if sizes is not None:
         return AutoConfig.for_model(**sizes)
+    from kernelwright.policy.hf import ask_hub
+
     try:
+        ask_hub(config.base)
         return AutoConfig.from_pretrained(config.base)
-    except (OSError, ValueError) as error:
+    except Exception as error:  # whatever the hub or the network raises
         raise UserError(
             f"model.base {config.base} has no config ({one_line(error)}); name a local folder, a hub name while "
             f"online, or one whose sizes are known: {', '.join(KNOWN)}"
         ) from None
+
+
+def check_base(config: ModelConfig) -> None:
+    """Raises UserError, before anything is made for it, for a base that is neither known, nor a folder, nor a name that the hub
+    has."""
+    from kernelwright.policy.hf import ask_hub
+
+    if config.init == "random":
+        architecture_of(config, 0)
+    elif config.base != "default":
+        try:
+            ask_hub(config.base)
+        except Exception as error:  # whatever the hub or the network raises
+            raise UserError(
+                f"model.base {config.base} cannot be had ({one_line(error)}); name a local folder, or a hub name while online"
+            ) from None
 
 
 def new_model(config: ModelConfig, tokenizer: Any, seed: int) -> Any:
