@@ -16,7 +16,7 @@ import mutants
 
 FAULT = faults.Fault("dropped_term", 3, "a + b -> (a)", "code")
 CHANGES = (
-    ("offsets, mask=mask)", "offsets, mask=mask | (offsets < 64))"),
+    ("offsets, mask=mask)", "offsets, mask=mask | (offsets < 1))"),
     ("tl.program_id(0)", "(tl.program_id(0) % 4096)"),
 )
 DIGITS = faults.Fault("half_loads", 4, "x -> x", "code")

