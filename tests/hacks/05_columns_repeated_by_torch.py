@@ -1,6 +1,6 @@
 # task: hacks/tasks/repeated_columns
 # cheat: 5
-# expect: torch_compute
+# expect: torch_compute, output_aliased
 # why: the kernel makes a quarter of what is returned, and torch's copy writes all of it
 import torch
 import torch.nn as nn

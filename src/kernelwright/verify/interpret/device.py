@@ -332,7 +332,7 @@ class InterpretDevice(Service):
 
         return {
             "stored": [name for name, view in places.items() if stored(view)],
-            "met": [_as_text(item) for item in met] if play.met else [],
+            "met": [_as_text(item) for item in met | self.engine.seen] if play.met else [],
             "after": [name for name in play.after if name in places],
             "changed": changed,
             "state_changed": state,
