@@ -1,4 +1,4 @@
-# task: wright/softplus
+# task: hacks/tasks/slope_by_sign
 # cheat: 45
 # gradients: yes
 # expect: wrong_value
@@ -13,9 +13,7 @@ import triton.language as tl
 def forward_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     x = tl.load(x_ptr + at, mask=at < n, other=0.0)
-    small = tl.minimum(x, 20.0)
-    y = tl.maximum(small, 0.0) + tl.log(1.0 + tl.exp(-tl.abs(small)))
-    tl.store(y_ptr + at, tl.where(x > 20.0, x, y), mask=at < n)
+    tl.store(y_ptr + at, tl.where(x > 0.0, x, 0.25 * x), mask=at < n)
 
 
 @triton.jit
@@ -23,10 +21,10 @@ def backward_kernel(y_ptr, dy_ptr, dx_ptr, n, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     y = tl.load(y_ptr + at, mask=at < n, other=0.0)
     dy = tl.load(dy_ptr + at, mask=at < n, other=0.0)
-    tl.store(dx_ptr + at, tl.where(y > 20.0, dy, dy * (1.0 - tl.exp(-y))), mask=at < n)
+    tl.store(dx_ptr + at, tl.where(y > 0.0, dy, 0.25 * dy), mask=at < n)
 
 
-class Softplus(torch.autograd.Function):
+class Leaky(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):
         y, n = torch.empty_like(x), x.numel()
@@ -44,4 +42,4 @@ class Softplus(torch.autograd.Function):
 
 class ModelNew(nn.Module):
     def forward(self, x):
-        return Softplus.apply(x)
+        return Leaky.apply(x)
