@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernelwright.outcomes import Outcome
-from kernelwright.parsing import parse
+from kernelwright.parsing import is_kernel, parse
 from kernelwright.policy.compiler.helpers import LIBDEVICE, SOURCES, Plain
 from kernelwright.policy.compiler.reasons import CannotCompile
 from kernelwright.records import Candidate, Verdict
@@ -69,7 +69,7 @@ def migrate(code: str) -> Migrated:
     try:
         tree = names.visit(tree)
         for node in ast.walk(tree):
-            if isinstance(node, ast.FunctionDef) and _is_kernel(node):
+            if isinstance(node, ast.FunctionDef) and is_kernel(node):
                 plain.visit(node)
     except CannotCompile as reason:
         return Migrated(code, left=str(reason))
@@ -85,7 +85,7 @@ def migrate(code: str) -> Migrated:
     for name, came in names.known.items():
         if name in used and name not in plain.used:
             return Migrated(code, left=f"no counterpart: {came}")
-    first = next((i for i, node in enumerate(tree.body) if _is_kernel(node)), len(tree.body))
+    first = next((i for i, node in enumerate(tree.body) if is_kernel(node)), len(tree.body))
     own = [parse(f"@triton.jit\n{SOURCES[name]}").body[0] for name in plain.used if name != LIBDEVICE]
     if LIBDEVICE in plain.used:
         own[:0] = parse("from triton.language.extra import libdevice").body
@@ -137,7 +137,7 @@ class _Names(ast.NodeTransformer):
                 and _gone(_path(node.value))
             ):
                 self.known[node.targets[0].id] = _path(node.value).rpartition(".")[2]
-            elif isinstance(node, ast.FunctionDef) and _is_kernel(node):
+            elif isinstance(node, ast.FunctionDef) and is_kernel(node):
                 self.kernels.add(node.name)
 
     def _met(self, node: ast.expr) -> str:
@@ -198,7 +198,7 @@ class _Names(ast.NodeTransformer):
         given = _tensor_argument(node)
         if (
             given
-            and not _is_kernel(node)
+            and not is_kernel(node)
             and any(isinstance(one, ast.Call) and self._met(one.func) in _EMPTY for one in ast.walk(node))
         ):
             place, tensor = given
@@ -332,10 +332,6 @@ def _path(node: ast.AST) -> str:
 
 def _is_jit(node: ast.expr) -> bool:
     return _path(node.func if isinstance(node, ast.Call) else node).rpartition(".")[2] == "jit"
-
-
-def _is_kernel(node: ast.AST) -> bool:
-    return isinstance(node, ast.FunctionDef) and any(_is_jit(one) for one in node.decorator_list)
 
 
 def _torch(name: str) -> ast.Attribute:

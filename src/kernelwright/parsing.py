@@ -33,6 +33,15 @@ def callee(node: ast.Call) -> str:
     return name_of(node.func)
 
 
+def is_kernel(node: ast.AST) -> bool:
+    """Whether a function is decorated as one of Triton's."""
+    return isinstance(node, ast.FunctionDef) and any(
+        getattr(part, "attr", getattr(part, "id", "")) == "jit"
+        for one in node.decorator_list
+        for part in ast.walk(one)
+    )
+
+
 def constructor_of(node: ast.ClassDef) -> ast.FunctionDef | None:
     """The class's `__init__`, where it has one."""
     functions = (one for one in node.body if isinstance(one, ast.FunctionDef))

@@ -12,6 +12,7 @@ import torch
 
 from kernelwright.config import LoraConfig, ModelConfig
 from kernelwright.errors import UserError, one_line
+from kernelwright.policy.hf import ask_hub
 from kernelwright.train.architectures import KNOWN, known_architecture
 
 
@@ -61,8 +62,6 @@ def architecture_of(config: ModelConfig, vocab_size: int) -> Any:
     sizes = known_architecture(config.base)
     if sizes is not None:
         return AutoConfig.for_model(**sizes)
-    from kernelwright.policy.hf import ask_hub
-
     try:
         ask_hub(config.base)
         return AutoConfig.from_pretrained(config.base)
@@ -76,8 +75,6 @@ def architecture_of(config: ModelConfig, vocab_size: int) -> Any:
 def check_base(config: ModelConfig) -> None:
     """Raises UserError, before anything is made for it, for a base that is neither known, nor a folder, nor a name that the hub
     has."""
-    from kernelwright.policy.hf import ask_hub
-
     if config.init == "random":
         architecture_of(config, 0)
     elif config.base != "default":

@@ -455,13 +455,17 @@ class InterpretedVerification(Verification):
                     if trace.programs() > most:
                         continue
                 cases = shape.cases[:1]
-            self._open(device, shape, trace)
-            for number, case in enumerate(cases):
-                self._form(Gate.SMALL, trace, case)
-                # Programs that share a counter may be alone at small sizes.
-                self._call(device, shape, trace, case, LATER, number, races=self._atomics and not number)
+            self._call_later(device, shape, trace, cases)
             if met:
                 self._enlarge(device, [shape], [trace])
+
+    def _call_later(self, device: Confined, shape: ShapeCases, trace: Trace, cases: Sequence[Case]) -> None:
+        """Cases at sizes after the first, all values checked. Raises Stop."""
+        self._open(device, shape, trace)
+        for number, case in enumerate(cases):
+            self._form(Gate.SMALL, trace, case)
+            # Programs that share a counter may be alone at small sizes.
+            self._call(device, shape, trace, case, LATER, number, races=self._atomics and not number)
 
     def _coarse(self) -> bool:
         """Whether an output has so few digits that samples with factors, as at full size, do not show errors that add up."""
@@ -721,11 +725,8 @@ class InterpretedVerification(Verification):
         self._policy(trace)
         if trace.programs() > most:
             return False
-        self._open(device, shape, trace)
         few = trace.programs() <= LONG_PROGRAMS
-        for number, case in enumerate(shape.cases if few else shape.cases[:1]):
-            self._form(Gate.SMALL, trace, case)
-            self._call(device, shape, trace, case, LATER, number, races=self._atomics and not number)
+        self._call_later(device, shape, trace, shape.cases if few else shape.cases[:1])
         self._meet(device, Run(shape.name, met=True), shape.cases[0])
         return True
 

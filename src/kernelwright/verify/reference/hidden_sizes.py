@@ -21,7 +21,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from kernelwright.outcomes import Outcome
-from kernelwright.parsing import parse
+from kernelwright.parsing import is_kernel, parse
 from kernelwright.records import Task
 from kernelwright.shapes import constants
 
@@ -144,15 +144,6 @@ def named_few(code: str) -> list[int]:
             equal = any(isinstance(op, ast.Eq | ast.NotEq | ast.In | ast.NotIn) for op in node.ops)
             found |= values if equal else {near for one in values for near in (one - 1, one) if near in _FEW}
     return sorted(one for one in found if one == 3 or (1 < one <= _MOST_FEW and _power(one)))
-
-
-def is_kernel(node: ast.AST) -> bool:
-    """Whether a function is decorated as one of Triton's."""
-    return isinstance(node, ast.FunctionDef) and any(
-        getattr(part, "attr", getattr(part, "id", "")) == "jit"
-        for one in node.decorator_list
-        for part in ast.walk(one)
-    )
 
 
 def _is_no_size(node: ast.AST) -> bool:

@@ -13,11 +13,10 @@ import dataclasses
 import itertools
 from collections.abc import Sequence
 
-from kernelwright.parsing import parse
+from kernelwright.parsing import is_kernel, parse
 from kernelwright.verify.protocol import Protocol
 from kernelwright.verify.reference import allowances
 from kernelwright.verify.reference.cases import make_case
-from kernelwright.verify.reference.hidden_sizes import is_kernel
 from kernelwright.verify.reference.oracle import ShapeCases, special_kinds
 from kernelwright.verify.reference.special_values import FEW, MOST, with_special_values
 
