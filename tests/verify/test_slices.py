@@ -62,6 +62,14 @@ def looked_up(i_ptr, out_ptr, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def behind_a_number(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    if tl.load(x_ptr) < 1.0:
+        at += n
+    tl.store(out_ptr + at, 1.0)
+
+
+@triton.jit
 def ranked(out_ptr, count_ptr, last):
     if tl.atomic_add(count_ptr, 1) == last:
         tl.store(out_ptr, 1.0)
@@ -145,8 +153,16 @@ def test_an_arrival_that_decides_is_noticed() -> None:
 
 def test_programs_whose_numbers_wrap_are_looked_at_by_themselves() -> None:
     x, out = tensor(1 << 32), tensor(1 << 32)
-    with pytest.raises(OutOfBounds, match="element -2147483648"):
+    with pytest.raises(OutOfBounds, match="element -2147483648") as stray:
         planned(copy, (1 << 20,), x, out, 2**31 - 1, BLOCK=4096)
+    assert stray.value.certain
+
+
+def test_a_stray_behind_a_decision_on_loaded_numbers_is_not_certain() -> None:
+    x, out = tensor(), tensor()
+    with pytest.raises(OutOfBounds) as stray:
+        planned(behind_a_number, (1024,), x, out, N, BLOCK=1024)
+    assert not stray.value.certain
 
 
 def test_a_union_counts_overlaps_once() -> None:

@@ -471,7 +471,10 @@ class InterpretDevice(Service):
                 self._plan(session, candidate, sampled)
                 answer |= self._extent(session, candidate)
         except Failure as error:
-            if error.outcome is Outcome.INFRASTRUCTURE_ERROR:
+            stray = error.__cause__
+            if error.outcome is Outcome.INFRASTRUCTURE_ERROR or (
+                isinstance(stray, OutOfBounds) and stray.certain
+            ):
                 raise
             return {"new": [f"what cannot be planned ({error})"[:300]], "unsure": str(error)[:200]}
         try:
@@ -692,7 +695,7 @@ class InterpretDevice(Service):
         except NotAKernel as error:
             raise Failure(Outcome.COMPILE_ERROR, str(error)) from None
         except OutOfBounds as error:
-            raise Failure(Outcome.OUT_OF_BOUNDS, str(error)) from None
+            raise Failure(Outcome.OUT_OF_BOUNDS, str(error)) from error
         except Race as error:
             raise Failure(Outcome.NONDETERMINISTIC, f"race: {error}") from None
         except Unsupported as error:

@@ -557,8 +557,9 @@ class Engine:
             raise InfrastructureError(f"program map: {type(error).__name__}: {error}") from error
         for step, stray in self._strays:
             place = step - begun - 1
-            if place >= len(found.accesses) or not found.accesses[place].data:
-                raise stray
+            known = place < len(found.accesses)
+            if not known or not found.accesses[place].data:
+                raise OutOfBounds(str(stray), certain=known and not found.data_decides)
         return made, found
 
     def _sample(self, body: Body, arguments: Arguments, grid: tuple[int, ...], traced: TracedLaunch) -> None:

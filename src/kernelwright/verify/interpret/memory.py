@@ -26,6 +26,11 @@ the second."""
 class OutOfBounds(Exception):
     """A kernel touched an address outside the storage that its pointer came from."""
 
+    def __init__(self, detail: str, certain: bool = False) -> None:
+        """`certain`: whatever is loaded."""
+        super().__init__(detail)
+        self.certain = certain
+
 
 def spread(mask: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """A mask of that shape: mostly it is, and numpy takes its time to find that out."""

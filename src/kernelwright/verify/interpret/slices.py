@@ -117,7 +117,8 @@ class Planned:
                     at = (low if low < 0 else high) // access.itemsize
                     raise OutOfBounds(
                         f"{access.kind} out of bounds by some program: `{region.name}` element {at}, "
-                        f"valid 0..{region.size // access.itemsize - 1}"
+                        f"valid 0..{region.size // access.itemsize - 1}",
+                        certain=not way.map.data_decides,
                     )
 
     @property
