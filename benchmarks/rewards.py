@@ -1,14 +1,21 @@
 """Rewards side by side: the same weights after SFT, the same tasks and seeds, only what a token is paid differs.
 
-    python benchmarks/rewards.py OUT [KEY=VALUE]... [--seeds 0 1 2 | --from RUN...] [--rewards NAME...] [--recipe FILE]
+    python benchmarks/rewards.py OUT [KEY=VALUE]... [--seeds 0 1 2] [--rewards NAME...] [--recipe FILE] [--jobs N] [--seconds S]
         [--report]
 
 `hierarchical` pays plan tokens for speed and code tokens for correctness (`wright`, segments apart); `uniform` pays every
-token the sum of the same two numbers; `toronto` is that report's reward, one number, with its advantage r - mean(r) but
-not its rates; `tritonrl` its own two numbers with alpha 0.1; `autotriton` correctness only. Of a seed, data and SFT are
-made once, or taken from whole runs of the recipe (`--from`), whose seeds these then are. KEY=VALUE are settings of the
-recipe, for every run. What is done is passed over, so the same command goes on; `--report` only reads. Writes
-OUT/rewards.json; what is not done is left out and named.
+token the sum of the same two numbers; `code` the code alone; `flat` has no rules: what is not right is paid alike. `one` is
+`hierarchical` as a single stage of as many steps as both have; `plan` asks for plans alone, from the start, and the printer writes the code. `toronto` is that
+report's reward, one number, with its advantage r - mean(r) but not its rates, `toronto-0` the same with 0 for a failure in place of -10;
+`tritonrl` its own two numbers with alpha 0.1; `autotriton` correctness only. What the judge says is replayed where `verify.archive`
+names an archive (`kernelwright archive add ARCHIVE OUT/seed-*/*`), and nothing else is judged with `verify.recorded="modelled"`.
+
+All seeds share the first one's corpus, and all rewards of a seed its SFT (but `plan`, which has one of its own). N runs go on at once,
+each with `verify.workers` workers of its own; its output is in OUT/seed-S/NAME.log. KEY=VALUE are settings of the recipe, for every
+run. After S seconds what still runs is stopped. What is done is passed over, so the same command goes on; `--report` only
+reads. OUT/rewards.json is written anew whenever a run ends; what is not done is left out and named.
+
+On two cores of a loaded laptop a run takes some 900 CPU seconds of 32-core machines' 400 (docs/history/log.md).
 
 A difference between two rewards is taken task by task, and so is its 95 % interval (bootstrap over tasks). Intervals
 say nothing of another training run with the same reward: see how far the seeds are apart for that.
@@ -19,54 +26,123 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import itertools
+import os
+import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
 from stages import ByTask, Estimate, as_ratio, average, by_task, correct, gains, handed_on, ratio, times
 
+from kernelwright.config import Recipe, load_recipe
 from kernelwright.metrics import geometric_mean, mean
 from kernelwright.records import Rollout
 from kernelwright.runs import RunFolder
 
 RECIPE = Path(__file__).parents[1] / "recipes" / "laptop.toml"
+PAID = Path(__file__).with_name("paid.py").resolve()
 STAGES = ("frontend", "midend")
-SEEDS, COMPARED = (0, 1, 2), ("hierarchical", "uniform", "toronto")
+SEEDS = (0, 1, 2)
+FAREWELL_S = 20.0
 REWARDS: dict[str, tuple[str, ...]] = {
     "hierarchical": ("reward=wright", "credit=hierarchical"),
-    "uniform": ("reward=wright", "credit=uniform"),
-    "toronto": ("reward=toronto-{stage}", "credit=uniform", "scale=none"),
+    "uniform": ("reward=wright", "credit=uniform", "grouping=samples"),
+    "code": ("reward=wright", "credit=hierarchical", "alpha=0.0"),
+    "flat": (f"reward={PAID}:wright", "credit=hierarchical"),
+    "one": ("reward=wright", "credit=hierarchical"),
+    "plan": ("reward=wright", "credit=hierarchical", "answer=plan", "judge=model"),
+    "toronto": ("reward=toronto-{stage}", "credit=uniform", "grouping=samples", "scale=none"),
+    "toronto-0": (f"reward={PAID}:toronto_{{stage}}", "credit=uniform", "grouping=samples", "scale=none"),
     "tritonrl": ("reward=tritonrl", "credit=hierarchical", "alpha=0.1"),
-    "autotriton": ("reward=autotriton", "credit=uniform"),
+    "autotriton": ("reward=autotriton", "credit=uniform", "grouping=samples"),
 }
 """What each changes in both stages' tables."""
+COMPARED = tuple(REWARDS)[:8]
+_FULL = ("frontend.judge=interpret", "frontend.judged=1.0")
+"""Rewards pay for time, and what is paid for it is judged."""
 
 
-def train(recipe: Path, out: Path, settings: Sequence[str]) -> None:
-    """One run with its evaluations, or the rest of it. Its progress goes to stderr; exits where it fails."""
-    command = [sys.executable, "-m", "kernelwright", "train", str(recipe), *settings]
-    made = subprocess.run([*command, "--out", str(out), "--resume"], stdout=sys.stderr, check=False)
-    if made.returncode:
-        sys.exit(f"exit code {made.returncode}: {' '.join(command)}")
+class Runs:
+    """Training runs as processes, N at once, until the time is over. Thread-safe."""
+
+    def __init__(self, recipe: Path, settings: Sequence[str], seconds: float) -> None:
+        """`seconds` 0: for as long as it takes."""
+        self.recipe, self.settings = recipe, settings
+        self._end = time.monotonic() + seconds if seconds else None
+        self._lock = threading.Lock()
+
+    def train(self, out: Path, settings: Sequence[str]) -> bool:
+        """One run with its evaluations, or the rest of it; False where it failed or was stopped. Its own settings win."""
+        left = None if self._end is None else self._end - time.monotonic()
+        if left is not None and left <= 0:
+            return False
+        out.parent.mkdir(parents=True, exist_ok=True)
+        command = [sys.executable, "-m", "kernelwright", "train", str(self.recipe), *self.settings, *settings]
+        with (out.parent / f"{out.name}.log").open("a") as log:
+            made = subprocess.Popen(
+                [*command, "--out", str(out), "--resume"], stdout=log, stderr=log, start_new_session=True
+            )
+            try:
+                failed = made.wait(left)
+            except subprocess.TimeoutExpired:
+                return self._stop(made)
+        if failed:
+            self.say(f"{out}: exit code {failed}, see {out.name}.log")
+        return not failed
+
+    def _stop(self, process: subprocess.Popen[bytes]) -> bool:
+        """Like a Ctrl-C, from which the run goes on; its last checkpoint is whole whatever happens."""
+        os.killpg(process.pid, signal.SIGINT)
+        try:
+            process.wait(FAREWELL_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        return False
+
+    def say(self, line: str) -> None:
+        with self._lock:
+            print(line, flush=True)
 
 
-def start(recipe: Path, out: Path, seed: int, settings: Sequence[str]) -> Path:
-    """Data and SFT of a seed, which all its rewards share."""
-    if not RunFolder(out).done("eval/sft"):
-        train(recipe, out, [*settings, f"seed={seed}", 'stages=["sft"]'])
-    return out
+def make_data(recipe: Recipe, out: Path, jobs: int) -> list[str]:
+    """The corpus that all runs share, as settings."""
+    from kernelwright.data import CorpusSettings, build
+
+    build(CorpusSettings.of(recipe.data, recipe.seed), out, workers=jobs)
+    names = {"examples": "examples.jsonl", "tasks": "tasks.jsonl", "tokenizer": "tokenizer"}
+    return [f'data.{key}="{out / name}"' for key, name in names.items()]
 
 
-def reinforce(recipe: Path, out: Path, seed: int, name: str, shared: Path, settings: Sequence[str]) -> None:
-    """Both stages with one reward, from the data and SFT of the run `shared`."""
-    if RunFolder(out).done("eval/midend"):
-        return
-    data = [f'data.{kind}="{shared}/data/{kind}.jsonl"' for kind in ("examples", "tasks")]
-    base = ['model.init="pretrained"', f'model.base="{shared}/stages/sft/checkpoint"']
-    changed = [f"{stage}.{setting.format(stage=stage)}" for stage in STAGES for setting in REWARDS[name]]
-    train(recipe, out, [*settings, f"seed={seed}", 'stages=["frontend", "midend"]', *data, *base, *changed])
+def start(runs: Runs, home: Path, seed: int, name: str, data: Sequence[str]) -> Path | None:
+    """SFT of a seed, which its rewards share; None where it is not done."""
+    answer = ["data.answer=plan"] if name == "plan" else []
+    out = home / ("sft-plan" if answer else "sft")
+    settings = [*data, *answer, f"seed={seed}", 'stages=["sft"]']
+    done = RunFolder(out).done("eval/sft") or runs.train(out, settings)
+    return out if done else None
+
+
+def reinforce(
+    runs: Runs, recipe: Recipe, home: Path, seed: int, name: str, shared: Path, data: Sequence[str]
+) -> bool:
+    """Both stages with one reward, from the SFT of the run `shared`. Whether they are done."""
+    stages: tuple[str, ...] = ("frontend",) if name == "one" else STAGES
+    if RunFolder(home / name).done(f"eval/{stages[-1]}"):
+        return True
+    named = ", ".join(f'"{stage}"' for stage in stages)
+    base = ['model.init="pretrained"', f'model.base="{shared}/stages/sft/checkpoint"', f"stages=[{named}]"]
+    changed = [f"{stage}.{setting.format(stage=stage)}" for stage in stages for setting in REWARDS[name]]
+    if name == "one":
+        changed.append(f"frontend.steps={recipe.frontend.steps + recipe.midend.steps}")
+    if name == "plan":
+        changed.append("data.answer=plan")
+    return runs.train(home / name, [*data, *base, f"seed={seed}", *_FULL, *changed])
 
 
 def config(run: Path) -> dict[str, Any]:
@@ -81,7 +157,9 @@ class Run:
     sft: ByTask
     front: ByTask
     mid: ByTask | None
-    """None where the mid-end is still to be trained or evaluated."""
+    """None where the mid-end is still to be trained or evaluated, and where there is none."""
+    last: ByTask | None
+    """What comes out in the end; None while a stage is to be done."""
 
 
 def read(out: Path) -> Run | None:
@@ -90,7 +168,8 @@ def read(out: Path) -> Run | None:
         return None
     shared = Path(config(out)["model"]["base"]).parents[2]
     mid = by_task(out, "midend") if run.done("eval/midend") else None
-    return Run(by_task(shared, "sft"), by_task(out, "frontend"), mid)
+    front = by_task(out, "frontend")
+    return Run(by_task(shared, "sft"), front, mid, mid if "midend" in config(out)["stages"] else front)
 
 
 def fast(rollouts: Sequence[Rollout]) -> float:
@@ -99,22 +178,23 @@ def fast(rollouts: Sequence[Rollout]) -> float:
 
 
 def alone(runs: Sequence[Run]) -> dict[str, Estimate | None]:
-    """What one reward reached, over the tasks of all `runs`; the last two of those whose mid-end is done."""
-    whole = [(run.front, run.mid) for run in runs if run.mid is not None]
+    """What one reward reached, over the tasks of all `runs`; the last two of those that are done to the end."""
+    handed = [(run.front, run.mid) for run in runs if run.mid is not None]
+    whole = [run.last for run in runs if run.last is not None]
     return {
         "correct": average([correct(r) for run in runs for r in run.front.values()]),
         "over_sft": average([gain for run in runs for gain in gains(run.sft, run.front)]),
-        "midend_gain": ratio([group for front, mid in whole for group in handed_on(front, mid)]),
-        "fast_1": average([fast(r) for _, mid in whole for r in mid.values()]) if whole else None,
+        "midend_gain": ratio([group for front, mid in handed for group in handed_on(front, mid)]),
+        "fast_1": average([fast(r) for last in whole for r in last.values()]) if whole else None,
     }
 
 
 def between(pairs: Sequence[tuple[Run, Run]]) -> dict[str, Estimate | None]:
     """The first reward against the second, task by task, over all `pairs`: each is one seed's.
 
-    `speed` is over tasks that both solve, after the mid-end: the second's modelled time over the first's.
+    `speed` is over tasks that both solve, in the end: the second's modelled time over the first's.
     """
-    whole = [(one.mid, two.mid) for one, two in pairs if one.mid is not None and two.mid is not None]
+    whole = [(one.last, two.last) for one, two in pairs if one.last is not None and two.last is not None]
     speeds = [
         [geometric_mean(times(two[task])) / geometric_mean(times(one[task]))]
         for one, two in whole
@@ -169,44 +249,69 @@ def plain(found: Any) -> Any:
     return {key: plain(value) for key, value in found.items()} if isinstance(found, dict) else found
 
 
+def report(out: Path, seeds: Sequence[int], names: Sequence[str]) -> dict[str, Any]:
+    """Everything that is done so far, written to OUT/rewards.json: tables by seed and over all."""
+    done = {
+        seed: {name: run for name in names if (run := read(out / f"seed-{seed}" / name))} for seed in seeds
+    }
+    done = {seed: runs for seed, runs in done.items() if runs}
+    tables = {f"seed {seed}": table({seed: runs}) for seed, runs in done.items()} | {"all": table(done)}
+    left = [
+        f"{name} of seed {seed}"
+        for seed in seeds
+        for name in names
+        if (run := done.get(seed, {}).get(name)) is None or run.last is None
+    ]
+    RunFolder(out).write_json("rewards.json", {**plain(tables), "left": left})
+    return {**tables, "left": left}
+
+
+def work(asked: argparse.Namespace, out: Path) -> None:
+    """Train whatever is not done, N at once."""
+    recipe = load_recipe(asked.recipe, asked.settings)
+    runs = Runs(asked.recipe, asked.settings, asked.seconds)
+    data = make_data(recipe, out / "data", asked.jobs)
+    with ThreadPoolExecutor(asked.jobs) as threads:
+
+        def begin(seed: int, name: str) -> Future[Path | None]:
+            return threads.submit(start, runs, out / f"seed-{seed}", seed, name, data)
+
+        own = [name for name in asked.rewards if name == "plan"]
+        shared = {
+            begin(seed, "sft"): (seed, [n for n in asked.rewards if n not in own]) for seed in asked.seeds
+        }
+        shared |= {begin(seed, "plan"): (seed, own) for seed in asked.seeds if own}
+        trained: dict[Future[bool], str] = {}
+        for future in as_completed(shared):
+            seed, names = shared[future]
+            for name in names if (base := future.result()) else ():
+                home = out / f"seed-{seed}"
+                run = threads.submit(reinforce, runs, recipe, home, seed, name, base, data)
+                trained[run] = f"{name} of seed {seed}"
+        for made in as_completed(trained):
+            runs.say(f"{trained[made]}: {'done' if made.result() else 'not done'}")
+            report(out, asked.seeds, asked.rewards)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("out", type=Path)
     parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS)
     parser.add_argument("--rewards", nargs="+", default=COMPARED, choices=REWARDS)
     parser.add_argument("--recipe", type=Path, default=RECIPE)
-    parser.add_argument(
-        "--from", dest="start", type=Path, nargs="+", default=[], metavar="RUN", help="in place of --seeds"
-    )
+    parser.add_argument("--jobs", type=int, default=1, help="runs at once")
+    parser.add_argument("--seconds", type=float, default=0.0, help="0: for as long as it takes")
     parser.add_argument("--report", action="store_true", help="train nothing")
     parser.add_argument("settings", nargs="*", metavar="KEY=VALUE")
     asked = parser.parse_intermixed_args()
     out = asked.out.resolve()
-    given = {config(run)["seed"]: run.resolve() for run in asked.start}
-    seeds = list(given or asked.seeds)
     if not asked.report:
-        for seed in seeds:
-            home = out / f"seed-{seed}"
-            shared = given.get(seed) or start(asked.recipe, home / "sft", seed, asked.settings)
-            for name in asked.rewards:
-                reinforce(asked.recipe, home / name, seed, name, shared, asked.settings)
-    done = {
-        seed: {name: run for name in asked.rewards if (run := read(out / f"seed-{seed}" / name))}
-        for seed in seeds
-    }
-    left = [
-        f"{name} of seed {seed}"
-        for seed, runs in done.items()
-        for name in asked.rewards
-        if name not in runs or runs[name].mid is None
-    ]
-    if left:
+        work(asked, out)
+    found = report(out, asked.seeds, asked.rewards)
+    if left := found.pop("left"):
         print(f"not done, or not to the end: {', '.join(left)}")
-    done = {seed: runs for seed, runs in done.items() if runs}
-    tables = {f"seed {seed}": table({seed: runs}) for seed, runs in done.items()} | {"all": table(done)}
-    for title, found in tables.items():
-        show(title, found)
-    RunFolder(out).write_json("rewards.json", plain(tables))
+    for title, one in found.items():
+        show(title, one)
 
 
 if __name__ == "__main__":

@@ -25,6 +25,8 @@ STAGES: tuple[Stage, ...] = get_args(Stage)
 Style = Literal["compact", "chat"]
 Cut = Literal["words", "names"]
 Kind = Literal["translate", "write", "repair", "improve"]
+_OF_PRINTS = ("model", "clock")
+"""Judges of a stage that take the library's prints alone."""
 
 
 class Section(BaseModel):
@@ -124,6 +126,7 @@ class DataConfig(Section):
     """How often each is drawn, such as `{ ieee = 1 }`; none: as `CorpusSettings` says."""
     schedules: int = Field(3, ge=1)
     judged: float = Field(1.0, ge=0, le=1)
+    priced: bool = False
     faults: float = Field(0.4, ge=0)
     heldout: float = Field(0.08, ge=0, lt=1)
     vocab_size: int = Field(2048, ge=260)
@@ -315,10 +318,11 @@ class RlConfig(Section):
     start: str = ""
     """What the stage starts from: `model` (what [model] says), a stage before it by name, a folder or a hub name. Empty: the
     stage before, or [model] for the first."""
-    judge: Literal["", "interpret", "values", "cuda", "clock"] = ""
+    judge: Literal["", "interpret", "values", "model", "cuda", "clock"] = ""
     """Backend of the verifier in this stage. Where no time is paid, `values`: on the CPU cores, without binaries or
     times. Where plans alone are said (`answer`), whose code is the printer's, `clock`: on a GPU, values at full size and
-    the time, which is several times as many verdicts. Empty: `verify.backend`."""
+    the time, which is several times as many verdicts; or `model`: on the CPU cores, values at one small size and the modelled
+    time, in a quarter of the time. Empty: `verify.backend`."""
     judged: float = Field(1.0, ge=0, le=1)
     """Share of those samples that is judged whose code is word for word what the library prints of their plan; the others are taken for
     right, once one of their kind was (`train.printers_word`). Only where no time is paid, `judge = "values"`."""
@@ -453,7 +457,8 @@ class VerifyConfig(Section):
     priced: bool = True
     """Without a GPU, also make the target's binary of what is right and model its time."""
     printed: bool = False
-    """Only for kernels that the library's printer wrote, on a GPU: values at full size and the clock, no gates of honesty."""
+    """Only for kernels that the library's printer wrote: values on a GPU at full size, else at one small one, and the time; no gates of
+    honesty."""
     precision: PrecisionName = "default"
     """What tasks are asked in: default (PyTorch's default flags), ieee, tf32, bf16 or fp16."""
     timing_precision: float = Field(0.01, ge=0.001, le=0.2)
@@ -497,9 +502,9 @@ class Recipe(Section):
                     f"{stage}.eval_every: later agents are measured on the kernels of an evaluation before them; "
                     "set it for the frontend alone"
                 )
-            if stage != "sft" and self.rl(stage).judge == "clock" and self.answer(stage) != "plan":
+            if stage != "sft" and self.rl(stage).judge in _OF_PRINTS and self.answer(stage) != "plan":
                 raise ValueError(
-                    f'{stage}.judge = "clock" is for printed kernels; set {stage}.answer = "plan"'
+                    f'{stage}.judge = "{self.rl(stage).judge}" is for printed kernels; set {stage}.answer = "plan"'
                 )
             if stage != "sft" and self.rl(stage).judged < 1 and self.rl(stage).judge != "values":
                 raise ValueError(
@@ -534,10 +539,10 @@ class Recipe(Section):
     def judging(self, stage: str) -> VerifyConfig:
         """Who judges in one of the reinforcement stages."""
         rl = self.rl(stage)
-        named = {"values": "interpret", "clock": "cuda", "": self.verify.backend}
+        named = {"values": "interpret", "model": "interpret", "clock": "cuda", "": self.verify.backend}
         chosen = {
             "backend": named.get(rl.judge, rl.judge),
-            "printed": rl.judge == "clock",
+            "printed": rl.judge in _OF_PRINTS,
             "priced": self.verify.priced and rl.judge != "values",
             "deadline_s": rl.deadline_s or self.verify.deadline_s,
             "timing_precision": rl.timing_precision or self.verify.timing_precision,

@@ -52,8 +52,10 @@ def run(path: Path, seed: int, out: Path, overrides: Sequence[str] = ()) -> int:
     console = show.console()
     console.print(f"{path.name} with seed {seed}: {', '.join(recipe.stages)}; the run is in {out}")
     for example in FIRST:
-        work = RunFolder(out).sub("examples", Path(example).stem)
-        search_example(recipe, example, work, SECONDS)
+        name = Path(example).stem
+        work = RunFolder(out).sub("examples", name)
+        with pipeline.note_seconds(RunFolder(out), f"examples/{name}"):
+            search_example(recipe, example, work, SECONDS)
         show_example(example, work, console)
     folder = pipeline.run(recipe, out, resume=True)
     with pipeline.note_seconds(folder, "optimize"):
@@ -123,8 +125,9 @@ def show_stages(recipe: Recipe, folder: RunFolder, console: Console) -> None:
     console.print(show.gains(rows), style="dim", end="")
     console.print(show.segments(folder.lines("curves.jsonl")), style="dim", end="")
     console.print(
-        f"held-out tasks only; speedups over eager, correct samples only; data {spent.get('data', 0.0):.0f} s, "
-        f"all {sum(spent.values()):.0f} s",
+        "held-out tasks only; speedups over eager, correct samples only; seconds: "
+        + ", ".join(f"{part} {seconds:.0f}" for part, seconds in spent.items())
+        + f", all {sum(spent.values()):.0f}",
         style="dim",
     )
 

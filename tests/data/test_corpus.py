@@ -159,6 +159,18 @@ def test_a_share_of_the_graphs_may_be_taken_at_the_printers_word(tmp_path: Path)
     ] == []
 
 
+def test_what_is_not_judged_can_be_priced_and_improved(tmp_path: Path) -> None:
+    asked = SETTINGS.model_copy(update={"judged": 0.4, "practice": 0, "priced": True})
+    judge, pricing = FakeJudge(rule), FakeJudge()
+    made = build(asked, tmp_path, judge, pricing=pricing)
+    priced = [pair for pair in read_jsonl(tmp_path / "examples.jsonl", Pair) if not pair.judged]
+    assert {pair.kind for pair in priced} == {"write", "improve"}
+    assert all(pair.us and pair.best_us for pair in priced)
+    assert {task.id for task, _ in judge.judged}.isdisjoint({pair.task.id for pair in priced})
+    assert count_accepted(made["judged"])[1] < len(judge.judged)  # some were planted faults
+    assert sum(n for name, n in made["judged"].items() if name.startswith("priced ")) == len(pricing.judged)
+
+
 def test_pairs_of_a_graph_stay_together(pairs: list[Pair]) -> None:
     order = [pair.digest for pair in pairs]
     assert sum(one != other for one, other in itertools.pairwise(order)) == len(set(order)) - 1

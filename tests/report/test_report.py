@@ -65,7 +65,20 @@ def test_best_attempt_is_the_fastest_correct_one_else_the_furthest() -> None:
     assert [row.last.best for row in rows] == [fast, wrong]
 
 
+def test_a_folder_without_a_run_is_bad_input(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="nothing of a run is in"):
+        build_report([tmp_path], tmp_path / "r.html")
+
+
+def test_the_page_says_what_each_part_took(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "seconds.json").write_text('{"data": 41.5, "sft": 20.25}')
+    page = build_report([tmp_path], tmp_path / "r.html").read_text("utf-8")
+    assert "Seconds: data 41.5, sft 20.2, all 61.8." in page
+
+
 def test_empty_run_says_that_it_is_empty(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
     page = build_report([tmp_path], tmp_path / "r.html").read_text("utf-8")
     assert "No evaluated samples yet" in page
 

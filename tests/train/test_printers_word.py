@@ -80,6 +80,15 @@ def test_a_plan_of_another_graph_is_no_print() -> None:
     assert print_of(softmax_task(), other, "h200") is None
 
 
+def test_plans_alone_may_be_priced_by_a_judge_of_prints() -> None:
+    made = parse_recipe({"name": "r", "midend": {"judge": "model", "answer": "plan"}})
+    judging = made.judging("midend")
+    assert (judging.backend, judging.printed, judging.priced) == ("interpret", True, True)
+    assert not made.judging("frontend").printed
+    with pytest.raises(UserError, match=r'midend.judge = "model" is for printed kernels'):
+        parse_recipe({"name": "r", "midend": {"judge": "model"}})
+
+
 def test_what_is_clocked_is_not_taken_at_a_word() -> None:
     with pytest.raises(UserError, match=r"frontend\.judged"):
         parse_recipe({"name": "r", "stages": ["frontend"], "frontend": {"judged": 0.1}})

@@ -10,7 +10,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -122,8 +122,16 @@ def make_data(recipe: Recipe, folder: RunFolder, verifier: Verifier, *, quiet: b
 
         write_source(recipe, folder.path)
     elif not (folder.path / "data" / "examples.jsonl").exists():
-        with Steps(quiet) as steps:
-            build(CorpusSettings.of(recipe.data, recipe.seed), folder.path / "data", verifier, steps)
+        settings = CorpusSettings.of(recipe.data, recipe.seed)
+        with Steps(quiet) as steps, _pricing(recipe, settings.priced) as pricing:
+            build(settings, folder.path / "data", verifier, steps, pricing=pricing)
+
+
+def _pricing(recipe: Recipe, wanted: bool) -> AbstractContextManager[Verifier | None]:
+    """Who prices what the corpus does not judge."""
+    from kernelwright.verify import open_pool
+
+    return open_pool(recipe.verify.model_copy(update={"printed": True})) if wanted else nullcontext()
 
 
 def evaluate_stage(

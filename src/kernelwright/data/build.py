@@ -24,17 +24,18 @@ def build(
     verifier: Verifier | None = None,
     progress: Progress | None = None,
     *,
+    pricing: Verifier | None = None,
     workers: int = 0,
     benchmarks: Sequence[Path] = (),
 ) -> dict[str, Any]:
     """The card of the corpus in `folder`, which is made where it is not there yet.
 
-    With a verifier, its workers judge; else `workers` processes do (0: one a core). Raises UserError for a folder that holds
+    With a verifier, its workers judge, and those of `pricing` price where `settings.priced` says so; else `workers` processes do (0: one a core). Raises UserError for a folder that holds
     a corpus of other settings, and where nothing is left to train on.
     """
     for place in benchmarks:
         next(tasks_of(place), None)  # a place that holds none is said now, not after hours
     run = RunFolder(folder)
     run.start(settings, resume=True)
-    make_parts(settings, folder, workers or cores(), verifier, progress)
+    make_parts(settings, folder, workers or cores(), verifier, progress, pricing)
     return merge(settings, folder, benchmarks=benchmarks, progress=progress)

@@ -82,7 +82,11 @@ def lengths(rows: Sequence[tuple[Pair, tuple[int, ...]]]) -> dict[str, Any]:
 
 def count_accepted(judged: Mapping[str, int]) -> tuple[int, int]:
     """(kernels accepted at the first try, kernels judged)."""
-    outcomes = [(name.split(": ")[1], count) for name, count in judged.items() if _is_nest(name)]
+    outcomes = [
+        (name.split(": ")[1], count)
+        for name, count in judged.items()
+        if _is_nest(name) and not name.startswith("priced ")
+    ]
     return sum(count for name, count in outcomes if name == "correct"), sum(count for _, count in outcomes)
 
 

@@ -66,9 +66,14 @@ def chunks(settings: CorpusSettings) -> list[Chunk]:
 
 
 def make_chunk(
-    settings: CorpusSettings, chunk: Chunk, parts: Path, verifier: Verifier | None, tasks: Sequence[Task] = ()
+    settings: CorpusSettings,
+    chunk: Chunk,
+    parts: Path,
+    verifier: Verifier | None,
+    tasks: Sequence[Task] = (),
+    pricing: Verifier | None = None,
 ) -> None:
-    """Make one chunk and write its files. Raises InfrastructureError where the judge fails."""
+    """Make one chunk and write its files. Raises InfrastructureError where the judge fails. `pricing`: see `decide.ask`."""
     start, counts = time.perf_counter(), Counter[str]()
     problems: list[Problem] = []
     for number in range(chunk.start, chunk.stop):
@@ -82,7 +87,7 @@ def make_chunk(
     survivors: list[Record] = []
     if chunk.kind == "pairs":
         assert verifier is not None
-        for asked in [ask(one, verifier) for one in problems]:
+        for asked in [ask(one, verifier, pricing) for one in problems]:
             decided = decide(settings, asked)
             made += decided.pairs
             refused += decided.refused
@@ -102,6 +107,7 @@ def make_parts(
     workers: int,
     verifier: Verifier | None = None,
     progress: Progress | None = None,
+    pricing: Verifier | None = None,
 ) -> None:
     """Every chunk that is not there yet. Raises InfrastructureError when worker after worker dies."""
     parts = folder / "parts"
@@ -121,7 +127,7 @@ def make_parts(
     if verifier is not None:
         tasks = tasks_of(settings)
         for chunk in left:
-            make_chunk(settings, chunk, parts, verifier, tasks)
+            make_chunk(settings, chunk, parts, verifier, tasks, pricing)
             count()
     elif left:
         _share(settings, parts, left, min(workers, len(left)), count)

@@ -49,16 +49,16 @@ Asked = tuple[Problem, list[Future[Verdict]], list[Future[Verdict]]]
 """A problem, and what the judge will say to its answers and to its broken kernels."""
 
 
-def ask(problem: Problem, verifier: Verifier) -> Asked:
-    """Submit every kernel of a problem that is to be judged."""
-    if not problem.judged:
+def ask(problem: Problem, verifier: Verifier, pricing: Verifier | None = None) -> Asked:
+    """Submit every kernel of a problem that is to be judged, or to be priced where it is not judged and somebody prices."""
+    asked = verifier if problem.judged else pricing
+    if asked is None:
         return problem, [], []
-    answers = [verifier.submit(problem.task, problem.candidate(one.code)) for one in problem.answers]
-    return (
-        problem,
-        answers,
-        [verifier.submit(problem.task, problem.candidate(one.code)) for one in problem.broken],
+    answers, broken = (
+        [asked.submit(problem.task, problem.candidate(one.code)) for one in codes]
+        for codes in (problem.answers, problem.broken)
     )
+    return problem, answers, broken
 
 
 def decide(settings: CorpusSettings, asked: Asked) -> Decided:
@@ -67,10 +67,12 @@ def decide(settings: CorpusSettings, asked: Asked) -> Decided:
     counts: Counter[str] = Counter()
     if not problem.judged:
         counts["graphs: at the printer's word"] += 1
+    if not answers:
         pairs = [_print(settings, problem, answer) for answer in problem.answers]
         return Decided(pairs=tuple(pairs), counts=dict(counts))
     judged = [(answer, fair(future)) for answer, future in zip(problem.answers, answers, strict=True)]
-    counts.update(f"{answer.schedule.nest}: {verdict.outcome.value}" for answer, verdict in judged)
+    nests = "" if problem.judged else "priced "
+    counts.update(f"{nests}{answer.schedule.nest}: {verdict.outcome.value}" for answer, verdict in judged)
     right = [(answer, verdict) for answer, verdict in judged if verdict.correct]
     best = min((us for _, verdict in right if (us := _us(verdict)) is not None), default=None)
     pairs = [_pair(settings, problem, answer, verdict, best) for answer, verdict in right]
@@ -144,7 +146,7 @@ def _pair(
 ) -> Pair:
     told = {"us": _us(verdict), "best_us": best, "outcome": verdict.outcome, "cases": verdict.evidence.cases}
     made = dict(_print(settings, problem, answer))
-    return Pair(**{**made, **told, "kind": kind, "shown": shown, "judged": True})
+    return Pair(**{**made, **told, "kind": kind, "shown": shown, "judged": problem.judged})
 
 
 def _print(settings: CorpusSettings, problem: Problem, answer: Answer) -> Pair:

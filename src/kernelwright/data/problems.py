@@ -107,7 +107,7 @@ def problem(
                 raise NotDrawn("no size is free")
             if len(graph.nodes) > settings.most_operators:
                 raise NotDrawn("too many operators")
-            answers = () if practice else _answers(settings, graph, precision, rng, judged)
+            answers = () if practice else _answers(settings, graph, precision, rng, judged or settings.priced)
         except (NotDrawn, Unsupported, UserError) as error:
             reason = str(error)
             continue
@@ -192,13 +192,13 @@ def varies(graph: Graph, described: Mapping[str, Draw], shape: Mapping[str, int]
 
 
 def _answers(
-    settings: CorpusSettings, graph: Graph, precision: PrecisionName, rng: random.Random, judged: bool
+    settings: CorpusSettings, graph: Graph, precision: PrecisionName, rng: random.Random, told_apart: bool
 ) -> tuple[Answer, ...]:
-    """The library's best known schedule first, then others: all alike where the judge will tell them apart, else those that should
+    """The library's best known schedule first, then others: all alike where they will be `told_apart`, else those that should
     be fast. Kernels are named by their nest: the plan has the operators, and a small model has less to copy. Raises Unsupported
     where none can be printed."""
     found = schedules_of(graph, settings.target, precision)
-    if judged:
+    if told_apart:
         order = found[:1] + rng.sample(found[1:], len(found) - 1)
     else:
         order = found[:1] + likely(graph, found[1:], rng, settings.target)

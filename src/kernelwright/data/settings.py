@@ -48,6 +48,9 @@ class CorpusSettings(BaseModel):
     """Share of the graphs whose kernels go before the judge. Of the others the printer's word is taken: their schedules are the
     library's best and draws by predicted time (`synth/ranking.py`), nothing is broken or improved, and nothing has a time. A
     judged kernel costs a second of a core, a printed one 15 ms; the card has the share of judged ones that is right."""
+    priced: bool = False
+    """Kernels that are not judged are run at one small size and priced all the same, a third of a second each: their schedules are drawn as
+    those of the others are, and they are improved, too."""
     faults: float = Field(0.4, ge=0)
     """Broken kernels of a graph, on average, for *repair*."""
     min_gain: float = Field(1.1, gt=1)

@@ -6,7 +6,9 @@ Started by `chunks.py`. Holds a judge of its own.
 from __future__ import annotations
 
 import sys
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 from kernelwright.children import serve
 from kernelwright.data.chunks import Chunk, make_chunk, tasks_of
@@ -21,8 +23,13 @@ def main(settings: str, parts: str) -> None:
     torch.set_num_threads(1)
     wanted = CorpusSettings.model_validate_json(settings)
     tasks = tasks_of(wanted)
-    with VerifierPool(1, backend="interpret", target=wanted.target, deadline_s=wanted.deadline) as pool:
-        serve(lambda question: make_chunk(wanted, Chunk.model_validate(question), Path(parts), pool, tasks))
+    how: dict[str, Any] = {"backend": "interpret", "target": wanted.target, "deadline_s": wanted.deadline}
+    with ExitStack() as open_:
+        pool = open_.enter_context(VerifierPool(1, **how))
+        pricing = open_.enter_context(VerifierPool(1, **how, printed=True)) if wanted.priced else None
+        serve(
+            lambda asked: make_chunk(wanted, Chunk.model_validate(asked), Path(parts), pool, tasks, pricing)
+        )
 
 
 if __name__ == "__main__":

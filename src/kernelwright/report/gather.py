@@ -1,6 +1,6 @@
 """Read run folders into what the page shows: runs, their stages, and each task's best attempt by stage.
 
-Takes whatever is there: a run that was stopped, one without curves, an evaluation alone, an empty folder.
+Takes whatever is there: a run that was stopped, one without curves, an evaluation alone.
 Does not judge or re-score anything: every number comes from the verdicts as they were written.
 """
 
@@ -20,6 +20,8 @@ from kernelwright.outcomes import Category, Outcome
 from kernelwright.records import Rollout, read_jsonl
 
 _DEPTH = {outcome: depth for depth, outcome in enumerate(Outcome)}
+_OF_A_RUN = ("config.json", "curves.jsonl", "rollouts.jsonl", "found.json", "eval", "examples", "optimize")
+"""What runs write: any of it makes a page."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,8 @@ class Run:
     """What was missing or unreadable, for the page to say so."""
     found: list[Found] = field(default_factory=list)
     """By the searches that the folder holds: its own, those of examples, the one after training."""
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    """Wall-clock seconds by part, in the order in which they ran."""
 
 
 @dataclass(frozen=True)
@@ -139,9 +143,14 @@ class TaskRow:
 
 
 def read_run(path: Path, prefix: str = "") -> Run:
-    """Read one run folder. Raises UserError only when it is no folder; anything missing inside is a note."""
+    """Read one run folder. Raises UserError only when it is no folder or holds nothing of a run; anything else that is missing is a
+    note."""
     if not path.is_dir():
         raise UserError(f"report: no run folder at {path}: give folders that train, eval or optimize wrote")
+    if not any((path / name).exists() for name in _OF_A_RUN):
+        raise UserError(
+            f"report: nothing of a run is in {path}: give folders that train, eval or optimize wrote"
+        )
     notes: list[str] = []
     stages = []
     folders = sorted((p for p in (path / "eval").glob("*") if p.is_dir()), key=lambda p: _stage_key(p.name))
@@ -171,6 +180,7 @@ def read_run(path: Path, prefix: str = "") -> Run:
         stages,
         notes,
         _find(path, notes),
+        {part: seconds for part, seconds in spent.items() if isinstance(seconds, int | float)},
     )
 
 

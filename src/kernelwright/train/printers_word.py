@@ -23,7 +23,7 @@ from kernelwright.rollouts import Verifier
 from kernelwright.synth.primitives import Unsupported
 from kernelwright.synth.to_triton import print_triton, program_of_plan
 from kernelwright.verify.cost.eager import eager_ms
-from kernelwright.verify.interpret import clock
+from kernelwright.verify.interpret import clock, lean_triton
 
 Kind = tuple[Any, ...]
 
@@ -73,7 +73,8 @@ class PrintersWord:
         """Samples taken at the printer's word."""
 
     def __enter__(self) -> Self:
-        self._printers = ProcessPoolExecutor(self._workers, multiprocessing.get_context("spawn"))
+        spawn = multiprocessing.get_context("spawn")
+        self._printers = ProcessPoolExecutor(self._workers, spawn, initializer=lean_triton.install)
         return self
 
     def __exit__(self, *exception: object) -> None:

@@ -120,7 +120,7 @@ class VerifierPool(Pool):
         judges = min(judges or -(-self.workers // WORKERS), self.workers)
         if judges > 1 and (ours.honesty or not self.gpus):
             options = {"protocol": protocol, "target": target, "deadline_s": deadline_s, "secret": secret}
-            options |= {"priced": priced, "proofs": proofs}
+            options |= {"priced": priced, "proofs": proofs, "printed": printed}
             options |= {"for_gpu": True} if self.gpus else {"beside": tuple(beside), "sanitize": sanitize}
             self._shards = Shards(self.workers, judges, options, self._failed)
 
