@@ -79,7 +79,7 @@ def _broadcast(self: object, lhs: core.tensor, rhs: core.tensor) -> tuple[object
 def _constant(self: semantic.TritonSemantic, value: object, dtype: core.dtype) -> object:
     """A loop's variable is not asked whether it is 0 (Triton's own asks, for the sake of 0.0)."""
     if type(value) is Round and dtype.is_int() and hasattr(self.builder, f"get_{dtype.name}"):
-        return self.make_tensor(getattr(self.builder, f"get_{dtype.name}")(value), dtype)
+        return self.tensor(getattr(self.builder, f"get_{dtype.name}")(value), dtype)
     made: object = _own_constant(self, value, dtype)
     return made
 
