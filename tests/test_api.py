@@ -427,6 +427,18 @@ def hooked() -> nn.Module:
     return module
 
 
+class Renormed(nn.Module):
+    """Writes to its own weight at each call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(8), requires_grad=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.weight.mul_(0.5)
+        return x * self.weight
+
+
 BAD: dict[str, tuple[Callable[[], nn.Module], Callable[[], Any], str]] = {
     "a state_dict": (lambda: block().state_dict(), lambda: (X,), "OrderedDict is neither a module nor a function"),
     "no module": (lambda: "text", lambda: (X,), "'text' is neither a module nor a function"),  # type: ignore[dict-item,return-value]
@@ -445,12 +457,7 @@ BAD: dict[str, tuple[Callable[[], nn.Module], Callable[[], Any], str]] = {
     "meta device": (lambda: Says(lambda x: x * 2), lambda: (X.to("meta"),), "meta device"),
     "lazy weights": (lambda: nn.LazyLinear(8), lambda: (X,), "has no shape yet"),
     "statistics in training": (lambda: nn.BatchNorm1d(8), lambda: (X,), "updates .* in training"),
-    "statistics in evaluation": (
-        lambda: Says(lambda x: x.add_(1)).eval(), lambda: (X.clone(),), "updates .* in place; return a new tensor",
-    ),
-    "an input changed in training": (
-        lambda: Says(lambda x: x.add_(1)), lambda: (X.clone(),), "updates .* in place; return a new tensor",
-    ),
+    "a weight written": (lambda: Renormed().eval(), lambda: (X,), "updates weight in place; make it a buffer"),
     "a number from data": (lambda: Says(lambda x: x * x.max().item()), lambda: (X,), "a number depends on the data"),
     "lazy weights inside": (lambda: nn.Sequential(nn.LazyLinear(8)), lambda: (X,), "has no shape yet"),
     "an object": (lambda: Says(lambda x, y: x * y.scale), lambda: (X, SimpleNamespace(scale=2)), "pass tensors and numbers"),

@@ -34,7 +34,6 @@ from kernelwright.drop_in.layer import export
 from kernelwright.errors import UserError, one_line
 from kernelwright.graph.agree import agree
 from kernelwright.graph.capture import Captured, capture, run_itself
-from kernelwright.graph.execute import DTYPE_NAMES, DTYPES
 from kernelwright.graph.task import main_dtype
 from kernelwright.graph.types import TensorType
 from kernelwright.hardware import target as target_sheet
@@ -272,13 +271,11 @@ def captured_of(
         raise UserError(
             f"{name}: its sizes depend on numbers among its arguments; pass them as they are used"
         )
-    written = next((one for one in graph.arguments if one.mutated), None)
-    if written is not None:
-        training = isinstance(module, nn.Module) and module.training and written.role != "input"
-        mend = (
-            "in training; call .eval() on it first" if training else "in place; return a new tensor instead"
-        )
-        raise UserError(f"{name} updates {written.origin or written.name} {mend}")
+    training = isinstance(module, nn.Module) and module.training
+    for one in graph.arguments:
+        if one.mutated and one.role != "input" and (training or one.role != "buffer"):
+            mend = "in training; call .eval() on it first" if training else "in place; make it a buffer"
+            raise UserError(f"{name} updates {one.origin or one.name} {mend}")
     if not any(isinstance(value, torch.Tensor) for value in captured.part.inputs.values()):
         raise UserError(
             f"{name}: there is no tensor among the example inputs that it reads; pass what forward takes"
@@ -359,7 +356,11 @@ def _example(args: Sequence[Any], kwargs: Mapping[str, Any], dynamic: bool) -> s
     """The form of the call as JSON; empty where pytree cannot write it down."""
     leaves, spec = pytree.tree_flatten((tuple(args), dict(kwargs)))
     described = [
-        {"dtype": DTYPE_NAMES[one.dtype], "shape": list(one.shape), "strides": list(one.stride())}
+        {
+            "dtype": str(one.dtype).removeprefix("torch."),
+            "shape": list(one.shape),
+            "strides": list(one.stride()),
+        }
         if isinstance(one, torch.Tensor)
         else {"value": one}
         for one in leaves
@@ -372,7 +373,7 @@ def _example(args: Sequence[Any], kwargs: Mapping[str, Any], dynamic: bool) -> s
 
 def _blank(described: Mapping[str, Any], device: torch.device) -> torch.Tensor:
     """A tensor of zeros as `_example` described it."""
-    shape, dtype = described["shape"], DTYPES[described["dtype"]]
+    shape, dtype = described["shape"], getattr(torch, described["dtype"])
     strides = described.get("strides")
     if strides is None or 0 in shape:
         return torch.zeros(shape, dtype=dtype, device=device)

@@ -18,6 +18,8 @@ from torch import Tensor, nn
 from kernelwright.drop_in import Optimized, drop_in, loaded
 from kernelwright.errors import UserError
 from kernelwright.graph.capture import capture
+from kernelwright.graph.partition import partition
+from kernelwright.graph.stitch import stitch
 
 X = torch.randn(4, 8, generator=torch.Generator().manual_seed(0))
 
@@ -48,6 +50,47 @@ def test_it_runs_its_kernels_where_they_were_verified(fast: Any) -> None:
         torch.testing.assert_close(answer, fast.original(X))
         assert said == []
     assert len(runs) == 3
+
+
+class Kept(nn.Module):
+    """A cache written in part, a mean put anew at each call, a count, and its input halved."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("cache", torch.zeros(6, 8))
+        self.register_buffer("mean", torch.zeros(8))
+        self.register_buffer("calls", torch.zeros((), dtype=torch.int64))
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        x.mul_(0.5)
+        self.cache[1:5] = x
+        self.mean = 0.9 * self.mean + 0.1 * x.mean(0)
+        self.calls += 1
+        return self.cache.sum(0) * self.calls, x + self.mean
+
+
+def test_buffers_and_inputs_are_written_as_the_module_writes_them() -> None:
+    module = Kept()
+    fast, other = made(copy.deepcopy(module), X.clone()), copy.deepcopy(module)
+    runs, cache, mean = counted(fast), fast.cache, fast.mean
+    for step in range(3):
+        x, y = X + step, X + step
+        answer, said = told(fast, x)
+        torch.testing.assert_close(answer, other(y))
+        torch.testing.assert_close((x, fast.state_dict()), (y, other.state_dict()))
+        assert said == []
+    assert (len(runs), fast.cache is cache, fast.mean is mean) == (3, True, False)
+    torch.testing.assert_close(mean, torch.zeros(8))  # it was put anew, and what it was is as it was
+    assert copy.deepcopy(fast)(X.clone())[0].equal(fast(X.clone())[0])
+
+
+def test_kernels_that_write_another_value_are_not_used_and_nothing_is_written_twice() -> None:
+    module = Kept()
+    code = stitch(partition(capture(module, (X.clone(),)).graph), {}).replace("return (", "return (1 + ")
+    fast, other = made(module, X.clone(), code=code), copy.deepcopy(module)
+    (answer, said), wanted = told(fast, X.clone()), other(X.clone())
+    assert "disagree" in said[0]
+    torch.testing.assert_close((answer, fast.state_dict()), (wanted, other.state_dict()))
 
 
 def test_weights_are_those_of_the_moment(fast: Any) -> None:

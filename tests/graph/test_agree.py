@@ -142,3 +142,14 @@ def test_what_a_module_itself_errs_in_bf16_is_no_difference() -> None:
     far = [agree(captured.part, seed=seed) for seed in range(4)]
     assert max(one.fp64 or 0.0 for one in far) < 1e-9
     assert max(one.native for one in far) > 0.04
+
+
+def test_likelihoods_are_drawn_as_such() -> None:
+    """binary_cross_entropy raises for a target above 1."""
+
+    def loss(x: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
+        return nn.functional.binary_cross_entropy(x.sigmoid(), wanted, reduction="sum")
+
+    part = capture(loss, (torch.randn(64, 64), torch.rand(64, 64))).part
+    for seed in range(5):
+        agree(part, seed=seed)

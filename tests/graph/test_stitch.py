@@ -7,6 +7,7 @@ import torch
 from graph.building import Builder, attention_block, linear, values_of
 
 from kernelwright.errors import UserError
+from kernelwright.graph.capture import capture
 from kernelwright.graph.execute import execute
 from kernelwright.graph.partition import alone, partition
 from kernelwright.graph.stitch import Entry, candidate, number_names, state_of, stitch
@@ -119,6 +120,23 @@ def test_the_module_has_the_state_of_the_one_that_was_captured() -> None:
     values = values_of(graph)
     module.load_state_dict({one.origin: values[one.name] for one in graph.arguments if one.origin})
     torch.testing.assert_close(module(values["a0"]), execute(graph, values)[0])
+
+
+def test_the_module_writes_to_its_buffers_and_inputs_what_the_captured_one_does() -> None:
+    class Counting(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("total", torch.zeros(3))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.total += x.relu_().sum(0)
+            return x * self.total
+
+    graph = capture(Counting(), (torch.randn(2, 3),)).graph
+    module = loaded(stitch(partition(graph), {}, state=state_of(graph)))["ModelNew"]()
+    other, x, y = Counting(), torch.arange(-3.0, 3.0).reshape(2, 3), torch.arange(-3.0, 3.0).reshape(2, 3)
+    for _ in range(2):
+        torch.testing.assert_close((module(x), x, module.total), (other(y), y, other.total))
 
 
 def test_a_state_may_have_names_that_the_graph_does_not_read() -> None:

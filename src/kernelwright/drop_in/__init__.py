@@ -13,6 +13,7 @@ Not guaranteed: gradients (a call that wants them runs the original), globals th
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
 import inspect
@@ -33,8 +34,9 @@ from kernelwright.drop_in import operator
 from kernelwright.drop_in.fingerprint import Fingerprint
 from kernelwright.errors import UserError
 from kernelwright.graph import Graph, TensorType, sizes
-from kernelwright.graph.capture import Call
+from kernelwright.graph.capture import Call, state_kept
 from kernelwright.graph.execute import DTYPES
+from kernelwright.graph.pairs import complex_view, real_view
 from kernelwright.graph.task import lay_out, order_of
 from kernelwright.records import Record, Verdict
 from kernelwright.search.cache import Row, versions
@@ -210,9 +212,15 @@ class _State:
         """How each argument lies in memory as it was verified."""
         self.outputs = tuple(self._types(self.graph.results))
         self.warned: set[str] = set()
-        self._sources = [
-            self._source(one.name, one.origin) for one in self.graph.arguments if one.role != "input"
-        ]
+        self._sources = {
+            one.name: self._source(one.name, one.origin)
+            for one in self.graph.arguments
+            if one.role != "input"
+        }
+        self.written = [one.name for one in self.graph.arguments if one.mutated]
+        """Buffers and inputs that a call writes to: the first results are their new values."""
+        self.rebound: set[str] = set()
+        """Buffers that the module's own forward puts another tensor in place of."""
         self._run: Run | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -246,7 +254,7 @@ class _State:
         """Shapes and dtypes of the inputs and the form of the outputs, where `torch.compile` can take the operator."""
         arguments = {one.name: one for one in self.graph.arguments}
         found = []
-        if self.graph.symbols or any(one.mutated for one in self.graph.arguments):
+        if self.graph.symbols or any(one.mutated or one.complex for one in self.graph.arguments):
             return None
         for leaf in self.call.leaves:
             type_ = arguments[leaf].type if isinstance(leaf, str) and leaf in arguments else None
@@ -288,8 +296,8 @@ class _State:
             values = self.call.bind(*self._arranged(args, kwargs))
         except UserError as error:
             raise _Unfit(str(error)) from None
-        for (name, _), value in zip(self._sources, self._weights(), strict=True):
-            values[name] = value
+        for name, (table, key) in self._sources.items():
+            values[name] = real_view(table[key])
         self._check(values)
         given = [
             lay_out(values[name], order) if isinstance(values[name], torch.Tensor) else values[name]
@@ -307,7 +315,8 @@ class _State:
                 raise _Unfit(self.off) from None
             made = self.call.nest(results)
             if kept is not None:
-                self._compare(made, kept)
+                self._compare(made, kept, results)
+            self._write(values, results)
         return made
 
     def _arranged(
@@ -336,12 +345,18 @@ class _State:
         full = {**defaults, **given}
         return [full[name] for name in named[:places]], {name: full[name] for name in words}
 
-    def _compare(self, made: Any, call: tuple[Any, Any]) -> None:
-        """The first answer must be the original's. Raises _Unfit."""
-        wanted = self._itself(*call[0], **call[1])
+    def _compare(self, made: Any, call: tuple[Any, Any], results: Sequence[Any]) -> None:
+        """The first answer, and what is written, must be the original's. Raises _Unfit."""
+        with state_kept(self.original) if self.written else contextlib.nullcontext():
+            before = {name: table[key] for name, (table, key) in self._sources.items()}
+            given = self.call.bind(*self._arranged(*call))
+            answer = self._itself(*call[0], **call[1])
+            after = {**given, **{name: table[key] for name, (table, key) in self._sources.items()}}
+            self.rebound = {one for one in self.written if one in before and after[one] is not before[one]}
+            new = [_copy(real_view(after[one])) for one in self.written]
         mine, theirs = (
             [one for one in pytree.tree_leaves(tree) if isinstance(one, torch.Tensor)]
-            for tree in (made, wanted)
+            for tree in ((list(results[: len(new)]), made), (new, answer))
         )
         if len(mine) != len(theirs) or not all(
             close(a, b, self.half) for a, b in zip(mine, theirs, strict=True)
@@ -349,6 +364,15 @@ class _State:
             self.off = "the kernels disagree with the module on the weights that it has now"
             raise _Unfit(self.off)
         self.checked = True
+
+    def _write(self, values: Mapping[str, Any], results: Sequence[Any]) -> None:
+        """New values go where the module's own forward would put them."""
+        for name, new in zip(self.written, results, strict=False):
+            if name in self.rebound:
+                table, key = self._sources[name]
+                table[key] = complex_view(new) if table[key].is_complex() else new
+            else:
+                values[name].copy_(new)
 
     def _check(self, values: Mapping[str, Any]) -> None:
         """Raises _Unfit for tensors that the kernels were not verified for."""
@@ -409,10 +433,10 @@ class _State:
             return f"this GPU ({name}) is a {arch}, and the kernels were verified for {self.verified.arch}; optimize again here"
         return ""
 
-    def _source(self, name: str, origin: str) -> tuple[str, Callable[[], Any]]:
-        """Where an argument's tensor is found at each call. Raises UserError where the module has none."""
+    def _source(self, name: str, origin: str) -> tuple[dict[str, Any], str]:
+        """The table, and the key, where an argument's tensor is found at each call. Raises UserError where the module has none."""
         if name in self.constants:
-            return name, functools.partial(self.constants.__getitem__, name)
+            return self.constants, name
         path, _, leaf = origin.rpartition(".")
         try:
             home = self.original.get_submodule(path)
@@ -420,11 +444,8 @@ class _State:
             home = None
         for table in (home._parameters, home._buffers) if home is not None else ():
             if leaf in table:
-                return name, functools.partial(table.__getitem__, leaf)
+                return table, leaf
         raise UserError(f"{type(self.original).__name__} has no weight {origin}; optimize this module")
-
-    def _weights(self) -> Iterator[Any]:
-        return (source() for _, source in self._sources)
 
     def _types(self, names: Sequence[str]) -> Iterator[TensorType]:
         types_ = self.graph.types()

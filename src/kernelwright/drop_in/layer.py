@@ -33,7 +33,8 @@ from kernelwright.runs import write_text
 def export(optimized: nn.Module, folder: str | Path, name: str = "") -> Path:
     """Write the folder; `name` is the package's, by default the folder's. Returns the package's folder.
 
-    Raises UserError for what is no drop-in, for free sizes, nested arguments and tensors that no state_dict has.
+    Raises UserError for what is no drop-in, for free sizes, nested arguments, tensors that no state_dict has, and modules that
+    write to buffers or inputs or have complex ones.
     """
     state: Any = getattr(optimized, "_kernelwright", None)
     if state is None:
@@ -47,6 +48,10 @@ def export(optimized: nn.Module, folder: str | Path, name: str = "") -> Path:
     if graph.symbols or state.constants:
         raise UserError(
             f"export: {label} has free sizes or tensors that no state_dict has; optimize it without them"
+        )
+    if any(one.mutated or one.complex for one in graph.arguments):
+        raise UserError(
+            f"export: {label} writes to buffers or inputs, or has complex ones, which the layout does not know"
         )
     parameters = list(inspect.signature(type(state.original).forward).parameters)
     if state.call.inputs.num_leaves > len(parameters) - 1 or any(

@@ -26,6 +26,7 @@ from kernelwright.errors import UserError
 from kernelwright.graph import draws, operators
 from kernelwright.graph.capture import Part, state_kept
 from kernelwright.graph.execute import FLOATS, Runner
+from kernelwright.graph.pairs import complex_view, real_view
 from kernelwright.graph.types import Argument, NumberType, TensorType
 
 _FP64 = 1e-7
@@ -117,7 +118,7 @@ def _both(part: Part, values: Mapping[str, Any], fp64: bool) -> tuple[list[Any],
             made = part.module(*args, **kwargs)
             own = dict(part.module.named_buffers(remove_duplicate=False))
             kept = [own[name] if (name := _key(part, one)) in own else values[one.name] for one in written]
-            expected = [_copy(one) for one in (*kept, *pytree.tree_leaves(made))]
+            expected = [_copy(real_view(one)) for one in (*kept, *pytree.tree_leaves(made))]
     return expected, got
 
 
@@ -137,7 +138,7 @@ def _holding(part: Part, values: Mapping[str, Any]) -> Iterator[None]:
             held[name] = tensor
     try:
         for name, tensor in held.items():
-            tensor.data = _copy(values[name])
+            tensor.data = complex_view(_copy(values[name])) if tensor.is_complex() else _copy(values[name])
         yield
     finally:
         for tensor, data in kept:
@@ -158,6 +159,10 @@ class _Widened(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         def wide(value: Any) -> Any:
+            if isinstance(value, torch.Tensor) and value.is_complex():
+                return value.to(torch.complex128)
+            if isinstance(value, torch.dtype) and value.is_complex:
+                return torch.complex128
             if isinstance(value, torch.Tensor) and value.is_floating_point():
                 return value.to(torch.float64) if value.dtype != torch.float64 else value
             if isinstance(value, torch.dtype) and value.is_floating_point:

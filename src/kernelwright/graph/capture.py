@@ -29,6 +29,7 @@ from torch.utils import _pytree as pytree
 from kernelwright.errors import UserError
 from kernelwright.graph.execute import DTYPE_NAMES
 from kernelwright.graph.normalise import Constant, Converted, NotStatic, Origin, decompose, from_exported
+from kernelwright.graph.pairs import REAL, complex_view, real_view
 from kernelwright.graph.task import densify
 from kernelwright.graph.types import Graph
 
@@ -46,6 +47,8 @@ class Call:
     outputs: pytree.TreeSpec
     results: tuple[int | tuple[Constant], ...]
     """Per leaf of the output: a place in the graph's results, or a constant."""
+    complex: frozenset[str] = frozenset()
+    """Arguments for which the call has complex tensors."""
 
     @functools.cached_property
     def form(self) -> tuple[int, tuple[str, ...]]:
@@ -63,8 +66,10 @@ class Call:
             )
         found = {}
         for name, value in zip(self.leaves, flat, strict=True):
+            if isinstance(name, str) and (name in self.complex) != _is_complex(value):
+                raise UserError("complex and real tensors have changed places; capture it again")
             if isinstance(name, str):
-                found[name] = value
+                found[name] = real_view(value)
             elif isinstance(value, torch.Tensor) or not _same(value, name[0]):
                 said = "a tensor" if isinstance(value, torch.Tensor) else repr(value)
                 raise UserError(
@@ -74,7 +79,8 @@ class Call:
 
     def unbind(self, values: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The module's `(args, kwargs)`, of values by argument."""
-        flat = [values[one] if isinstance(one, str) else one[0] for one in self.leaves]
+        given = {one: complex_view(values[one]) if one in self.complex else values[one] for one in values}
+        flat = [given[one] if isinstance(one, str) else one[0] for one in self.leaves]
         args, kwargs = pytree.tree_unflatten(flat, self.inputs)
         return args, kwargs
 
@@ -82,6 +88,10 @@ class Call:
         """What the module returns, of the graph's results."""
         flat = [results[at] if isinstance(at, int) else at[0] for at in self.results]
         return pytree.tree_unflatten(flat, self.outputs)
+
+
+def _is_complex(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_complex()
 
 
 def _form(spec: pytree.TreeSpec) -> tuple[int, tuple[str, ...]]:
@@ -277,7 +287,9 @@ def _capture(
             known[one.name] = own[id(value)]
     converted = from_exported(program, name, known)
     call = _call(program, converted)
-    given = {one: value for one, value in zip(call.leaves, flat, strict=True) if isinstance(one, str)}
+    given = {
+        one: real_view(value) for one, value in zip(call.leaves, flat, strict=True) if isinstance(one, str)
+    }
     roles = {one.name: one.role for one in converted.graph.arguments}
     inputs = {one: value for one, value in given.items() if roles[one] == "input"}
     values = _values(program, converted, module)
@@ -308,7 +320,8 @@ def _call(program: torch.export.ExportedProgram, converted: Converted) -> Call:
     spec = program.call_spec
     assert spec.in_spec is not None
     assert spec.out_spec is not None
-    return Call(spec.in_spec, tuple(leaves), spec.out_spec, tuple(places))
+    paired = frozenset(one.name for one in converted.graph.arguments if one.complex)
+    return Call(spec.in_spec, tuple(leaves), spec.out_spec, tuple(places), paired)
 
 
 def _values(
@@ -323,7 +336,7 @@ def _values(
     found = {}
     for placeholder, argument in converted.placeholders.items():
         if placeholder in targets:
-            found[argument] = own[targets[placeholder]].detach()
+            found[argument] = real_view(own[targets[placeholder]].detach())
     return found
 
 
@@ -417,7 +430,7 @@ def _check(module: torch.nn.Module, args: Any, kwargs: Any) -> None:
         if one.layout is not torch.strided or one.is_nested:
             kind = "nested" if one.is_nested else str(one.layout).removeprefix("torch.")
             raise UserError(f"{name} is {kind}; only dense tensors can be captured: convert it before")
-        if one.dtype not in DTYPE_NAMES:
+        if one.dtype not in DTYPE_NAMES and one.dtype not in REAL:
             dtype = str(one.dtype).removeprefix("torch.")
             raise UserError(
                 f"{name} is {dtype}; graphs hold {', '.join(DTYPE_NAMES.values())}: cast it before"

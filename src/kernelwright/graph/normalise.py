@@ -25,6 +25,7 @@ from torch import fx
 from kernelwright.errors import UserError
 from kernelwright.graph import operators
 from kernelwright.graph.execute import DTYPE_NAMES
+from kernelwright.graph.pairs import unfold
 from kernelwright.graph.simplify import simplify
 from kernelwright.graph.types import (
     Argument,
@@ -110,7 +111,9 @@ def decompose(program: torch.export.ExportedProgram) -> torch.export.ExportedPro
         mock.patch.object(torchs, split, return_value=(dict(composites), dict(others))),
     ):
         warnings.simplefilter("ignore")
-        return program.run_decompositions({})
+        made = program.run_decompositions({})
+        unfold(made)
+    return made
 
 
 _RECURRENT = frozenset(("aten.lstm.input", "aten.gru.input", "aten.rnn_tanh.input", "aten.rnn_relu.input"))
@@ -240,8 +243,9 @@ class _Translation:
         if origin.role == "weight" and "bias" in origin.name.rpartition(".")[2]:
             stem = "b"
         argument = Argument(
-            name=self._name(stem), type=self._type(value, True), role=origin.role, origin=origin.name
-        )
+            name=self._name(stem), type=self._type(value, True), role=origin.role, origin=origin.name,
+            complex=bool(node.meta.get("complex")),
+        )  # fmt: skip
         self._argument(node, argument)
 
     def _argument(self, node: fx.Node, argument: Argument) -> None:

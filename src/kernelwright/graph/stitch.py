@@ -28,6 +28,7 @@ from kernelwright.graph.types import Graph, Node, TensorType
 ENTRY = "kernel"
 """The function that a kernel's text defines."""
 _IMPORTS = ("import torch", "import torch.nn as nn", "import triton", "import triton.language as tl")
+_COMPLEX = {"float16": "complex32", "float32": "complex64", "float64": "complex128"}
 _TEXTS: dict[str, str] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 
 
@@ -47,7 +48,10 @@ def state_of(graph: Graph) -> tuple[Entry, ...]:
     for one in graph.arguments:
         if one.role in ("weight", "buffer") and isinstance(one.type, TensorType):
             shape = tuple(sizes.evaluate(size, {}) for size in one.type.shape)
-            found.append(Entry(one.origin, shape, one.type.dtype, one.role == "weight"))
+            dtype = one.type.dtype
+            if one.complex:
+                shape, dtype = shape[:-1], _COMPLEX[dtype]
+            found.append(Entry(one.origin, shape, dtype, one.role == "weight"))
     return tuple(found)
 
 
@@ -267,13 +271,18 @@ def _module(graph: Graph, state: Sequence[Entry]) -> str:
         else f"self.{'get_parameter' if learnable.get(one.origin, one.role == 'weight') else 'get_buffer'}({one.origin!r})"
         for one in graph.arguments
     ]
-    first = sum(one.mutated for one in graph.arguments)
+    arguments = [
+        f"torch.view_as_real({made})" if one.complex else made
+        for one, made in zip(graph.arguments, arguments, strict=True)
+    ]
+    written = [argument for one, argument in zip(graph.arguments, arguments, strict=True) if one.mutated]
     names = [f"y{at}" for at in range(len(graph.results))]
-    shown = names[first:]
+    shown = names[len(written) :]
     text = _TEXTS["module"].format(
         inputs=", ".join(inputs) or "*inputs",
         results=", ".join(names) + ("," if len(names) == 1 else ""),
         arguments=", ".join(arguments),
+        written="".join(f"        {to}.copy_({one})\n" for to, one in zip(written, names, strict=False)),
         returned=shown[0] if len(shown) == 1 else ", ".join(shown),
     )
     return table + "\n" + re.sub(r"\n{3,}", "\n\n", text)

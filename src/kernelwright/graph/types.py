@@ -115,6 +115,8 @@ class Argument(_Noun):
     """The dotted name in the module that it came from (`layers.0.weight`); the parameter's name for inputs."""
     mutated: bool = False
     """Whether the graph returns a new value for it, to be written back (running statistics in training mode)."""
+    complex: bool = False
+    """Whether the module has a complex tensor there, of which the graph takes the real view, [..., 2]."""
 
 
 class Value(_Noun):
@@ -198,8 +200,8 @@ class Graph(_Noun):
 
     @property
     def digest(self) -> str:
-        """Identity by content, names of arguments' origins left out: 16 hex digits."""
-        body = self.model_dump_json(exclude={"name": True, "arguments": {"__all__": {"origin"}}})
+        """Identity by content, what arguments are outside of it left out: 16 hex digits."""
+        body = self.model_dump_json(exclude={"name": True, "arguments": {"__all__": {"origin", "complex"}}})
         return hashlib.sha256(body.encode()).hexdigest()[:16]
 
 
