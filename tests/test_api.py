@@ -451,7 +451,7 @@ BAD: dict[str, tuple[Callable[[], nn.Module], Callable[[], Any], str]] = {
     "shapes from data": (lambda: Says(lambda x: x[x > 0]), lambda: (X,), "cannot be captured"),
     "forward raises": (lambda: Says(lambda x: x @ x), lambda: (X,), "cannot be captured"),
     "too few arguments": (block, lambda: (), "cannot be captured"),
-    "complex": (lambda: Says(lambda x: x * 2), lambda: (X.to(torch.complex64),), "is complex64"),
+    "complex": (lambda: Says(lambda x: x * 2), lambda: (X.to(torch.complex64),), "it returns a complex tensor"),
     "sparse": (lambda: Says(lambda x: x * 2), lambda: (X.to_sparse(),), "is sparse"),
     "quantised dtype": (lambda: Says(lambda x: x), lambda: (X.to(torch.float8_e4m3fn),), "is float8_e4m3fn"),
     "meta device": (lambda: Says(lambda x: x * 2), lambda: (X.to("meta"),), "meta device"),

@@ -272,10 +272,10 @@ def captured_of(
             f"{name}: its sizes depend on numbers among its arguments; pass them as they are used"
         )
     training = isinstance(module, nn.Module) and module.training
-    for one in graph.arguments:
-        if one.mutated and one.role != "input" and (training or one.role != "buffer"):
+    for argument in graph.arguments:
+        if argument.mutated and argument.role != "input" and (training or argument.role != "buffer"):
             mend = "in training; call .eval() on it first" if training else "in place; make it a buffer"
-            raise UserError(f"{name} updates {one.origin or one.name} {mend}")
+            raise UserError(f"{name} updates {argument.origin or argument.name} {mend}")
     if not any(isinstance(value, torch.Tensor) for value in captured.part.inputs.values()):
         raise UserError(
             f"{name}: there is no tensor among the example inputs that it reads; pass what forward takes"

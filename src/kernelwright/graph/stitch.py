@@ -48,7 +48,7 @@ def state_of(graph: Graph) -> tuple[Entry, ...]:
     for one in graph.arguments:
         if one.role in ("weight", "buffer") and isinstance(one.type, TensorType):
             shape = tuple(sizes.evaluate(size, {}) for size in one.type.shape)
-            dtype = one.type.dtype
+            dtype: str = one.type.dtype
             if one.complex:
                 shape, dtype = shape[:-1], _COMPLEX[dtype]
             found.append(Entry(one.origin, shape, dtype, one.role == "weight"))
