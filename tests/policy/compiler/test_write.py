@@ -54,6 +54,14 @@ def test_the_code_is_a_function_of_the_arguments(compiler: Compiler) -> None:
     assert "n = x.shape[0]" in found.code
 
 
+def test_weights_too_are_read_as_having_no_gaps(compiler: Compiler) -> None:
+    """A convolution's weights lie otherwise after `.to(memory_format=torch.channels_last)`."""
+    given = graph(("aten.mul.Tensor", (X, W), tensor("n", 8)), x=tensor("n", 8), w=tensor(8))
+    weight = given.arguments[1].model_copy(update={"role": "weight"})
+    code = compiler.answer(given.model_copy(update={"arguments": (given.arguments[0], weight)})).code
+    assert "w = w.contiguous()" in code
+
+
 def test_narrow_floats_stay_narrow(compiler: Compiler) -> None:
     half = tensor("n", 64, dtype="bfloat16")
     found = compiler.answer(graph(("aten._softmax.default", (X, 1, False), half), x=half))

@@ -208,7 +208,7 @@ class _Host:
         results = [self._output(tensor) for tensor in self.plan.outputs]
         body.append(f"return {', '.join(results)}")
         text = "\n".join(body)
-        whole = [f"{name} = {name}.contiguous()" for name in self.lowered.inputs if self._reads(name)]
+        whole = [f"{name} = {name}.contiguous()" for name in self.lowered.arguments if self._reads(name)]
         head = _wrap("def kernel(", list(self.lowered.parameters), "):", WIDTH)
         return [*head, *(f"    {line}" for line in [*self._sizes(text), *whole, *body])]
 
