@@ -171,7 +171,11 @@ BAD: dict[str, tuple[Any, tuple[Any, ...], str]] = {
         (torch.randn(5, 2, 4).log_softmax(-1),),
         "depend on the values",
     ),
-    "complex": (lambda x: x * 2, (torch.randn(4, dtype=torch.complex64),), "complex tensor; return torch.view_as_real"),
+    "complex": (
+        lambda x: x * 2,
+        (torch.randn(4, dtype=torch.complex64),),
+        "complex tensor; return torch.view_as_real",
+    ),
     "sparse": (lambda x: x * 2, (torch.eye(3).to_sparse(),), "sparse.*convert"),
     "float8": (lambda x: x.float(), (torch.randn(4).to(torch.float8_e4m3fn),), "float8.*cast"),
     "meta": (nn.Linear(2, 2, device="meta"), (torch.randn(2, 2),), "meta device"),
