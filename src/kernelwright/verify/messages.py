@@ -47,6 +47,8 @@ class Launched(TypedDict):
     """By argument: how many program instances read what any does."""
     waits: bool
     """Whether the kernel has a loop in which a program could wait for another."""
+    guessed: bool
+    """Whether what programs do may hang on loaded numbers that nobody knows where they are modelled."""
     waited: bool
     """Whether a program that is modelled came to an end only where something it asks for again and again was there."""
 
@@ -142,6 +144,9 @@ class Run:
     """Of those that autotuning may choose among, how many places after the one that the model prices lowest."""
     tuning: bool = False
     """The first call, in which configurations are tried."""
+    measured: int = 0
+    """Of each launch, how many programs are looked at for what they do: launches are handed out as they are where they are modelled,
+    and which share of each input is read."""
 
     def body(self) -> dict[str, Any]:
         """As it travels."""

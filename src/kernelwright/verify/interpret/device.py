@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 
 from kernelwright.errors import InfrastructureError
@@ -24,7 +25,7 @@ from kernelwright.verify.interpret import flow
 from kernelwright.verify.interpret.demand import Demand
 from kernelwright.verify.interpret.endings import KernelError, Stuck, Unpriced, Unsupported
 from kernelwright.verify.interpret.full_size import Fold, Sampled, Unsure
-from kernelwright.verify.interpret.interpreter import Engine, Seen, TracedLaunch, declared_constants, waits
+from kernelwright.verify.interpret.interpreter import Engine, Seen, TracedLaunch, declared_constants
 from kernelwright.verify.interpret.marks import Marks
 from kernelwright.verify.interpret.memory import (
     ADDRESSED,
@@ -36,6 +37,7 @@ from kernelwright.verify.interpret.memory import (
 )
 from kernelwright.verify.interpret.races import Race
 from kernelwright.verify.interpret.slices import union
+from kernelwright.verify.interpret.together import polls
 from kernelwright.verify.messages import ROUNDED, ROUNDS, Run
 from kernelwright.verify.repeats import Repeats
 from kernelwright.verify.sandbox import channel
@@ -310,6 +312,7 @@ class InterpretDevice(Service):
                 session.play(tape)
             finally:
                 self.engine.marks, self.engine.believing, self.engine.contracting = None, False, False
+                self.engine.measured = 0
         self._compiles(self.engine.launches)
         changed = [
             index
@@ -342,7 +345,15 @@ class InterpretDevice(Service):
             "false_hints": self.engine.false_hints,
             "atomics": self.engine.atomics,
             "together": sorted(self.engine.together),
+            "launches": [describe(launch) for launch in self.engine.launches] if play.measured else [],
+            "read": [self._share_loaded(session, view) for view in views] if play.measured else [],
         }
+
+    def _share_loaded(self, session: InterpretedSession, view: View) -> float:
+        """Of the bytes between a tensor's first and last, those that were loaded in a call whose instances are measured."""
+        known = self.engine.read.get(session.storages[view.storage]._cdata)
+        part = () if known is None else known[view.offset * view.itemsize : view.end]
+        return float(np.mean(part)) if len(part) else 0.0
 
     @contextlib.contextmanager
     def _enlarging(self, enlarged: bool) -> Iterator[set[Seen]]:
@@ -358,7 +369,9 @@ class InterpretDevice(Service):
     def _begin(self, play: Run) -> None:
         """The engine as it is at the start of a call."""
         self.engine.mode, self.engine.launches, self.engine.races = "execute", [], play.races
+        self.engine.measured = play.measured
         self.engine.stored.clear()
+        self.engine.read.clear()
         self.engine.flops = 0.0
         self.engine.draw_undefined(first=play.key not in self._played)
         self._played.add(play.key)
@@ -748,7 +761,8 @@ def describe(launch: TracedLaunch) -> dict[str, Any]:
         "constexprs": {str(name): repr(value)[:60] for name, value in launch.constexprs.items()},
         "signature": launch.signature,
         "work": work.to_json(),
-        "waits": waits(launch.function),
+        "waits": polls(launch.function),
+        "guessed": any(traffic.guessed for traffic in launch.traffic),
         "waited": launch.waited,
         **repeated_bytes(launch, work),
     }

@@ -14,7 +14,6 @@ those raise `Unsupported`.
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import dataclasses
 import itertools
@@ -54,10 +53,9 @@ from kernelwright.verify.interpret.recording import (
 )
 from kernelwright.verify.interpret.rounds import FEWEST, Rounds
 from kernelwright.verify.interpret.slices import MOST_WAYS, THOROUGH_WAYS, Planned, Way, plan
-from kernelwright.verify.interpret.together import Together, called_by, polls
+from kernelwright.verify.interpret.together import Together, polls
 from kernelwright.verify.messages import ROUNDED, ROUNDS
 from kernelwright.verify.trace.binding import bind, plain
-from kernelwright.verify.trace.kernels import tree_of
 from kernelwright.verify.trace.pretend_cuda import POISON_BF16
 
 if TYPE_CHECKING:
@@ -212,6 +210,8 @@ class Engine:
     """Decides how reductions are bracketed."""
     samples = SAMPLED_PROGRAMS
     """Program instances of a launch that a model looks at."""
+    measured = 0
+    """Of each launch that is executed, instances of which is kept what they did; then also `read`."""
     thorough = False
     """Plan further than usual."""
     planned_steps = 0
@@ -252,6 +252,8 @@ class Engine:
         self._storing: set[str] = set()
         self.stored: set[int] = set()
         """Storages that launches have stored to since somebody emptied this."""
+        self.read: dict[int, np.ndarray] = {}
+        """By storage, which bytes were loaded since somebody emptied this, where instances are measured."""
         self.marks: Marks | None = None
         """Where kernels store, byte by byte, when somebody asks."""
         self.counted: dict[int, tuple[int, int, Callable[[np.ndarray], np.ndarray]]] = {}
@@ -322,7 +324,7 @@ class Engine:
         if self.mode == "execute":
             early = bool(options.get("launch_pdl"))
             self._before = self._before if early else set()
-            self._execute(function, body, arguments, shape)
+            self._execute(function, body, arguments, shape, traced)
             stored = {region.keep._cdata for region in self.memory.regions if region.stored}
             self.stored |= stored
             self._before |= stored
@@ -390,6 +392,7 @@ class Engine:
         body: Body,
         arguments: Arguments,
         grid: tuple[int, ...],
+        traced: TracedLaunch,
     ) -> None:
         builder = interpreter.interpreter_builder
         builder.set_grid_dim(*grid)
@@ -398,13 +401,17 @@ class Engine:
         self._storing = self._stored.setdefault(function.fn, set())
         if self.races:
             self._watch = Races(self.memory, math.prod(grid), known)
-            if not waits(function):  # one that waits for an earlier instance would wait for ever
+            if not polls(function):  # one that waits for an earlier instance would wait for ever
                 order = reversed(range(math.prod(grid)))
         self.instances.begin(function.fn, grid, arguments)
+        kept = dict[int, Traffic]()
+        if self.measured and not polls(function):
+            kept = {linear: Traffic() for linear in self._drawn(grid, min(self.measured, traced.programs))}
 
         def run(linear: int) -> None:
             self._start(linear, grid)
-            if self._before or self._together is not None:
+            self.traffic = kept.get(linear)
+            if self._before or self._together is not None or self.traffic is not None:
                 with kernel_errors():
                     body(**arguments)
             else:
@@ -420,7 +427,8 @@ class Engine:
                 for linear in order:
                     run(linear)
         finally:
-            self._watch = self._together = None
+            self._watch = self._together = self.traffic = None
+            traced.traffic.extend(kept.values())
 
     def _start(self, linear: int, grid: tuple[int, ...]) -> None:
         """Go to an instance's beginning."""
@@ -505,7 +513,7 @@ class Engine:
             return made
 
         ways, rest = list[Way](), np.ones(math.prod(grid), dtype=bool)
-        cut, endless = False, waits(traced.function)  # what waits for another program would wait for ever
+        cut, endless = False, polls(traced.function)  # what waits for another program would wait for ever
         if not endless:
             try:
                 ways, rest = plan(math.prod(grid), record, self.dice, self.thorough)
@@ -684,6 +692,8 @@ class Engine:
             self.sampled.reads(region, partial(_offsets, ptrs.data, mask.data), mask.data, dtype_np.itemsize)
         if volatile:
             self._poll(ptrs, mask.data, region)
+        if self.measured and region is not None:
+            self._note_read(region, _offsets(ptrs.data, mask.data), dtype_np.itemsize)
         if self._watch is not None and self._watch.minds(region):
             self._watch.read(ptrs.data, mask.data, dtype_np.itemsize, volatile)
         fallback = self._undefined_lanes(ptrs.data.shape, dtype, dtype_np) if other is None else other.data
@@ -692,6 +702,11 @@ class Engine:
         if self._pipelines and not volatile:
             self._pipelines[-1].load(ptrs.data, mask.data, found)
         return interpreter.TensorHandle(found, dtype)
+
+    def _note_read(self, region: Region, offsets: np.ndarray, itemsize: int) -> None:
+        known = self.read.setdefault(region.keep._cdata, np.zeros(region.size, dtype=bool))
+        for byte in range(itemsize):
+            known[offsets + np.uint64(byte)] = True
 
     def _undefined_lanes(self, shape: tuple[int, ...], dtype: tl.dtype, dtype_np: np.dtype) -> np.ndarray:
         """What masked lanes hold where a load names no `other`: anything, says Triton. Here NaN or a number drawn for the
@@ -812,7 +827,7 @@ class Engine:
             )
         if self.traffic is not None:
             self.traffic.access(region, pointers, mask, itemsize, what)
-            if self.traffic.executed >= MODEL_STEPS:
+            if self.mode == "model" and self.traffic.executed >= MODEL_STEPS:
                 raise Enough
         return region
 
@@ -832,7 +847,7 @@ class Engine:
             return
         traffic = self.traffic
         middle = len(values) - LOOP_HEAD - LOOP_TAIL
-        if traffic is None or middle <= LOOP_SAMPLED:
+        if traffic is None or self.mode == "execute" or middle <= LOOP_SAMPLED:
             yield from self._rounds(values, lambda: None)
             return
         yield from values[:LOOP_HEAD]
@@ -1019,22 +1034,6 @@ def _index(linear: int, grid: tuple[int, ...]) -> tuple[int, int, int]:
 def _is_known_loop(frame: types.FrameType) -> bool:
     """Whether that is a kernel, at a loop of which is known what Python makes of its variable."""
     return frame.f_lineno in LINEAR.get(frame.f_code, ())
-
-
-def waits(function: jit.JITFunction) -> bool:
-    """Whether a kernel, or one that it calls, has a loop that could wait for another instance."""
-    known = _WAITS.get(function.fn)
-    if known is None:
-        known = _WAITS[function.fn] = _has_waiting_loop(function)
-    return known
-
-
-_WAITS: dict[object, bool] = {}
-
-
-def _has_waiting_loop(function: jit.JITFunction) -> bool:
-    nodes = list(ast.walk(tree_of(function) or function.parse()))
-    return any(isinstance(node, ast.While) for node in nodes) or any(map(waits, called_by(function, nodes)))
 
 
 def _cut_off(launch: TracedLaunch) -> bool:

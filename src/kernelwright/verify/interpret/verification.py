@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import dataclasses
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -96,6 +97,8 @@ class InterpretedVerification(Verification):
         """What the first case gave."""
         self._ran: bool | None = None
         """Whether all programs were run at full size; None before anybody asked."""
+        self._measured: tuple[list[Launched], list[float]] = [], []
+        """What launches did there, and which share of each input they read."""
         self._executed: dict[str, float] = {}
         self._together: set[str] = set()
         """Kernels of which a program waited for later ones."""
@@ -366,9 +369,13 @@ class InterpretedVerification(Verification):
         from kernelwright.verify.structures import same_bits
 
         run = Run(shape.name, call, races=races, configuration=position + number)
+        if shape.name == WHOLE_SIZE:  # as it is priced
+            run = dataclasses.replace(run, configuration=0, measured=_MANY_SAMPLES)
         worst, answer, outputs = self._interpret(device, gate, run, case, position, number)
         self._executed[shape.name] = float(answer["flops"])
         self._together |= set(answer["together"])
+        if run.measured:
+            self._measured = list(answer["launches"]), list(answer["read"])
         self._not_summed_in_half(case.name)
         if gate is Gate.DETERMINISM and self._first:
             same = all(map(same_bits, outputs, self._first))
@@ -874,9 +881,10 @@ class InterpretedVerification(Verification):
             idle = any(item["work"]["programs"] and not item["work"]["stored_bytes"] for item in launches)
             if not problem and (samples == _MANY_SAMPLES or not idle):
                 return launches
-        waiting = any(launch["waits"] for launch in launches)
-        if waiting and host is not None and self._run_whole(host, device) and self._as_priced(launches):
-            return launches
+        by_values = host is not None and any(one["waits"] or one["guessed"] for one in launches)
+        done = by_values and self._run_whole(host, device) and self._as_run(base, launches, shape)
+        if done:
+            return done
         raise Stop(Outcome.UNPROVEN, Gate.TIMING, problem)  # a saving is no proof of fraud: algebra is legal
 
     def _held(self, launches: list[Launched]) -> None:
@@ -893,10 +901,27 @@ class InterpretedVerification(Verification):
                 detail = f"{name}: of {programs:.0f} programs that wait for later ones {sheet.name} holds {held} at a time"
                 raise Stop(Outcome.TIMEOUT, Gate.COMPILE, detail)
 
-    def _as_priced(self, launches: list[Launched]) -> bool:
-        """Whether a full size that was run as a whole took no more arithmetic than the samples by which it is priced."""
-        done = self._executed[WHOLE_SIZE]
-        return done <= _MORE * _arithmetic(launches)
+    def _as_run(self, base: Baseline, launches: list[Launched], shape: ShapeCases) -> list[Launched]:
+        """Launches with what their programs did where the full size was run as a whole, but for those that wait, which are priced as
+        they are modelled; none where arithmetic is missing, or an input that outputs need all of was not read."""
+        measured, read = self._measured
+        if len(measured) != len(launches):
+            return []
+        pairs = zip(launches, measured, strict=True)
+        launches = [modelled if modelled["waits"] else done for modelled, done in pairs]
+        if self._executed[WHOLE_SIZE] > _MORE * _arithmetic(launches):
+            return []
+        if any(launch["waits"] for launch in launches):
+            return launches
+        self._looked = True
+        needed = [
+            share / base.read_share[index]
+            for index, share in enumerate(read)
+            if base.read_share[index] and self.judge.needs_all(self.task, index)
+        ]
+        if any(share < _WHOLE for share in needed) or self._uncomputed(base, launches, shape):
+            return []
+        return launches
 
     def _uncomputed(self, base: Baseline, launches: list[Launched], shape: ShapeCases) -> str:
         """Matrix products leave a floor under the arithmetic: what was done at the small size, where values were found

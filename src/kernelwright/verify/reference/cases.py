@@ -25,7 +25,7 @@ from kernelwright.verify.reference import roundings
 from kernelwright.verify.reference.choices import Choices, find_choice
 from kernelwright.verify.reference.comparison import MANY
 from kernelwright.verify.reference.disorder import WRITES
-from kernelwright.verify.reference.distributions import in_order
+from kernelwright.verify.reference.distributions import in_order, orders
 from kernelwright.verify.reference.expected import COARSE, Expected, expected_of, nbytes, rms_difference
 from kernelwright.verify.reference.operators import operators
 from kernelwright.verify.reference.rounded import EPSILON, Rounded, Wide, cut_off
@@ -433,8 +433,12 @@ def of_one_tensor(case: Case, protocol: Protocol) -> Case | None:
 
 @where_possible()
 def with_one_row(case: Case, protocol: Protocol, way: str) -> Case | None:
-    """`case` with inputs of which all rows are the first (those of the `way`); None where the reference does not take that."""
+    """`case` with inputs of which all rows are the first (those of the `way`); None where the reference does not take that, or whole
+    numbers that rise or fall (where rows of each group end) would be alike: what is between them is nobody's then."""
     places = itertools.count()
+    asked = [tensor for place, tensor in enumerate(flatten(case.inputs)) if concerns(way, place)]
+    if any(not tensor.is_floating_point() and orders(tensor) for tensor in asked):
+        return None
 
     def first(tensor: torch.Tensor) -> torch.Tensor:
         if not concerns(way, next(places)) or not tensor.ndim or not tensor.shape[0]:

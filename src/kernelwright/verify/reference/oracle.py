@@ -6,6 +6,7 @@ Nothing here ever enters a worker but inputs and weights. Which values are speci
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import copy
 import dataclasses
@@ -34,7 +35,7 @@ from kernelwright.verify.reference.disorder import Disorder
 from kernelwright.verify.reference.distributions import case_name, draws, near_one_number, scale_inputs
 from kernelwright.verify.reference.expected import Expected
 from kernelwright.verify.reference.gradient_cases import writable
-from kernelwright.verify.reference.hidden_sizes import own_only
+from kernelwright.verify.reference.hidden_sizes import LEAST, ONE, own_only
 from kernelwright.verify.reference.operators import Operators, operators, sides
 from kernelwright.verify.reference.outweighed import outweigh
 from kernelwright.verify.reference.renumbered import names_of_inputs, with_other_numbers
@@ -273,6 +274,8 @@ def _cases_of(making: _Making, of_weights: int, long: bool, special: bool) -> Sh
             raise UserError(f"task {task.id}, {name}: {error}") from error
         if case is None and number == 0:
             raise UserError(f"task {task.id}: the reference's own output is not finite")
+        if case is not None and _tells_nothing(name, task, case):
+            raise UserError(f"task {task.id}, {name}: the reference returns no element")
         if case is not None:
             cases.append(case)
     found = operators(module, cases[0].inputs, modes=making.position == 0)
@@ -297,16 +300,41 @@ def _cases_of(making: _Making, of_weights: int, long: bool, special: bool) -> Sh
     )
 
 
+def _tells_nothing(name: str, task: Task, case: Case) -> bool:
+    """Whether nothing is returned at sizes that the judge drew, as of no heads that share two keys; a 1 is told from the candidate."""
+    drawn = name not in task.shapes and not name.startswith((ONE, LEAST))
+    return drawn and all(0 in one.shape for one in case.expected)
+
+
 def _turn(reference: Reference, secret: int) -> None:
-    """Truth values of Python's among the inputs are turned, where the reference takes that."""
-    if not any(isinstance(one, bool) for one in reference.inputs(secret)):
-        return
+    """Truth values of Python's among the inputs are turned, where the reference takes that; but not those that the task writes, which
+    a kernel may know."""
+    drawn = {place for place, one in enumerate(reference.inputs(secret)) if isinstance(one, bool)}
     turned = Reference(reference.task, reference.overrides, reference.device)
-    turned.turned = True
+    turned.turned = frozenset(drawn - _written(reference.task.source))
+    if not turned.turned:
+        return
     with where_possible():
         inputs = turned.inputs(secret)
-        reference.turned = finite(outputs_of(turned.build().to(reference.device), inputs))
+        if finite(outputs_of(turned.build().to(reference.device), inputs)):
+            reference.turned = turned.turned
     reference.start_over()
+
+
+def _written(source: str) -> set[int]:
+    """Places at which the list that `get_inputs` returns has a constant; none where it does not end with one such list."""
+    makers = [
+        node
+        for node in ast.parse(source).body
+        if isinstance(node, ast.FunctionDef) and node.name == "get_inputs"
+    ]
+    ends = [node.value for maker in makers for node in ast.walk(maker) if isinstance(node, ast.Return)]
+    if len(ends) != 1 or not isinstance(ends[0], (ast.List, ast.Tuple)):
+        return set()
+    parts = ends[0].elts
+    if any(isinstance(part, ast.Starred) for part in parts):
+        return set()
+    return {place for place, part in enumerate(parts) if isinstance(part, ast.Constant)}
 
 
 def _begin(reference: Reference, secret: int) -> None:

@@ -245,6 +245,8 @@ def with_special_values(
         if bool(low >= 0):
             ends = _ends(float(low), float(high)) if closed or kind == "tiny" else (float(low), float(high))
             made = made.clamp(*ends)
+        elif bool(high <= 0):
+            made = -made.abs()
         kept = tensor == 0 if bool((tensor == 0).any()) else None
         return in_order(tensor, made if kept is None else torch.where(kept, tensor, made))
 
@@ -582,7 +584,9 @@ def scaled_rows(inputs: object, factors: Sequence[float]) -> object:
     def special(tensor: torch.Tensor) -> torch.Tensor:
         if not tensor.is_floating_point() or tensor.numel() < 2:
             return tensor
-        signs = [abs(one) for one in factors] if bool(tensor.min() >= 0) else factors
+        signs = (
+            [abs(one) for one in factors] if bool(tensor.min() >= 0) or bool(tensor.max() <= 0) else factors
+        )
         wide = tensor.detach().double().cpu()
         made = _by_row(wide, [functools.partial(torch.mul, other=one) for one in signs], 0)
         return in_order(tensor, made.to(tensor.dtype).to(tensor.device))

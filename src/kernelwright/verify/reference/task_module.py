@@ -84,8 +84,8 @@ class Reference:
     def __init__(self, task: Task, overrides: dict[str, int] | None = None, device: str = "cpu") -> None:
         self.task, self.device, self.overrides = task, device, overrides
         self.precision = precision_of(task)
-        self.turned = False
-        """Whether truth values of Python's among the inputs are the contrary of those that the task draws."""
+        self.turned: frozenset[int] = frozenset()
+        """Places of truth values of Python's among the inputs that are the contrary of those that the task draws."""
         self.begun: dict[int, bool] = {}
         """Inputs by place that the task draws as one number and that are drawn anew here, and whether of either sign."""
         self._first: list[object] | None = None
@@ -175,8 +175,8 @@ class Reference:
         if self._first is None:
             self._first = convert(made, lambda tensor: torch.empty(0))
             self._form = seed, [one.shape for one in flatten(made)]
-            if self.turned:
-                self._first = [not one if isinstance(one, bool) else one for one in self._first]
+            for place in self.turned:
+                self._first[place] = not self._first[place]
         if [one.shape for one in flatten(made)] != self._form[1]:
             made = convert(self._draw(self._form[0]), _reorder(seed))
         return convert(with_numbers_of(self._first, made), lambda tensor: tensor.to(self.device))
