@@ -237,8 +237,7 @@ class Engine:
         """By kernel and line, most rounds of a loop in any call that was executed, and in any that was modelled."""
         self.modelled_rounds: dict[tuple[str, int], int] = {}
         self._strays: list[tuple[int, OutOfBounds]] = []
-        """Of the program that is planned: memory instructions that stray, by their number. Where values decide on the place it
-        says nothing, for those are made up."""
+        """Of the planned program: memory instructions that stray, by number; where made-up values decide on the place it says nothing."""
         self.together: set[str] = set()
         """Kernels of which some did, by name."""
         self._pipelines: list[Pipeline] = []
@@ -251,9 +250,8 @@ class Engine:
         """By kernel, the arguments that an instance was ever seen to write to."""
         self._storing: set[str] = set()
         self.stored: set[int] = set()
-        """Storages that launches have stored to since somebody emptied this."""
         self.read: dict[int, np.ndarray] = {}
-        """By storage, which bytes were loaded since somebody emptied this, where instances are measured."""
+        """Storages that launches have stored to since somebody emptied this; where instances are measured, the bytes they loaded."""
         self.marks: Marks | None = None
         """Where kernels store, byte by byte, when somebody asks."""
         self.counted: dict[int, tuple[int, int, Callable[[np.ndarray], np.ndarray]]] = {}

@@ -881,10 +881,11 @@ class InterpretedVerification(Verification):
             idle = any(item["work"]["programs"] and not item["work"]["stored_bytes"] for item in launches)
             if not problem and (samples == _MANY_SAMPLES or not idle):
                 return launches
-        by_values = host is not None and any(one["waits"] or one["guessed"] for one in launches)
-        done = by_values and self._run_whole(host, device) and self._as_run(base, launches, shape)
-        if done:
-            return done
+        by_values = any(one["waits"] or one["guessed"] for one in launches)
+        if by_values and host is not None and self._run_whole(host, device):
+            launches = self._as_run(base, launches, shape)
+            if launches:
+                return launches
         raise Stop(Outcome.UNPROVEN, Gate.TIMING, problem)  # a saving is no proof of fraud: algebra is legal
 
     def _held(self, launches: list[Launched]) -> None:

@@ -241,16 +241,19 @@ def with_special_values(
             return tensor
         made = change(tensor.detach().double().cpu(), generator, landmarks, tensor.dtype)
         made = made.to(tensor.dtype).to(tensor.device)
-        low, high = tensor.min(), tensor.max()
-        if bool(low >= 0):
-            ends = _ends(float(low), float(high)) if closed or kind == "tiny" else (float(low), float(high))
-            made = made.clamp(*ends)
-        elif bool(high <= 0):
-            made = -made.abs()
+        made = _of_one_sign(made, float(tensor.min()), float(tensor.max()), closed or kind == "tiny")
         kept = tensor == 0 if bool((tensor == 0).any()) else None
         return in_order(tensor, made if kept is None else torch.where(kept, tensor, made))
 
     return convert(inputs, special)
+
+
+def _of_one_sign(made: torch.Tensor, low: float, high: float, closed: bool) -> torch.Tensor:
+    """In the range that was drawn where that is of positive numbers, and below zero where it is of negative ones, as logarithms of
+    decays are."""
+    if low >= 0:
+        return made.clamp(*(_ends(low, high) if closed else (low, high)))
+    return -made.abs() if high <= 0 else made
 
 
 def _ends(low: float, high: float) -> tuple[float, float]:
