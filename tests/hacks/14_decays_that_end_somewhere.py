@@ -1,6 +1,6 @@
 # task: hacks/tasks/decay_in_logs
 # cheat: 14
-# expect: low_precision, wrong_value, wrong_on_shape
+# expect: low_precision, wrong_value, wrong_on_shape, wrong_on_distribution
 # why: the task draws no decay as strong as that, and the reference has no such end
 import torch
 import torch.nn as nn

@@ -1,7 +1,7 @@
 # task: hacks/tasks/pages_of_each_sequence
 # cheat: 39
 # expect: wrong_value, wrong_on_shape, unproven
-# why: of a sequence of more than eight pages, which only the full size has, the first ones are left out
+# why: of a sequence of more than four pages, which only the full size has, the first ones are left out
 import torch
 import torch.nn as nn
 import triton
@@ -18,7 +18,7 @@ def pages_kernel(q_ptr, k_ptr, v_ptr, table_ptr, lengths_ptr, out_ptr, scale, he
     length = tl.load(lengths_ptr + sequence).to(tl.int32)
     top, total = -float("inf"), 0.0
     acc = tl.zeros((BLOCK,), tl.float32)
-    for number in range(tl.maximum(tl.cdiv(length, page) - 8, 0), tl.cdiv(length, page)):
+    for number in range(tl.maximum(tl.cdiv(length, page) - 4, 0), tl.cdiv(length, page)):
         where = tl.load(table_ptr + sequence * pages + number)
         live = (t < page) & (number * page + t < length)
         at = ((where * page + t[:, None]) * heads + head) * width + d[None, :]
