@@ -1,6 +1,6 @@
 # task: wright/attention_full
 # cheat: 14
-# expect: wrong_on_distribution
+# expect: wrong_on_distribution, wrong_on_shape
 # why: weights below a millionth of the largest so far are taken for 0, whatever they multiply
 import torch
 import torch.nn as nn

@@ -25,6 +25,7 @@ from kernelwright.verify.gpu.timing import PRECISION
 from kernelwright.verify.messages import WHOLE_SIZE
 from kernelwright.verify.protocol import BELOW_ZERO, Protocol
 from kernelwright.verify.reference.hidden_sizes import (
+    DECLINABLE,
     FEW,
     full_sizes,
     hidden_sizes,
@@ -586,7 +587,9 @@ class Judge:
         weights: dict[str, int] = {}
         if len(small) > 1 or task.ranges:
             weights = {shape.name: shape.seed for shape in self.cases(task)}
-            sets += self._hidden_taken.get(task.digest, {}).items()
+            hidden = self._hidden_taken.get(task.digest, {})
+            # What a candidate may decline was asked before the GPU was.
+            sets += [(name, sizes) for name, sizes in hidden.items() if not name.startswith(DECLINABLE)]
         seed = init_seed(self.protocol, self._secret)
         found = []
         for position, (name, sizes) in enumerate([*sets, ("full", dict(task.shapes.get("full", {})))]):

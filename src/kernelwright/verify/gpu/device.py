@@ -105,6 +105,8 @@ class CudaSession(Session):
         """What the compiler made of each launch that ran, by its place on the tape."""
         self._first: dict[int, torch.Tensor] = {}
         """What lives on from call to call and is no weight, as the first steady call found it."""
+        self._moving: list[tuple[torch.Tensor, torch.Tensor]] = []
+        """Weights and buffers that the reference changes, and what they hold before a call."""
         self._padded: dict[int, tuple[torch.Tensor, int]] = {}
 
     def provide(self, storage: int, size: int) -> torch.Tensor:
@@ -194,9 +196,19 @@ class CudaSession(Session):
         """What lives on from call to call and is no weight, as the first steady call will find it."""
         self._first = {number: self._bytes(number).clone() for number in storages if number in self.storages}
 
+    def hold_still(self, moving: Iterable[View]) -> None:
+        """Let every call begin with what these views hold now, as each of the reference's does."""
+        self._moving = [(self.tensor(view), self.tensor(view).clone()) for view in moving]
+
+    def put_back(self) -> None:
+        """What the reference changes is as it was before the first call."""
+        for held, then in self._moving:
+            held.copy_(then)
+
     def begin_anew(self) -> None:
         """Put back what was remembered, whether it changed or not: clocked calls start where the first one began whose values
         were checked, so that no count of calls tells them apart, and none learns of the one before."""
+        self.put_back()
         for number, then in self._first.items():
             if number in self.storages:
                 self._bytes(number).copy_(then)
@@ -304,9 +316,9 @@ class CudaDevice(Service):
         return {}
 
     def _open_command(
-        self, key: str, trace: dict[str, Any], state: dict[str, Slot], blobs: list[Slot]
+        self, key: str, trace: dict[str, Any], state: dict[str, Slot], blobs: list[Slot], moving: list[str]
     ) -> dict[str, object]:
-        """Memory for one shape, with constants as given and weights as the reference has them."""
+        """Memory for one shape, with constants as given and weights as the reference has them, of which it changes those `moving`."""
         assert self.arena is not None
         candidate = Candidate(trace)
         session = CudaSession(self.device, Kernels(trace["kernels"], self._built))
@@ -317,6 +329,7 @@ class CudaDevice(Service):
         for name, view in candidate.state.items():
             session.tensor(view).copy_(locate(self.arena, state[name]))
         self.sessions[key] = session, candidate
+        session.hold_still(candidate.state[name] for name in moving)
         session.remember(_kept_by(candidate))
         return {}
 
@@ -331,8 +344,10 @@ class CudaDevice(Service):
         session.forget(footprint.lasting(candidate) | set(tape.foreign) | _storages_made(tape))
         tuned = set(session.choices)
         session.ablated = ablate
+        session.put_back()
         self._play(session, tape, views, given)
         if set(session.choices) != tuned:
+            session.put_back()
             self._play(session, tape, views, given)  # tuning left its marks
         if call != -1:
             session.remember(_kept_by(candidate))

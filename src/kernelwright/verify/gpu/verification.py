@@ -329,10 +329,9 @@ class MeasuredVerification(Verification):
         state = {name: self._arena.place(shape.state[name]) for name in trace.traced.state}
         blobs = [self._arena.place(blob) for blob in trace.blobs]
         torch.cuda.current_stream().synchronize()
-        device.ask(
-            gate,
-            {"command": "open", "key": shape.name, "trace": trace.answer, "state": state, "blobs": blobs},
-        )
+        moving = [name for name in shape.first().after if name in state]
+        body = {"command": "open", "key": shape.name, "trace": trace.answer, "state": state, "blobs": blobs}
+        device.ask(gate, body | {"moving": moving})
 
     def _play(
         self,

@@ -319,9 +319,18 @@ def _reductions(engine: Watcher) -> list[Patch]:
         combined(self, values)
         return in_single(values, lambda wide: combine.scan(self, wide, scan))
 
+    to_tensor = interpreter.ReduceScanOpInterface.to_tensor
+
+    def wrapped(self: Fold, value: Any, dtype: tl.dtype) -> tl.tensor:
+        """A single integer wraps as those of a block do, which Triton 3.6 refuses."""
+        if dtype.scalar.is_int() and not getattr(value, "shape", ()):
+            value = np.asarray(value).astype(np_dtype(dtype.scalar))[()]
+        return to_tensor(self, value, dtype)
+
     return [
         (interpreter.ReduceOps, "apply_impl", reduce_impl),
         (interpreter.ScanOps, "apply_impl", scan_impl),
+        (interpreter.ReduceScanOpInterface, "to_tensor", wrapped),
     ]
 
 

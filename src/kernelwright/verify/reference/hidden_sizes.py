@@ -35,6 +35,8 @@ RATIO = "hidden_ratio"
 RELATED = ("hidden_turned", "hidden_equal", RATIO)
 """The sets in which the order of sizes is the contrary, they are equal, or one is 3, 5 or 7 times another: of the task's own inputs
 only."""
+DECLINABLE = (RATIO, ALSO_ONE)
+"""At which a candidate may refuse (`may_decline`)."""
 _FEW = (2, 3, 4)
 """What the first size is beside another one of 1."""
 _RATIOS = (3, 5, 7)
@@ -321,7 +323,7 @@ def may_decline(name: str, outcome: Outcome, detail: str) -> bool:
     not have, or a size of 1 that is not the first (a width), at which what raises has said so."""
     if name.startswith(ALSO_ONE) and outcome in _RAISES:
         return not any(said in detail for said in _OF_HINTS)
-    return name.startswith((RATIO, ALSO_ONE)) and asks_for_powers(outcome, detail)
+    return name.startswith(DECLINABLE) and asks_for_powers(outcome, detail)
 
 
 def kept_at_powers(task: Task, refused: str = "") -> Iterator[tuple[Task, list[str]]]:
