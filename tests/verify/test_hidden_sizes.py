@@ -173,6 +173,15 @@ def test_powers_that_are_too_narrow_are_widened_where_a_product_wants_that() -> 
     }
 
 
+def test_whoever_asserts_is_asked_at_wider_powers_at_last() -> None:
+    made = task(small=SMALL, small_odd=ODD)
+    asked = [one.shapes["small"] for one, _ in kept_at_powers(made, "AssertionError: whole blocks of 64")]
+    assert [(one["ROWS"], one["COLS"]) for one in asked] == [
+        *((8, 128), (16, 128), (16, 128)),
+        *((8, 128), (128, 128), (128, 128)),
+    ]
+
+
 def test_a_size_that_is_no_power_of_two_at_full_size_is_never_held_there() -> None:
     made = task(small=SMALL, small_odd=ODD).model_copy(update={"source": "ROWS = 4000\nCOLS = 8191\n"})
     assert not list(kept_at_powers(made))

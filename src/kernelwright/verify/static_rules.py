@@ -32,7 +32,7 @@ def forbidden(path: str) -> str:
         return f"`{root}`: only torch, triton, numpy, einops and pure helpers of the standard library"
     if not rest:
         return ""
-    if path in NAMED["known_private"]:
+    if path in NAMED["known"]:
         return ""
     parts = rest.split(".")
     if any(part.startswith("_") and not part.endswith("__") for part in parts):

@@ -72,8 +72,9 @@ _OF_BLOCKS = ("must be a power of 2", "Input shapes should have M")
 _WANTED = re.compile(r"Input shapes should have M.* K >= (\d+)")
 _OF_HINTS = ("Assume failed", "promises a multiple")
 """What the interpreter says of a false hint: such a kernel refuses nothing, it is wrong there."""
-_LEAST_POWER = 16
-"""A size that is held at a power of two is no smaller: products of blocks want as many."""
+_LEAST_POWER, _WIDE_POWER = 16, 128
+"""A size that is held at a power of two is no smaller: products of blocks want as many; and where an assertion still refuses it, than the
+second: lengths of whole blocks, groups of codes."""
 _RAISES = (Outcome.COMPILE_ERROR, Outcome.RUNTIME_ERROR)
 _RANKS = ("ndim", "dim", "len", "element_size", "itemsize")
 """What is compared with small numbers and is no size."""
@@ -329,7 +330,8 @@ def may_decline(name: str, outcome: Outcome, detail: str) -> bool:
 def kept_at_powers(task: Task, refused: str = "") -> Iterator[tuple[Task, list[str]]]:
     """The task with one size, then with all, held at a power of two in its small sets, and so in those that are drawn from them: a
     block as wide as a head is honest where the head's width is a power of two at full size. With the names of those sizes. Where a
-    candidate was `refused` for blocks that are too narrow, all are those that are powers, too."""
+    candidate was `refused` for blocks that are too narrow, all are those that are powers, too; what asserts is asked at wider ones, at
+    last."""
     full, sets = full_sizes(task), task.shape_sets("small")
     if task.ranges:
         return
@@ -338,15 +340,18 @@ def kept_at_powers(task: Task, refused: str = "") -> Iterator[tuple[Task, list[s
     found = _WANTED.search(refused)
     least = max(_LEAST_POWER, int(found[1])) if found else _LEAST_POWER
     odd = [name for name in names if not all(map(_power, small[name]))]
-    narrow = [name for name in names if found and min(small[name]) < min(least, full[name])]
-    together = [name for name in names if name in odd or name in narrow]
-    for held in (
-        *([name] for name in reversed(odd)),
-        *([together] if len(together) > (together == odd) else []),
-    ):
-        sizes = {name: min(full[name], max(least, *map(_above, small[name]))) for name in held}
-        made = {name: {**one, **sizes} for name, one in sets.items()}
-        yield task.model_copy(update={"shapes": {**task.shapes, **made}}), held
+    for floor in (least, _WIDE_POWER) if "AssertionError" in refused and not found else (least,):
+        narrow = [
+            name for name in names if (found or floor > least) and min(small[name]) < min(floor, full[name])
+        ]
+        together = [name for name in names if name in odd or name in narrow]
+        for held in (
+            *([name] for name in reversed(odd)),
+            *([together] if len(together) > (together == odd) else []),
+        ):
+            sizes = {name: min(full[name], max(floor, *map(_above, small[name]))) for name in held}
+            made = {name: {**one, **sizes} for name, one in sets.items()}
+            yield task.model_copy(update={"shapes": {**task.shapes, **made}}), held
 
 
 def _power(size: int) -> bool:

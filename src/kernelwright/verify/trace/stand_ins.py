@@ -17,10 +17,11 @@ import random
 import sys
 import types
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar
 
 import torch
+from torch._library.custom_ops import CustomOpDef
 
 from kernelwright.hardware import Target
 from kernelwright.verify.trace import switches
@@ -340,6 +341,34 @@ def _seeds(surroundings: Surroundings | None) -> Callable[[object], None]:
     return seed
 
 
+class _Operator(StandIn):
+    """What `torch.library.triton_op` makes of a function: called, it does what that does."""
+
+    def __init__(self, name: str, function: Callable[..., object]) -> None:
+        self._name, self._function = name, function
+
+    def __call__(self, *args: object, **kwargs: object) -> object:
+        return self._function(*args, **kwargs)
+
+
+_go_by(_Operator, "CustomOpDef", "torch._library.custom_ops", CustomOpDef.__doc__)
+
+
+def _triton_op(
+    name: str,
+    fn: Callable[..., object] | None = None,
+    /,
+    *,
+    mutates_args: str | Iterable[str],
+    schema: str | None = None,
+) -> object:
+    return functools.partial(_Operator, name) if fn is None else _Operator(name, fn)
+
+
+def _wrap_triton(triton_kernel: object, /) -> object:
+    return triton_kernel
+
+
 @contextlib.contextmanager
 def pretend_torch_cuda(target: Target, surroundings: Surroundings | None = None) -> Iterator[None]:
     """`torch.cuda` and Triton's driver answer as on one GPU of this kind, with as much memory in use as `surroundings`
@@ -372,6 +401,8 @@ def pretend_torch_cuda(target: Target, surroundings: Surroundings | None = None)
     changes += [
         *_build(target),
         *switches.answers(lambda: drawn.way),
+        (torch.library, "triton_op", _triton_op),
+        (torch.library, "wrap_triton", _wrap_triton),
         (torch.cuda, "initial_seed", lambda: initial_seed()),
         (torch, "initial_seed", initial_seed),
         (torch.random, "initial_seed", initial_seed),
