@@ -192,6 +192,7 @@ def test_near_the_full_size_nothing_divides() -> None:
     assert 0.6 * 4096 <= several["ROWS"] < 4096
     assert 0.6 * 8192 <= several["COLS"] < 8192
     assert all(-(-several[name] // tile) % 2 for name in ("ROWS", "COLS") for tile in (16, 32, 64, 128))
+    assert (several["ROWS"] % 512, several["COLS"] % 1024) == (1, 1)
     assert sorted((one["ROWS"] < 4096, one["COLS"] < 8192) for one in single) == [
         (False, True),
         (True, False),

@@ -47,7 +47,7 @@ def cases(body: str, inputs: str = "torch.randn(12, 40)") -> dict[str, Any]:
             "torch.randn(12, 40)",
             {"ladder", "degenerate", "level", "sparse"},
         ),
-        ("torch.topk(x, 3)[0]", "torch.randn(12, 40)", {"far", "apart"}),
+        ("torch.topk(x, 3)[0]", "torch.randn(12, 40)", {"far", "apart", "least"}),
         ("x * 2 + 1", "torch.randint(0, 100, (12, 40))", {"integers", "whole numbers"}),
         ("((x * 2 + 1) * x - 3) * x", "torch.randn(12, 40)", {"rows", "ties", "far", "ladder"}),
         ("x.sum(1)", "torch.randint(0, 100, (12, 40))", {"integers", "whole numbers", "alike"}),
@@ -92,6 +92,8 @@ def test_operators_say_which_kinds_there_are(body: str, inputs: str, kinds: set[
         ("torch.round(x)", "ties", lambda x: torch.floor(x + 0.5)),
         ("F.silu(x)", "far", lambda x: F.silu(x.clamp(-1000, 1000))),
         ("x.amax(1)", "far", lambda x: x.amax(1).clamp_min(-1e4)),
+        ("x.amin(1)", "least", lambda x: x.amin(1).clamp_max(1e6)),
+        ("torch.round(x)", "beyond", lambda x: (x + 12582912.0) - 12582912.0),
         (
             "F.layer_norm(x, (40,))",
             "offset",
@@ -130,6 +132,35 @@ def test_long_integers_that_are_only_subtracted_lie_near_one_another_where_doubl
     near = cases("x - x[:1]", drawn)["integers"].inputs[0]
     assert bool(((near >= 1 << 60) & (near < (1 << 60) + (1 << 20))).any())
     assert int(cases("x * 2 - x", drawn)["integers"].inputs[0].max()) < 1 << 54
+    assert int(cases("x.argmax(1)", drawn)["integers"].inputs[0].max()) > 1 << 62
+
+
+def test_the_largest_of_a_row_lie_in_one_lane_whatever_the_width() -> None:
+    x = torch.randn(4, 1000)
+    crowded = special_values.with_special_values([x], "crowded", 3, ())[0]
+    assert torch.equal(crowded.sort(1).values, x.sort(1).values)
+    places = crowded[0].topk(7).indices
+    assert all(len(set((places % lanes).tolist())) == 1 for lanes in (2, 16, 64))
+
+
+def test_rows_of_halves_lie_below_what_kernels_begin_at() -> None:
+    lowest = cases("x.amax(1)", "torch.randn(12, 40).half()")["apart"].inputs[0]
+    assert bool((lowest.amax(1) < -10_000).any())
+    assert bool(torch.isfinite(lowest).all())
+
+
+def test_one_operator_of_half_precision_is_held_to_digits_of_its_own() -> None:
+    def first(body: str) -> Any:
+        source = SOURCE.format(body=body, inputs="torch.randn(64, 64).bfloat16()")
+        task = Task(id="t/t", source=source, shapes={"small": {}})
+        return Judge(PROTOCOLS["strict"], "h200", 3).cases(task)[0].cases[0].expected[0]
+
+    expected, rules = first("F.gelu(x)"), PROTOCOLS["strict"]
+    exact = expected.value.reshape(expected.shape)
+    cut = torch.where(exact.abs() < 1e-3, 0.0, exact).to(torch.bfloat16)
+    assert compare_or_round(0, cut, expected, rules, lambda: expected).kind
+    assert not compare_or_round(0, exact.to(torch.bfloat16), expected, rules, lambda: expected).kind
+    assert not first("F.gelu(x) + x").own_digits
 
 
 def test_integers_grow_beyond_what_narrow_ones_hold_and_keep_their_sign() -> None:

@@ -70,3 +70,12 @@ def test_only_what_is_even_in_every_draw_is_changed() -> None:
     others = flatten(with_others(draw(0), {0: False}))
     assert bool((others[0] > 0).all())
     assert torch.equal(others[3], torch.zeros(()))
+
+
+def test_identity_matrices_get_numbers_beside_their_diagonal() -> None:
+    def draw(_: int) -> list[torch.Tensor]:
+        return [torch.eye(3).repeat(2, 1, 1), torch.eye(3).tril() + torch.eye(3).flip(0).tril(-1)]
+
+    assert even_places(draw(0), draw) == [0]
+    moved = flatten(with_others(draw(0), {0: True}))[0]
+    assert bool((moved != 0).all())

@@ -30,6 +30,7 @@ from kernelwright.verify.gradients import label
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.messages import HALF_SUMS, TINY, Building, Gradients, Run
 from kernelwright.verify.reference.hidden_sizes import LEAST, ONE
+from kernelwright.verify.reference.leaning import Leanings
 from kernelwright.verify.sandbox.zygote import Role, Zygote
 from kernelwright.verify.traced import Trace
 
@@ -100,6 +101,8 @@ class Verification:
         """What it does in evaluation mode, where that is something else to the reference, too."""
         self._steered: dict[tuple[str, bool], bool] = {}
         """By a tensor of the reference's state, and whether outputs alone are meant: whether they hang on it."""
+        self._leanings = Leanings()
+        """On which side of what is right values in half precision are."""
         self._fallen: dict[str, Stop] = {}
         """Protocols beside ours whose tolerances an output of this execution did not meet."""
 
@@ -565,6 +568,7 @@ class Verification:
     ) -> float:
         """Raises Stop on the first difference; returns the worst error as a share of the allowed one."""
         from kernelwright.verify.reference.comparison import compare_or_round
+        from kernelwright.verify.reference.leaning import leaning
         from kernelwright.verify.static import bare_load
 
         def stop(outcome: Outcome, detail: str, mismatch: Mismatch | None = None) -> Stop:
@@ -587,9 +591,19 @@ class Verification:
                     detail += f"; line {line} loads by a mask without `other`: lanes left out hold anything"
                 raise stop(outcome, detail, comparison.mismatch)
             worst = max(worst, comparison.worst)
+            if expected.leaning and not case.special and (made := leaning(expected.value, got)):
+                self._leanings.note(index, case.name, made, expected.leaning)
         if gate is self.common and case.scale == 1.0 and (position == 0 or gate is Gate.FULL):
             self._held_to_others(case, outputs, gate)
         return worst
+
+    def _not_leaning(self, cases: Sequence[Case]) -> None:
+        """Whether the errors of what was compared so far lie on both sides of what is right. Raises Stop."""
+        if (found := self._leanings.too_far()) is not None:
+            output, how = found
+            what = label(output, cases[0].structure) or f"output {output}"
+            detail = f"{what}: errors of all inputs and sizes lie on one side, on average {how} more than the reference's own"
+            raise Stop(Outcome.LOW_PRECISION, Gate.SMALL, detail)
 
     def _held_to_others(self, case: Case, outputs: list[torch.Tensor], gate: Gate) -> None:
         """The same outputs under the tolerances of the protocols beside ours."""

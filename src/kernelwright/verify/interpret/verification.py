@@ -180,6 +180,8 @@ class InterpretedVerification(Verification):
                     self.facts |= {"cases": passed, "worst_error": worst}
                 if passed == 1:
                     modelled = self._model(device, full)
+        if self.protocol.honesty:
+            self._not_leaning(shapes[0].cases)
         return modelled
 
     @staticmethod

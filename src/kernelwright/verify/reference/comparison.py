@@ -14,7 +14,7 @@ import torch
 
 from kernelwright.records import Mismatch
 from kernelwright.verify.protocol import Protocol
-from kernelwright.verify.reference.expected import CHUNK, Expected, chunks
+from kernelwright.verify.reference.expected import CHUNK, Expected, chunks, own_floor
 from kernelwright.verify.trace.pretend_cuda import poison_mask
 
 # Multiples of (honest error, eps * |expected|) that are allowed, by precision class.
@@ -71,6 +71,9 @@ def rules(expected: Expected, protocol: Protocol) -> tuple[float, ...]:
     of_error, of_value = _HALF_PRECISION if expected.half else _FULL_PRECISION
     # Half precision is summed in single, whose roundings do not show there.
     of_typical = _CANCELLED if expected.half else max(_CANCELLED, _ONE_BY_ONE * math.sqrt(expected.terms))
+    if expected.own_digits:
+        floor = own_floor(expected.typical, expected.dtype)
+        return rtol, atol, expected.typical, eps * of_value, floor, expected.slack
     floor = of_error * expected.honest_error + eps * of_typical * expected.typical + _least(expected.dtype)
     return rtol, atol, expected.typical, eps * of_value, floor, expected.slack
 
@@ -146,7 +149,7 @@ def compare_or_round(
 ) -> Comparison:
     """`compare`, and where numbers would be called wrong, again with what roundings move them by."""
     comparison = compare(position, got, expected, protocol)
-    if expected.elementwise:
+    if expected.elementwise or expected.own_digits:
         return comparison
     if comparison.kind in ("wrong_value", "low_precision") and protocol.calibrated:
         comparison = compare(position, got, with_roundings(), protocol)

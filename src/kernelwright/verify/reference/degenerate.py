@@ -6,7 +6,9 @@
 `level`      numbers that even TF32 (bfloat16) holds, around a mean a hundred times their spread: of a reference that takes a
              variance of products, where E[y^2] - m^2 cancels and a sum of squares around the mean does not
 `apart`      one ordinary number in a row and all others below -10^6.3, rows that lie near -10^9 throughout, as where all is
-             masked, rows with one such number, and planes of it, where windows have rows: of a reference that orders or picks
+             masked, rows with one such number, and planes of it, where windows have rows: of a reference that orders or picks; in
+             half precision rows and planes below -10^6.3 throughout, in float16 below -10^4.1
+`least`      the same with the other sign: of a reference that orders or picks the least
 `near`       the second of two inputs of one form lies near the first, as a prediction does beside its target: without products, a
              difference keeps its digits then, and what is made of three sums (a^2 - 2ab + b^2) keeps none
 
@@ -23,14 +25,14 @@ import torch
 from kernelwright.verify.reference.distributions import orders
 from kernelwright.verify.structures import convert, flatten
 
-KINDS = ("degenerate", "level", "apart", "near")
+KINDS = ("degenerate", "level", "apart", "least", "near")
 _OPPOSED, _OPPOSED_HALF = 300.0, 8.0
 _NEAR = 400
 """Roundings that points which nearly meet are apart at most."""
 _MEAN, _SPREAD, _STEPS = 128.0, 3.0, 8.0
 """Of numbers on a level: the mean, how far they reach, and how many there are to one (in bfloat16 one)."""
-_APART = (6.3, 8.0)
-"""Powers of ten."""
+_APART, _APART_HALF = (6.3, 8.0), (4.1, 4.8)
+"""Powers of ten; the second in float16."""
 _BESIDE, _ROUNDINGS = 2.0**-12, 3
 """How far numbers are from those of another input, in steps of their own size and at least of a rounding; and the most steps."""
 _BANISHED = -1e9
@@ -44,6 +46,7 @@ def with_kind(inputs: Any, kind: str, generator: torch.Generator) -> Any:
         "degenerate": _degenerate,
         "level": _level,
         "apart": _apart,
+        "least": lambda tensor, usual, generator: -_apart(tensor, usual, generator),
         "near": _near,
     }[kind]
 
@@ -118,10 +121,8 @@ def _near(tensor: torch.Tensor, usual: list[torch.Tensor], generator: torch.Gene
 
 
 def _apart(tensor: torch.Tensor, usual: list[torch.Tensor], generator: torch.Generator) -> torch.Tensor:
-    if tensor.dtype == torch.float16:
-        return tensor
     made, rows = _rows(tensor)
-    low, high = _APART
+    low, high = _APART_HALF if tensor.dtype == torch.float16 else _APART
     powers = low + (high - low) * torch.rand(rows.shape, generator=generator, dtype=torch.float64)
     kept = torch.randint(rows.shape[1], (len(rows), 1), generator=generator)
     own = rows.gather(1, kept)
@@ -135,4 +136,9 @@ def _apart(tensor: torch.Tensor, usual: list[torch.Tensor], generator: torch.Gen
             planes = made.flatten(2).flatten(0, 1)[1::2]
             order = torch.rand(planes.shape, generator=generator).argsort(dim=1)
             planes.copy_(_BANISHED * (1.0 + (order + 0.5) / (2.0 * planes.shape[1])))
+    else:
+        rows[1::4] = -(10.0 ** powers[1::4])
+        if made.ndim > 3:
+            planes = made.flatten(2).flatten(0, 1)[1::2]
+            planes.copy_(-(10.0**powers).reshape(-1, planes.shape[1])[: len(planes)])
     return made

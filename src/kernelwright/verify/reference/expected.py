@@ -9,11 +9,14 @@ from collections.abc import Callable
 import torch
 
 from kernelwright.verify.reference.choices import Chosen
+from kernelwright.verify.reference.leaning import Leaning, leaning
 
 _LARGE = 1 << 22
 """Elements from which an expected output is kept in fp32."""
 COARSE = 2.0**-17
 """Rounding step from which digits are few: that of an honest run shows in every element."""
+_OWN = 64.0
+"""Multiples of single precision's eps * typical."""
 CHUNK = 1 << 24
 """Elements looked at at a time."""
 
@@ -53,6 +56,12 @@ class Expected:
     """Each element is made of few operations on its own: none may overflow on the way."""
     chosen: Chosen | None = None
     """Of places among ties: what they point into."""
+    leaning: Leaning | None = None
+    """Of an honest run in half precision: the side on which its errors are."""
+    rounded_once: bool = False
+    """An honest run in half precision rounds each element as if nothing else were rounded."""
+    own_digits: bool = False
+    """Each element is what one operator makes of half precision, and is held to digits of its own."""
 
     @property
     def half(self) -> bool:
@@ -86,6 +95,7 @@ class Expected:
             infinite=changed(self.infinite),
             moved=changed(self.moved),
             chosen=None if self.chosen is None else self.chosen.each(change),
+            leaning=None,
         )
 
 
@@ -111,7 +121,23 @@ def expected_of(exact: torch.Tensor, honest: torch.Tensor) -> Expected:
         infinite,
         spread=math.sqrt(squares / count),
         root_mean_square=math.sqrt(square_total / count),
+        leaning=None if honest.numel() >= _LARGE else leaning(exact, honest),
+        rounded_once=_rounded_once(exact, honest, total / count),
     )
+
+
+def own_floor(typical: float, dtype: torch.dtype) -> float:
+    """Absolute error of elements that are held to digits of their own: what single precision has where something cancels."""
+    return _OWN * torch.finfo(torch.float32).eps * typical + torch.finfo(dtype).smallest_normal
+
+
+def _rounded_once(exact: torch.Tensor, honest: torch.Tensor, typical: float) -> bool:
+    if honest.dtype not in (torch.bfloat16, torch.float16) or honest.numel() >= _LARGE:
+        return False
+    value = exact.double().nan_to_num(0.0, 0.0, 0.0)
+    error = (honest.double() - exact.double()).abs().nan_to_num(0.0, 0.0, 0.0)
+    allowed = value.abs() * torch.finfo(honest.dtype).eps + own_floor(typical, honest.dtype)
+    return bool((error <= allowed).all())
 
 
 def _spread(exact: torch.Tensor, honest: torch.Tensor) -> tuple[float, float, float, float, bool]:

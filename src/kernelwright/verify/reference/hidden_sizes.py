@@ -55,6 +55,8 @@ _RAGGED, _ROOM = 0.6, 2.0
 """Of a size near the full one that nothing divides: its least share of that; of smaller ones there is nothing between."""
 _TILED, _LAST = 256, 16
 """Such a size is less than the second beyond a multiple of the first."""
+_BLOCKS, _WIDEST = 8, 4096
+"""Of the widest blocks that such a size is one lane more than: so many are in the full size at least, and their width at most."""
 _GROWTH = 4.0
 """Factor that a middle set may have over a small one, all its sizes together: programs are interpreted."""
 _LEAST_GROWTH = 0.75
@@ -293,9 +295,11 @@ def ragged_sets(task: Task, shapes: Sequence[str], secret: int) -> list[dict[str
 
 
 def _draw_ragged(most: int, dice: random.Random) -> int:
-    """An odd number near `most`: of blocks of 16 to 128 in a row it takes an odd number, too, so that groups of them are left over."""
+    """An odd number near `most`: of blocks of 16 to 128 in a row it takes an odd number, too, so that groups of them are left over. Where
+    there is room, one more than blocks of any width are full with: the last has a single lane."""
     size = round(dice.uniform(_RAGGED, 1.0) * most)
-    tiled = size - size % _TILED + dice.randrange(1, _LAST, 2)
+    wide = min(1 << max(most // _BLOCKS, 1).bit_length() - 1, _WIDEST)
+    tiled = size - size % wide + 1 if wide > _TILED else size - size % _TILED + dice.randrange(1, _LAST, 2)
     return tiled if _RAGGED * most <= tiled < most else _odd(size) - 2
 
 

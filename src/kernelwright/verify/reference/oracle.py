@@ -54,7 +54,7 @@ from kernelwright.verify.structures import convert, flatten
 from kernelwright.verify.trace import affine
 
 _SPECIAL_SEED = 49_979_687
-_UP = ("far", "distant", "ladder", "long", "degenerate", "apart")
+_UP = ("far", "distant", "ladder", "long", "degenerate", "apart", "least")
 _SCALED_UP, _SPECIAL = 30.0, -1.0
 """As `Case.scale`: none of them is what the task draws, and some are as far off as inputs that are scaled up."""
 _FACTORS = (1e2, -1e2, 1e3, -1e3, 1e4, -1e4, 1e5, -1e5, 1e-3, 0.0)
@@ -279,6 +279,8 @@ def _cases_of(making: _Making, of_weights: int, long: bool, special: bool) -> Sh
         if case is not None:
             cases.append(case)
     found = operators(module, cases[0].inputs, modes=making.position == 0)
+    for case in cases if special_values.rounds_once(found) else ():
+        case.expected = list(map(allowances.own_digits, case.expected))
     if protocol.affine and special:
         cases += _special_cases(making, found, cases[0].expected, long)
     if not telling(cases):
@@ -374,7 +376,7 @@ def _special_cases(
     smooth = not reference.task.gradients
     pointwise, whole = special_values.pointwise(found), special_values.sums_whole(found)
     tried = [scale_inputs(drawn, factor) for factor in (1.0, _FAR_FACTOR, -_FAR_FACTOR)]
-    kinds = special_kinds(making.module, found, drawn, position, ["long"] if long else None)
+    kinds = special_kinds(making.module, found, drawn, position, ["long", "crowded"] if long else None)
     if not smooth:  # at a kink, or among ties, a gradient is a choice
         kinds = [kind for kind in kinds if kind in ("far", "offset", "integers", "masks")]
     for kind in kinds:
@@ -541,7 +543,7 @@ def special_kinds(
     if wanted is not None:
         return [kind for kind in kinds if kind in wanted]
     if position == 0:
-        return [kind for kind in kinds if kind not in ("distant", "long", "faint")]
+        return [kind for kind in kinds if kind not in ("distant", "long", "crowded", "faint")]
     second = (*kinds[:1], "distant", "tiny", "bounds", "faint")
     return [kind for kind in kinds if kind in second] if position == 1 else []
 

@@ -21,7 +21,9 @@
 `signs`     zeros of both signs, equal to each other, beside numbers of one sign: where an output is of integers
 `sparse`    beside a product, half of each input's elements 0, as behind a ReLU
 `faint`     beside a product, the first input as small as 1e-8 throughout
-`degenerate`, `level`, `apart` (also of maxima), `near`: see `degenerate.py`
+`degenerate`, `level`, `apart` (also of maxima), `least`, `near`: see `degenerate.py`
+`crowded`   rows whose largest, or least, lie a power of two apart, whichever, at long sizes: where several of them are asked for
+`beyond`    odd whole numbers and halves where single precision has its last ones, where one operator rounds to whole numbers
 `named`     numbers that a candidate's kernels compare with (`named_values.py`)
 `reach`     scaled so that values in the middle of a chain cross a bound that nothing else crosses
 
@@ -65,9 +67,12 @@ _NEAR_END = 0.01
 """Share of a range that its drawn end may be short of the true one."""
 _SHARE_NAMED = 0.125
 _FAINT = 1e-8
-_STAMP, _APART = 1 << 60, 1 << 20
-"""Where whole numbers lie that are near one another, as times in nanoseconds do, and how far apart: single digits are lost in double."""
+_STAMP, _COMPARED, _APART = 60, 62, 1 << 20
+"""Bits of whole numbers that are near one another, as times in nanoseconds are, of those that are only compared, and how far apart they
+lie: single digits are lost in double."""
 _MOST_LANDMARKS, MOST = 32, 1e6
+_BEYOND, _LAST_HALVES = (20, 24), 22
+"""Bits of odd whole numbers that single precision still holds, and up to which halves of them are asked."""
 _DIRECT = 2
 """Operators that nobody has a choice about."""
 
@@ -106,9 +111,11 @@ def kinds(
         found.append("far")
     if floating and _among(names, "variances"):
         found.append("offset")
-    picks = _among(names - {"clamp_max"}, "picks")
-    if floating and picks and not _among(names, "variances"):
-        found.append("apart")
+    found += _of_picks(names) if floating else []
+    if floating and _among(names, "orders"):
+        found.append("crowded")
+    if any(one.dtype == torch.float32 for one in given) and alone(operators) and _among(names, "rounders"):
+        found.append("beyond")
     if smooth and degenerate.pairs(inputs):
         found.append("near")
     # More of them may be put another way (Horner's rule), which is as right and overflows elsewhere.
@@ -138,6 +145,12 @@ def kinds(
     if floating and landmarks and any(name.rstrip("_").split("_")[0] in _NAMED["cuts"] for name in names):
         found.append("bounds")
     return found + ladder
+
+
+def _of_picks(names: set[str]) -> list[str]:
+    """Kinds for references that order or pick."""
+    largest = _among(names - {"clamp_max"}, "picks") and not _among(names, "variances")
+    return ["apart"] * largest + ["least"] * _among(names - {"clamp_min"}, "least")
 
 
 def _padding(names: set[str], given: Sequence[torch.Tensor]) -> list[str]:
@@ -197,14 +210,13 @@ def with_special_values(
     closed: bool = False,
     root: bool = True,
     elementwise: bool = True,
-    whole: bool = False,
+    whole: int = 0,
 ) -> Any:
     """The inputs with the special values of one kind, `landmarks` (numbers that the reference names) among them. `closed`:
-    ranges have their ends. `root`: tiny values are as small as the root of a constant, rather than as the constant. `elementwise`: integers are not summed. `whole`: they are
-    only added and compared."""
+    ranges have their ends. `root`: tiny values are as small as the root of a constant, rather than as the constant. `elementwise`: integers are not summed. `whole`: see
+    `sums_whole`."""
     generator = torch.Generator().manual_seed(seed)
     changes: dict[str, Callable[..., torch.Tensor]] = {
-        "integers": _rows,
         "rows": _rows,
         "ties": _ties,
         "far": _far,
@@ -216,18 +228,19 @@ def with_special_values(
         "ladder": _ladder,
         "masked": _mask,
         "long": functools.partial(_long, root=root),
-        "masks": _rows,
         "bounds": _bounds,
         "signs": _signs,
         "sparse": _sparse,
         "faint": _faint,
         "named": _named,
+        "beyond": _beyond,
+        "crowded": _crowd,
     }
     if kind in degenerate.KINDS:
         return degenerate.with_kind(inputs, kind, generator)
     if kind == "padding":
         return convert(inputs, lambda tensor: _with_padding(tensor) if is_mask(tensor) else tensor)
-    change = changes[kind]
+    change = changes.get(kind, _rows)
     first = next((one for one in flatten(inputs) if one.is_floating_point() and one.numel() > 1), None)
 
     def special(tensor: torch.Tensor) -> torch.Tensor:
@@ -275,9 +288,13 @@ def pointwise(operators: Sequence[str]) -> bool:
     return bool(operators) and all(name in quiet or _is_tagged(name) for name in operators)
 
 
-def sums_whole(operators: Iterable[str]) -> bool:
-    """Whether a reference adds, picks and compares, and nothing else: of whole numbers exactly."""
-    return all(_names_any({name}, _NAMED["whole"]) for name in set(operators) - _quiet())
+def sums_whole(operators: Iterable[str]) -> int:
+    """Bits of whole numbers up to which a reference that adds, picks and compares, and does nothing else, is exact; 0 where it does
+    more."""
+    names = set(operators) - _quiet()
+    if all(_names_any({name}, _NAMED["compared"]) for name in names):
+        return _COMPARED
+    return _STAMP if all(_names_any({name}, (*_NAMED["whole"], *_NAMED["compared"])) for name in names) else 0
 
 
 def alone(operators: Sequence[str]) -> bool:
@@ -319,6 +336,13 @@ def product_of_magnitudes(inputs: object, shape: Sequence[int]) -> torch.Tensor 
 def inexact(operators: Sequence[str]) -> int:
     """How many of pointwise operators may round."""
     return sum(_is_tagged(name) for name in operators if not _begins(name, _NAMED["exact"]))
+
+
+def rounds_once(operators: Sequence[str]) -> bool:
+    """Whether one pointwise operator rounds at most, and no step makes much of that."""
+    names = set(operators)
+    stepped = _among(names, "steps", "random") or _names_any(names, ("div", "divide"))
+    return pointwise(operators) and inexact(operators) <= 1 and not stepped
 
 
 def _is_tagged(name: str) -> bool:
@@ -428,6 +452,31 @@ def _named(
 ) -> torch.Tensor:
     some = torch.rand(x.shape, generator=generator) < _SHARE_NAMED
     return torch.where(some, _pick(x, landmarks, generator), x)
+
+
+def _beyond(
+    x: torch.Tensor, generator: torch.Generator, landmarks: Sequence[float], dtype: torch.dtype
+) -> torch.Tensor:
+    bits = torch.randint(*_BEYOND, x.shape, generator=generator)
+    whole = (1 << bits) + 2 * (torch.rand(x.shape, generator=generator) * (1 << bits - 1)).long() + 1
+    signs = 2.0 * torch.randint(0, 2, x.shape, generator=generator) - 1.0
+    return signs * torch.where(bits > _LAST_HALVES, whole.double(), whole / 2.0)
+
+
+def _crowd(
+    x: torch.Tensor, generator: torch.Generator, landmarks: Sequence[float], dtype: torch.dtype
+) -> torch.Tensor:
+    """In order of their size the elements lie where the lowest bits of places are equal for the longest."""
+    made = x.clone(memory_format=torch.contiguous_format)
+    rows = made.reshape(-1, x.shape[-1] if x.ndim > 1 else x.numel())
+    bits = max(rows.shape[1] - 1, 1).bit_length()
+    drawn = torch.randint(1 << bits, (), generator=generator)
+    places = torch.arange(rows.shape[1]) ^ drawn
+    backwards = sum((places >> bit & 1) << bits - 1 - bit for bit in range(bits))
+    order = torch.as_tensor(backwards).argsort()
+    for number, row in enumerate(rows):
+        row[order] = row.sort(descending=number % 2 == 0).values
+    return made
 
 
 def _signs(
@@ -612,16 +661,16 @@ def _empty(mask: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 
 
 def _large_integers(
-    tensor: torch.Tensor, generator: torch.Generator, summed: bool, whole: bool
+    tensor: torch.Tensor, generator: torch.Generator, summed: bool, whole: int
 ) -> torch.Tensor:
-    """Values far beyond those drawn, in a quarter of the places each of two reaches, and near one another in a quarter where they
-    are `whole` throughout; signs as they are drawn."""
+    """Values far beyond those drawn, in a quarter of the places each of two reaches, and near one another in a quarter, of so many
+    bits as are `whole`; signs as they are drawn."""
     most = 54 if summed else 40
     bits = {2: (13,), 4: (17, 26), 8: (33 if summed else 26, most)}.get(tensor.element_size(), (13,))
     made = tensor.cpu().clone()
     ranges = [(1 << (reach - 1), 1 << reach) for reach in bits]
     if whole and tensor.element_size() == 8:
-        ranges.append((_STAMP, _STAMP + _APART))
+        ranges.append((1 << whole, (1 << whole) + _APART))
     for low, high in ranges:
         values = torch.randint(low, high, tensor.shape, generator=generator)
         if bool((made < 0).any()):

@@ -262,6 +262,19 @@ def _near(one: torch.Tensor, other: torch.Tensor) -> bool:
     return torch.allclose(one, other, rtol=0.0, atol=_ROUNDED * most, equal_nan=True)
 
 
+def _beside_one_number(
+    number: int, always: bool, names: set[str], drawn: Callable[[int, int], torch.Tensor]
+) -> Iterator[Change]:
+    """What is tried in place of one number throughout, which may be so in other draws, too: `always`."""
+    if number > 1:
+        yield lambda _: drawn(1, number)
+    elif number == 1:
+        signed = not any(name in _TRUTHS for name in names)
+        yield lambda _: 2 * drawn(0, 1) - 1 if signed else drawn(0, 1)
+    elif number == 0 and always:
+        yield lambda _: drawn(0, 1)  # the second of two kinds, of which a task draws the first
+
+
 def _changes(
     tensor: torch.Tensor,
     other: torch.Tensor,
@@ -292,11 +305,7 @@ def _changes(
             yield lambda _: drawn(limits.min, limits.max)
         return
     if low == high and tensor.numel() > 1:
-        if high > 1:
-            yield lambda _: drawn(1, high)
-        elif high == 1:
-            signed = not any(name in _TRUTHS for name in names)
-            yield lambda _: 2 * drawn(0, 1) - 1 if signed else drawn(0, 1)
+        yield from _beside_one_number(high, torch.equal(tensor, other), names, drawn)
         return
     if (low, high) == (0, 1):
         yield lambda _: drawn(0, 1)

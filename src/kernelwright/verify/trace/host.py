@@ -353,6 +353,19 @@ class HostWorker(Service):
             tapes.append(self._tape(recorder, output))
         return tapes, given, refused
 
+    @staticmethod
+    def _hangs_on_something(output: object, inputs: object) -> None:
+        """Raises LeftBehind where an output says that it can be differentiated and nothing made it that can: a loss of it has gradients
+        nowhere, and nobody says so."""
+        given = {id(one) for one in flatten(inputs)}
+        with torch._C.DisableTorchFunction():
+            for one in flatten(output):
+                leaf = one.requires_grad and one.grad_fn is None
+                if leaf and id(one) not in given and not isinstance(one, torch.nn.Parameter):
+                    raise LeftBehind(
+                        "an output says that it can be differentiated", "it hangs on no input or weight"
+                    )
+
     def _in_new_containers(self, output: object, inputs: object) -> None:
         """Raises LeftBehind where a call returns a list or dictionary that another one returned, and it was not given."""
         given = set(map(id, containers(inputs)))
@@ -438,6 +451,7 @@ class HostWorker(Service):
             raise LeftBehind(f"a call seeds a generator that everybody shares ({self.surroundings.reseeded})")
         if not often:
             self._in_new_containers(output, inputs)
+            self._hangs_on_something(output, inputs)
         return output
 
     @contextlib.contextmanager

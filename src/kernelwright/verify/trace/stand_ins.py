@@ -400,6 +400,7 @@ def pretend_torch_cuda(target: Target, surroundings: Surroundings | None = None)
     changes += [(torch.cuda.streams, "Stream", _Stream), (torch.cuda.streams, "Event", _Event)]
     changes += [
         *_build(target),
+        (torch.accelerator, "device_count", lambda: 1 if surroundings is None else surroundings.gpus),
         *switches.answers(lambda: drawn.way),
         (torch.library, "triton_op", _triton_op),
         (torch.library, "wrap_triton", _wrap_triton),
@@ -455,7 +456,6 @@ def _build(target: Target) -> list[tuple[Any, str, Any]]:
         (torch.backends.cudnn, "is_available", lambda: True),
         (torch.backends.cudnn, "version", lambda: 91002),
         (torch.accelerator, "is_available", lambda: True),
-        (torch.accelerator, "device_count", lambda: 1),
         (torch.accelerator, "current_accelerator", lambda check_available=False: torch.device("cuda")),
         (torch.accelerator, "synchronize", lambda device=None: None),
     ]

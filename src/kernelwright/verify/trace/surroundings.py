@@ -29,6 +29,8 @@ _SEEDS = (0, 1, 7, 42, 123, 1234, 1337, 2024, 3407, 67280421310721)
 """That people choose, and torch's own."""
 _DTYPES = ("float32", "bfloat16", "float16", "float64")
 """Default ones, which users set."""
+_ZONES = ("UTC0", "UTC0", "UTC0", "PST8PDT", "CET-1CEST", "IST-5:30", "JST-9")
+"""In POSIX's spelling, for which no file is read."""
 _ALIGN = 512
 """Of the addresses that CUDA's allocators hand out."""
 _SPACES = (
@@ -75,7 +77,8 @@ def _variables(dice: random.Random) -> dict[str, str]:
         "ACCELERATE_MIXED_PRECISION": dice.choice(("no", "bf16", "fp16")),
     }
     kept = {name: value for name, value in usual.items() if dice.random() < 0.5}
-    return {"HOME": home, "PATH": "/usr/local/bin:/usr/bin:/bin", **kept, **_launcher_variables(dice)}
+    always = {"HOME": home, "PATH": "/usr/local/bin:/usr/bin:/bin", "TZ": dice.choice(_ZONES)}
+    return {**always, **kept, **_launcher_variables(dice)}
 
 
 def _launcher_variables(dice: random.Random) -> dict[str, str]:
@@ -156,6 +159,7 @@ class Surroundings:
         if self._environment:
             os.environ.clear()
             os.environ.update(variables)
+            _CLOCK.tzset()
             random.seed(dice.getrandbits(64))
             np.random.seed(dice.getrandbits(32))
         self.name = (
@@ -236,7 +240,7 @@ class Surroundings:
         """What takes the place of the functions of `time` by these names."""
 
         def strftime(form: str, moment: time.struct_time | None = None) -> str:
-            return _TRUE_STRFTIME(form, time.gmtime(self.time()) if moment is None else moment)
+            return _TRUE_STRFTIME(form, time.localtime(self.time()) if moment is None else moment)
 
         return {
             "time": self.time,
