@@ -128,15 +128,31 @@ def test_the_module_writes_to_its_buffers_and_inputs_what_the_captured_one_does(
             super().__init__()
             self.register_buffer("total", torch.zeros(3))
 
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            self.total += x.relu_().sum(0)
-            return x * self.total
+        def forward(self, rows: torch.Tensor) -> torch.Tensor:
+            self.total += rows.relu_().sum(0)
+            return rows * self.total
 
     graph = capture(Counting(), (torch.randn(2, 3),)).graph
     module = loaded(stitch(partition(graph), {}, state=state_of(graph)))["ModelNew"]()
     other, x, y = Counting(), torch.arange(-3.0, 3.0).reshape(2, 3), torch.arange(-3.0, 3.0).reshape(2, 3)
     for _ in range(2):
-        torch.testing.assert_close((module(x), x, module.total), (other(y), y, other.total))
+        torch.testing.assert_close((module(rows=x), x, module.total), (other(y), y, other.total))
+
+
+def test_no_module_is_written_around_a_buffer_that_no_state_dict_has() -> None:
+    """Its values would be zeros."""
+
+    class Angles(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("inv_freq", 10.0 ** -torch.arange(4.0), persistent=False)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return (x * self.inv_freq).cos()
+
+    graph = capture(Angles(), (torch.randn(3, 4),)).graph
+    with pytest.raises(UserError, match="no state_dict has"):
+        stitch(partition(graph), {}, state=state_of(graph))
 
 
 def test_a_state_may_have_names_that_the_graph_does_not_read() -> None:

@@ -157,6 +157,7 @@ def convolution(x: tuple[int, ...], w: tuple[int, ...], stride: int = 1, padding
 
 
 CONVOLUTIONS = {
+    "one channel": (convolution((2, 1, 8, 10), (24, 1, 4, 4), stride=2, padding=1), "nchw"),
     "3x3": (convolution((2, 20, 7, 9), (24, 20, 3, 3), padding=1), "nhwc"),
     "1x1": (convolution((2, 20, 7, 9), (24, 20, 1, 1)), "nchw"),
     "strided": (convolution((2, 20, 9, 11), (24, 20, 3, 3), 2, 1), "nhwc"),

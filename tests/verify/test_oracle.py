@@ -541,3 +541,9 @@ def test_a_number_that_its_dtype_does_not_hold_is_an_infinity() -> None:
     expected = expected_of(exact, torch.tensor([1.0, 64_000.0, -65_000.0]).half())
     assert not compare(0, exact.half(), expected, STRICT).kind
     assert compare(0, torch.tensor([torch.inf, 0.0, 0.0]).half(), expected, STRICT).kind == "non_finite"
+
+
+def test_what_lies_a_rounding_outside_of_a_references_domain_is_left_out() -> None:
+    """binary_cross_entropy raises for the least number above 1, and its sum is one of few elements that many become."""
+    body = "return nn.functional.binary_cross_entropy(0.5 + 0.0 * x, x, reduction='sum')"
+    assert cases(task(body, inputs="(torch.rand(N) < 0.5).float()", n=256))

@@ -60,6 +60,7 @@ class Origin:
 
     role: Role = "input"
     name: str = ""
+    kept: bool = True
 
 
 @dataclasses.dataclass(frozen=True)
@@ -151,7 +152,8 @@ def from_exported(
                 f"{one.arg.name} is a {one.kind.name.lower()}, which no graph can hold; pass tensors and numbers"
             )
         role = roles[one.kind]
-        origins[one.arg.name] = Origin(role, one.arg.name if role == "input" else one.target or "")
+        kept = one.persistent is not False
+        origins[one.arg.name] = Origin(role, one.arg.name if role == "input" else one.target or "", kept)
         placeholders[one.target] = one.arg.name
     written: list[str | None] = []
     for result in program.graph_signature.output_specs:
@@ -244,7 +246,7 @@ class _Translation:
             stem = "b"
         argument = Argument(
             name=self._name(stem), type=self._type(value, True), role=origin.role, origin=origin.name,
-            complex=bool(node.meta.get("complex")),
+            complex=bool(node.meta.get("complex")), kept=origin.kept,
         )  # fmt: skip
         self._argument(node, argument)
 

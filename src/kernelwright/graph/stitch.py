@@ -16,6 +16,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from keyword import iskeyword
 from pathlib import Path
 
 from kernelwright.errors import UserError
@@ -66,7 +67,7 @@ def stitch(
     """The file. `kernels` are texts by digest of their group's graph; `notes` says of a digest where its kernel comes from.
 
     With `state`, a `ModelNew` with these names. Raises UserError for a kernel that is not Python or defines no `kernel`,
-    and, with `state`, for a graph with lifted constants, which no state_dict has.
+    and, with `state`, for a graph with tensors that no state_dict has: lifted constants, buffers that are not persistent.
     """
     graph = whole.graph
     distinct = whole.distinct()
@@ -254,19 +255,19 @@ def _size_lines(graph: Graph) -> Iterator[str]:
 
 
 def _module(graph: Graph, state: Sequence[Entry]) -> str:
-    constants = [one.name for one in graph.arguments if one.role == "constant"]
+    constants = [one.name for one in graph.arguments if one.role == "constant" or not one.kept]
     if constants:
         raise UserError(
-            f"{graph.name} holds {len(constants)} tensors that no state_dict has ({constants[0]}); register them as buffers"
+            f"{graph.name} holds {len(constants)} tensors that no state_dict has ({constants[0]}); register them as buffers that it keeps"
         )
     rows = "\n".join(
         f"    ({entry.name!r}, {entry.shape!r}, torch.{entry.dtype}, {entry.learnable})," for entry in state
     )
     table = f"STATE = (\n{rows}\n)\n" if rows else "STATE = ()\n"
     learnable = {entry.name: entry.learnable for entry in state}
-    inputs = [one.name for one in graph.arguments if one.role == "input"]
+    inputs = _names_of_inputs(graph)
     arguments = [
-        one.name
+        inputs[one.name]
         if one.role == "input"
         else f"self.{'get_parameter' if learnable.get(one.origin, one.role == 'weight') else 'get_buffer'}({one.origin!r})"
         for one in graph.arguments
@@ -279,13 +280,21 @@ def _module(graph: Graph, state: Sequence[Entry]) -> str:
     names = [f"y{at}" for at in range(len(graph.results))]
     shown = names[len(written) :]
     text = _TEXTS["module"].format(
-        inputs=", ".join(inputs) or "*inputs",
+        inputs=", ".join(inputs.values()) or "*inputs",
         results=", ".join(names) + ("," if len(names) == 1 else ""),
         arguments=", ".join(arguments),
         written="".join(f"        {to}.copy_({one})\n" for to, one in zip(written, names, strict=False)),
         returned=shown[0] if len(shown) == 1 else ", ".join(shown),
     )
     return table + "\n" + re.sub(r"\n{3,}", "\n\n", text)
+
+
+def _names_of_inputs(graph: Graph) -> dict[str, str]:
+    """What forward calls each input: as the module that was captured does, where those are names."""
+    inputs = [one for one in graph.arguments if one.role == "input"]
+    names = {one.origin for one in inputs} - {"self", "run", "torch"}
+    own = len(names) == len(inputs) and all(one.isidentifier() and not iskeyword(one) for one in names)
+    return {one.name: one.origin if own else one.name for one in inputs}
 
 
 def _tuple(names: Sequence[str]) -> str:

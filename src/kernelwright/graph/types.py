@@ -117,6 +117,8 @@ class Argument(_Noun):
     """Whether the graph returns a new value for it, to be written back (running statistics in training mode)."""
     complex: bool = False
     """Whether the module has a complex tensor there, of which the graph takes the real view, [..., 2]."""
+    kept: bool = True
+    """Whether its module's state_dict has it; a buffer may be none of its entries."""
 
 
 class Value(_Noun):
@@ -201,7 +203,9 @@ class Graph(_Noun):
     @property
     def digest(self) -> str:
         """Identity by content, what arguments are outside of it left out: 16 hex digits."""
-        body = self.model_dump_json(exclude={"name": True, "arguments": {"__all__": {"origin", "complex"}}})
+        body = self.model_dump_json(
+            exclude={"name": True, "arguments": {"__all__": {"origin", "complex", "kept"}}}
+        )
         return hashlib.sha256(body.encode()).hexdigest()[:16]
 
 

@@ -201,7 +201,9 @@ class ImplicitPrinter(ConvolutionPrinter):
         k_column = Base("k[:, None]", self.channels, frozenset({0}), ("in_k[:, None]",), loops)
         w = self._weights(k_column, loops)
         precision = input_precision(self.x.dtype, self.schedule.precision)
-        emitter.line(f"acc = tl.dot({emitter.cast(x, self.w.dtype).text}, {w}, acc{precision})")
+        made = emitter.cast(x, self.w.dtype)
+        tile = made.text if 1 in made.axes else f"tl.broadcast_to({made.text}, (BLOCK_M, BLOCK_K))"
+        emitter.line(f"acc = tl.dot({tile}, {w}, acc{precision})")
         emitter.close()
 
     def _weights(self, k: Base, loops: frozenset[str]) -> str:

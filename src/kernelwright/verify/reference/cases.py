@@ -276,7 +276,7 @@ class _Asked:
         if any(map(_few, expected)):
             near = [item.honest_error for item in expected]
             with where_possible():
-                near = self._strayed_nearby()
+                near = self._strayed_nearby() or near
             reached = [
                 by if _few(item) else far for item, far, by in zip(expected, reached, near, strict=True)
             ]
@@ -300,13 +300,16 @@ class _Asked:
         return [digits(item, far) for item, far in zip(expected, reached, strict=True)]
 
     def _nearby(self, keep: bool) -> Iterator[tuple[Any, list[torch.Tensor]]]:
-        """Inputs that are a rounding away, untouched if asked to `keep` them, and what honest runs make of them."""
+        """Inputs that are a rounding away, untouched if asked to `keep` them, and what honest runs make of them; those left out that
+        the reference does not take, such as a likelihood above 1."""
         for run in range(_RUNS):
             nudged = convert(self.draw(), lambda tensor, run=run: _nudge(tensor, run))
-            with as_asked(nudged, self.protocol, Rounded(self.protocol.precision)):
+            made: list[torch.Tensor] = []
+            with where_possible(), as_asked(nudged, self.protocol, Rounded(self.protocol.precision)):
                 given = convert(nudged, torch.clone) if keep else nudged
                 made = flatten(copy.deepcopy(self.module)(*given))
-            yield nudged, made
+            if made:
+                yield nudged, made
 
     def _strayed_nearby(self) -> list[float]:
         """By output, the most that the reference strays from fp64 at inputs that are a rounding away: of few elements one run
