@@ -3,8 +3,8 @@
 import torch
 import torch.nn as nn
 
-ROWS = 4096
-COLS = 1024
+ROWS = 256
+COLS = 512
 
 class Model(nn.Module):
     def __init__(self, cols: int) -> None:
