@@ -100,3 +100,71 @@ def test_what_does_is_copied_where_it_can_be_and_keeps_its_weights(kind: type[Us
         )
     assert (made is module) is (kind is Uncopied)
     assert torch.equal(vars(made)["_parameters"]["gain"], before)
+
+
+class Learns(Usual):
+    """With a part that has modes of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = torch.nn.BatchNorm1d(3)
+
+
+class TurnsAlone(Learns):
+    def train(self, mode: bool = True) -> Any:
+        self.training = mode
+        return self
+
+
+class GivesNothing(Learns):
+    def train(self, mode: bool = True) -> Any:
+        super().train(mode)
+
+
+class KeepsGradients(Learns):
+    def zero_grad(self, set_to_none: bool = True) -> None: ...
+
+
+class StaysWide(Learns):
+    def half(self) -> Any:
+        return self
+
+
+class LearnsOn(Learns):
+    def requires_grad_(self, requires_grad: bool = True) -> Any:
+        return self
+
+
+class Alone(Learns):
+    def apply(self, fn: Any) -> Any:
+        fn(self)
+        return self
+
+
+class Freezes(Learns):
+    """As fine-tuning has it: a frozen norm, in single precision."""
+
+    def train(self, mode: bool = True) -> Any:
+        super().train(mode)
+        self.norm.eval()
+        return self
+
+    def half(self) -> Any:
+        super().half()
+        self.norm.float()
+        return self
+
+    def cpu(self) -> Any:
+        raise RuntimeError("it stays where it is")
+
+
+@pytest.mark.parametrize("kind", [TurnsAlone, GivesNothing, KeepsGradients, StaysWide, LearnsOn, Alone])
+def test_methods_of_its_own_do_what_a_modules_do(kind: Any) -> None:
+    with pytest.raises(Failure, match="it does not behave as a module"):
+        copy_module(kind(), {})
+
+
+def test_what_is_frozen_by_a_method_of_its_own_is_no_matter() -> None:
+    made = copy_module(Freezes(), {})
+    assert made.training
+    assert made.gain.dtype == torch.float32

@@ -1,5 +1,6 @@
 """What a call must leave as it was is looked at, and what is put back is no matter."""
 
+import logging
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -121,3 +122,14 @@ def test_what_a_caller_has_is_the_same(change: Callable[[Part, Any], object], ki
     held = Held(part, given)
     change(part, given)
     assert set(held.changed()) == ({kind} if kind else set())
+
+
+def test_a_handler_that_a_call_gives_to_a_logger_of_others_is_told() -> None:
+    handler = logging.NullHandler()
+    try:
+        with pytest.raises(LeftBehind, match="handlers"), switches_same():
+            logging.root.addHandler(handler)
+    finally:
+        logging.root.removeHandler(handler)
+    with switches_same():
+        logging.getLogger("one of its own").addHandler(handler)

@@ -148,3 +148,18 @@ def test_launchers_say_that_there_are_others_or_say_nothing() -> None:
         seen |= {(name, os.environ.get(name)) for name in ("WORLD_SIZE", "LOCAL_RANK", "SLURM_PROCID")}
         assert int(os.environ.get("RANK", 0)) < int(os.environ.get("WORLD_SIZE", 1))
     assert all({(name, None), (name, "1")} <= seen for name in ("WORLD_SIZE", "LOCAL_RANK", "SLURM_PROCID"))
+
+
+def test_what_everybody_feels_is_heard_of(surroundings: Surroundings) -> None:
+    with pretend_torch_cuda(target("h100"), surroundings):
+        for disturb in (torch.cuda.empty_cache, torch.cuda.reset_peak_memory_stats):
+            surroundings.redraw()
+            assert not surroundings.disturbed
+            disturb()
+            assert surroundings.disturbed
+    surroundings.redraw()
+    sleep = surroundings.clocks()["sleep"]
+    sleep(0)
+    assert not surroundings.disturbed
+    sleep(1)
+    assert surroundings.disturbed == "sleeps"

@@ -39,6 +39,8 @@ class Trace:
             self.kernels = [plain(spec["name"], 200) for spec in answer["kernels"]]
             self.output = _output(self.tape.output)
             self.refused = {whole(number) for number in answer.get("refused", ())}
+            self.stops = whole(answer["tapes"][-1].get("stops", 0), 1 << 20)
+            """How often the host waits for the device in the steady call."""
             launches = (launch for tape in self.traced.tapes for launch in tape.launches())
             if any(launch.kernel >= len(self.kernels) for launch in launches):
                 raise TapeError("a launch of a kernel that was not described")

@@ -1025,6 +1025,10 @@ class InterpretedVerification(Verification):
             full.tape, works, binaries, self.judge.target, base.eager.roofline_ms
         )
         self._enough(share, "full")
+        idle_ms = (
+            1e-3 * self.judge.target.launch_us * full.stops
+        )  # what is launched next finds nothing queued
+        modelled = modelled.model_copy(update={"ms": modelled.ms + idle_ms})
         self.facts |= {"cost": modelled, "reference_cost": base.eager}
         return modelled
 

@@ -3,13 +3,15 @@
 A checkpoint holds all that is registered, loading one reaches it, and a copy has memory of its own. Names are the module's own
 business; a `state_dict()` under the reference's names in their place is as good.
 
-Does not try casts and moves to another device, nor pickles; nor loads more than `_MOST` numbers.
+Casts and modes are tried only where a class has methods of its own for them. Does not try pickles, nor loads more than `_MOST` numbers.
 """
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 import torch
 
@@ -23,6 +25,24 @@ _MOST = 1 << 22
 _FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 _UNCOPIED = (TypeError, RuntimeError, NotImplementedError, AttributeError, ValueError)
 """What says so to a user as well."""
+_CASTS = {"double": torch.float64, "half": torch.float16, "bfloat16": torch.bfloat16, "float": torch.float32}
+_METHODS = (
+    *(
+        "train",
+        "eval",
+        "requires_grad_",
+        "zero_grad",
+        "apply",
+        "to",
+        "type",
+        "cuda",
+        "cpu",
+        "_apply",
+        "share_memory",
+    ),
+    *_CASTS,
+)
+"""Of a module, that say to all of its parts what they do from then on; each gives the module itself, but for one."""
 
 
 def copy_module(
@@ -41,6 +61,7 @@ def copy_module(
     if made is not None:
         _is_apart(module, made)
     _loads(module if made is None else made, saved)
+    _obeys(module if made is None else made)
     return module if made is None else made
 
 
@@ -54,7 +75,10 @@ def _lists(module: torch.nn.Module) -> None:
     for what, found, own in (
         ("parameters()", module.parameters(), parameters),
         ("named_parameters()", (one for _, one in module.named_parameters()), parameters),
+        ("buffers()", module.buffers(), buffers),
         ("named_buffers()", (one for _, one in module.named_buffers()), buffers),
+        ("modules()", module.modules(), set(map(id, torch.nn.Module.modules(module)))),
+        ("children()", module.children(), set(map(id, torch.nn.Module.children(module)))),
     ):
         if set(map(id, found)) != own:
             raise _stop(f"{what} does not give what is registered")
@@ -131,3 +155,91 @@ def _loads(module: torch.nn.Module, saved: Mapping[str, torch.Tensor]) -> None:
         return
     if missed:
         raise _stop(f"load_state_dict() does not reach {missed[0]}")
+
+
+def _obeys(module: torch.nn.Module) -> None:
+    """Where the module or a part has methods of its own in the place of those that set modes, casts and gradients, a copy does and
+    gives what a module does. Frozen parts may stay in evaluation mode, and weights in their type; what raises has said so."""
+    own = [
+        name
+        for part in torch.nn.Module.modules(module)
+        for name in _METHODS
+        if name in vars(part) or _function(type(part), name) is not getattr(torch.nn.Module, name)
+    ]
+    if not own:
+        return
+    with contextlib.suppress(*_UNCOPIED):
+        module = copy.deepcopy(module)
+    for ask in (_turns, _forgets_gradients, _learns, _reaches_parts, _is_cast):
+        try:
+            ask(module)
+        except Failure:
+            raise
+        except Exception:
+            continue
+
+
+def _function(kind: type, name: str) -> object:
+    """What a class of somebody else's has under a name; torch's own layers are taken at their word."""
+    owner = next(one for one in kind.__mro__ if name in vars(one))
+    return getattr(torch.nn.Module if owner.__module__.startswith("torch.") else owner, name)
+
+
+def _itself(what: str, module: torch.nn.Module, given: object) -> None:
+    if given is not module:
+        raise _stop(f"{what} does not give the module")
+
+
+def _turns(module: torch.nn.Module) -> None:
+    parts = list(torch.nn.Module.modules(module))
+    for what, mode, turn in (
+        ("eval()", False, module.eval),
+        ("train()", True, module.train),
+        ("train(False)", False, lambda: module.train(False)),
+        ("train(True)", True, lambda: module.train(True)),
+    ):
+        _itself(what, module, turn())
+        if module.training != mode or (not mode and any(part.training for part in parts)):
+            raise _stop(f"{what} does not reach the module and its parts")
+
+
+def _learning(module: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
+    return [(name, one) for name, one, learns, _ in tensors_held(module) if learns and one.dtype in _FLOATS]
+
+
+def _forgets_gradients(module: torch.nn.Module) -> None:
+    for to_none in (True, False):
+        for _, one in _learning(module):
+            one.grad = torch.ones_like(one, requires_grad=False)
+        module.zero_grad(set_to_none=to_none)
+        for name, one in _learning(module):
+            if one.grad is not None and bool(one.grad.any()):
+                raise _stop(f"zero_grad() leaves the gradient of {name}")
+            one.grad = None
+
+
+def _learns(module: torch.nn.Module) -> None:
+    _itself("requires_grad_(False)", module, module.requires_grad_(False))
+    for name, one in _learning(module):
+        if one.requires_grad:
+            raise _stop(f"requires_grad_(False) does not freeze {name}")
+    _itself("requires_grad_()", module, module.requires_grad_())
+    if _learning(module) and not any(one.requires_grad for _, one in _learning(module)):
+        raise _stop("requires_grad_() lets nothing learn")
+
+
+def _reaches_parts(module: torch.nn.Module) -> None:
+    seen: list[torch.nn.Module] = []
+    _itself("apply()", module, module.apply(seen.append))
+    if set(map(id, seen)) != set(map(id, torch.nn.Module.modules(module))):
+        raise _stop("apply() does not reach the module and its parts")
+
+
+def _is_cast(module: torch.nn.Module) -> None:
+    for name, dtype in _CASTS.items():
+        for what, cast in ((f"{name}()", getattr(module, name)), (f"to({dtype})", partial(module.to, dtype))):
+            _itself(what, module, cast())
+            if _learning(module) and all(one.dtype != dtype for _, one in _learning(module)):
+                raise _stop(f"{what} casts nothing")
+    for what, moved in (("cuda()", module.cuda), ('to("cuda")', lambda: module.to("cuda"))):
+        _itself(what, module, moved())

@@ -145,12 +145,14 @@ class HostWorker(Service):
         self.module.__file__ = path
         self._host.clear()
         cuda = PretendCuda("cpu", self._host, self.surroundings)
+        torch.default_generator.manual_seed(self.surroundings.seed)
         with self.failures(Outcome.LOAD_ERROR), self.listening(Recorder(cuda)), cuda, switches_same(True):
             code = compile(self._code, path, "exec", optimize=2 if optimised else 0)
             try:
                 exec(code, self.module.__dict__)
             except ImportError as error:
                 raise Failure(Outcome.INVALID_IMPORT, last_line(error, path)) from None
+            self._not_reseeded("loading the file")
         if not isinstance(getattr(self.module, "ModelNew", None), type):
             raise Failure(Outcome.NO_ENTRY, "no class ModelNew after loading")
 
@@ -172,6 +174,10 @@ class HostWorker(Service):
         self.surroundings.weights = seed
         with affine.vary_affine(seed) if asked.affine else contextlib.nullcontext() as finished:
             module = self.module.ModelNew(*init)
+            if self.surroundings.reseeded:
+                raise LeftBehind(
+                    f"building the module seeds a generator that everybody shares ({self.surroundings.reseeded})"
+                )
             if not isinstance(module, torch.nn.Module):
                 raise Failure(Outcome.CONSTRUCTOR_ERROR, "ModelNew is not an nn.Module")
             if finished is not None:
@@ -366,6 +372,12 @@ class HostWorker(Service):
                         "an output says that it can be differentiated", "it hangs on no input or weight"
                     )
 
+    def _not_reseeded(self, when: str) -> None:
+        """Raises LeftBehind where generators that everybody shares go on from elsewhere."""
+        own = torch.default_generator.initial_seed() != self.surroundings.seed
+        if what := self.surroundings.reseeded or ("torch.default_generator" if own else ""):
+            raise LeftBehind(f"{when} seeds a generator that everybody shares ({what})")
+
     def _in_new_containers(self, output: object, inputs: object) -> None:
         """Raises LeftBehind where a call returns a list or dictionary that another one returned, and it was not given."""
         given = set(map(id, containers(inputs)))
@@ -447,8 +459,11 @@ class HostWorker(Service):
                 raise Refused.last
         if fault := STREAMS.fault():
             raise Failure(Outcome.NONDETERMINISTIC, fault)
-        if self.surroundings.reseeded:
-            raise LeftBehind(f"a call seeds a generator that everybody shares ({self.surroundings.reseeded})")
+        self._not_reseeded("a call")
+        if self.surroundings.disturbed:
+            raise LeftBehind(
+                f"a call {self.surroundings.disturbed}", "the program around has asked for a result"
+            )
         if not often:
             self._in_new_containers(output, inputs)
             self._hangs_on_something(output, inputs)
@@ -550,7 +565,12 @@ class HostWorker(Service):
         views = [recorder.view(tensor) for tensor in tensors]
         used = {view[0] for view in views} | set(storages(recorder.operations))
         foreign = {str(number): recorder.size(number) for number in used - made_by(recorder.operations)}
-        return {"operations": recorder.operations, "output": with_views(tree, views), "foreign": foreign}
+        return {
+            "operations": recorder.operations,
+            "output": with_views(tree, views),
+            "foreign": foreign,
+            "stops": STREAMS.stops,
+        }
 
     def _constants(
         self, recorder: Recorder, shared: list[list[Any]], outputs: list[torch.Tensor]

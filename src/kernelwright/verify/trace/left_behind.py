@@ -3,7 +3,7 @@
 A reference that changes none of them is called by programs that go on afterwards: with gradient mode, with the random numbers that
 come next, with an optimiser that holds the weights, and with a checkpoint that is saved later.
 
-Not guaranteed: what no switch here tells of (levels of a logger, how numpy prints).
+Not guaranteed: what no switch here tells of (levels of loggers but the root, how numpy prints).
 """
 
 from __future__ import annotations
@@ -53,11 +53,17 @@ _TORCH: dict[str, Callable[[], object]] = {
     "deterministic algorithms": torch.are_deterministic_algorithms_enabled,
     "the search for anomalies": torch.is_anomaly_enabled,
 }
+_LOGGERS = [
+    logging.root,
+    *(one for one in logging.root.manager.loggerDict.values() if isinstance(one, logging.Logger)),
+]
+"""That nobody's file has made."""
 _OTHERS: dict[str, Callable[[], object]] = {
     "how tensors are printed": lambda: repr(torch._tensor_str.PRINT_OPTS),
     "the filters of warnings": lambda: tuple(map(tuple, warnings.filters)),
     "what numpy makes of floating-point errors": np.geterr,
     "the level of the root logger": lambda: (logging.root.level, logging.root.manager.disable),
+    "the handlers of loggers": lambda: [(one.handlers[:], one.propagate, one.disabled) for one in _LOGGERS],
     "the current stream": lambda: [one for one in STREAMS.entered if one is not None],
 }
 """What files set for themselves when they are loaded, and no call may change."""

@@ -157,7 +157,7 @@ class _Stream(StandIn):
         return made
 
     def synchronize(self) -> None:
-        STREAMS.synchronize(STREAMS.clock(self.cuda_stream))
+        STREAMS.stop_for(STREAMS.clock(self.cuda_stream))
 
     def wait_event(self, event: Any) -> None:
         event.wait(self)
@@ -190,7 +190,7 @@ class _Event(StandIn):
         return STREAMS.query(self._known)
 
     def synchronize(self) -> None:
-        STREAMS.synchronize(self._known)
+        STREAMS.stop_for(self._known)
 
     def wait(self, stream: Any = None) -> None:
         STREAMS.wait(None if stream is None else stream.cuda_stream, self._known)
@@ -300,22 +300,18 @@ def _answers(properties: _Properties, surroundings: Surroundings | None) -> dict
         "device_count": lambda: surroundings.gpus if surroundings is not None else 1,
         "current_device": lambda: 0,
         "set_device": lambda device: None,
-        "synchronize": lambda device=None: STREAMS.synchronize(),
+        "synchronize": lambda device=None: STREAMS.stop_for(),
         "get_device_name": lambda device=None: properties.name,
         "get_device_capability": lambda device=None: (properties.major, properties.minor),
         "get_device_properties": lambda device=None: properties,
-        "empty_cache": lambda: None,
         "memory_allocated": used,
         "max_memory_allocated": used,
         "memory_reserved": used,
         "max_memory_reserved": used,
         "mem_get_info": lambda device=None: (properties.total_memory - used(), properties.total_memory),
         "memory_stats": lambda device=None: _statistics(used()),
-        "reset_peak_memory_stats": lambda device=None: None,
-        "reset_accumulated_memory_stats": lambda device=None: None,
         "is_current_stream_capturing": lambda: surroundings is not None and surroundings.capturing,
         "get_arch_list": lambda: [f"sm_{properties.major}{properties.minor}"],
-        "ipc_collect": lambda: None,
         "utilization": lambda device=None: used() // 512 % 101,
         "_lazy_init": unmodelled,
         "current_stream": current_stream,
@@ -329,6 +325,37 @@ def _answers(properties: _Properties, surroundings: Surroundings | None) -> dict
         "is_bf16_supported": lambda *args, **kwargs: True,
         **dict.fromkeys(("manual_seed", "manual_seed_all"), _seeds(surroundings)),
     }
+
+
+_FELT = {
+    **dict.fromkeys(
+        ("empty_cache", "ipc_collect"), "gives back memory that the allocator keeps for everybody"
+    ),
+    **dict.fromkeys(
+        ("reset_peak_memory_stats", "reset_accumulated_memory_stats", "reset_max_memory_allocated"),
+        "sets back statistics of memory that everybody reads",
+    ),
+}
+"""Functions that everybody in the process feels."""
+
+
+def _felt(surroundings: Surroundings | None) -> list[tuple[object, str, Callable[..., None]]]:
+    """What stands for them, wherever torch has them."""
+
+    def disturbs(what: str) -> Callable[..., None]:
+        def disturb(device: object = None) -> None:
+            if surroundings is not None:
+                surroundings.disturb(what)
+
+        return disturb
+
+    owners = torch.cuda, torch.cuda.memory, torch.accelerator, getattr(torch.accelerator, "memory", None)
+    return [
+        (owner, name, disturbs(what))
+        for owner in owners
+        for name, what in _FELT.items()
+        if hasattr(owner, name)
+    ]
 
 
 def _seeds(surroundings: Surroundings | None) -> Callable[[object], None]:
@@ -401,6 +428,7 @@ def pretend_torch_cuda(target: Target, surroundings: Surroundings | None = None)
     changes += [
         *_build(target),
         (torch.accelerator, "device_count", lambda: 1 if surroundings is None else surroundings.gpus),
+        *_felt(surroundings),
         *switches.answers(lambda: drawn.way),
         (torch.library, "triton_op", _triton_op),
         (torch.library, "wrap_triton", _wrap_triton),
@@ -457,5 +485,5 @@ def _build(target: Target) -> list[tuple[Any, str, Any]]:
         (torch.backends.cudnn, "version", lambda: 91002),
         (torch.accelerator, "is_available", lambda: True),
         (torch.accelerator, "current_accelerator", lambda check_available=False: torch.device("cuda")),
-        (torch.accelerator, "synchronize", lambda device=None: None),
+        (torch.accelerator, "synchronize", lambda device=None: STREAMS.stop_for()),
     ]

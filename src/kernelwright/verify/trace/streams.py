@@ -20,6 +20,8 @@ class Streams:
     def __init__(self) -> None:
         self.entered: list[int | None] = []
         """The streams that contexts have made current, the innermost last; None for one that changes nothing."""
+        self.stops = 0
+        """How often the host has waited since a call began."""
         self.other = 0
         """The caller's, where it is not the default one."""
         self._base = self._inputs = 0
@@ -34,7 +36,7 @@ class Streams:
 
     def begin(self, base: int) -> None:
         """A call begins, on the stream `base`, behind whatever was done before it."""
-        self.entered, self._base, self._early = [], base, False
+        self.entered, self._base, self._early, self.stops = [], base, False, 0
         self.synchronize()
         self._inputs = self._finish(base)
 
@@ -66,6 +68,11 @@ class Streams:
         """The host waits for that, or for all streams."""
         for clock in [known] if known is not None else list(self._clocks.values()):
             _join(self._host, clock)
+
+    def stop_for(self, known: Clock | None = None) -> None:
+        """As `synchronize`, by a candidate: what is launched next comes to a device that stands still."""
+        self.stops += 1
+        self.synchronize(known)
 
     def query(self, known: Clock) -> bool:
         """Whether that is done: as likely as not, where nobody has waited for it."""

@@ -147,6 +147,8 @@ class Surroundings:
         """Name of torch's default dtype, as it says during a call; empty outside of calls."""
         self.reseeded = ""
         """What was last asked to seed a generator that everybody shares, since the surroundings were drawn."""
+        self.disturbed = ""
+        """What was last done since then that stops or changes the program around, and nothing that a caller can put back."""
         self._ticks = self._now = self._step = 0.0
         self._packed = self._growing = False
         """Whether addresses follow one another, and whether memory in use grows between two looks."""
@@ -184,11 +186,15 @@ class Surroundings:
         self._step = 10.0 ** dice.uniform(-8.0, 0.0)
         self._ticks = 10.0 ** dice.uniform(1.0, 7.0)
         self._now = self._moment()
-        self.reseeded = ""
+        self.reseeded = self.disturbed = ""
 
     def hear_of_seeds(self, what: str) -> None:
         """A function of this name was called."""
         self.reseeded = what
+
+    def disturb(self, what: str) -> None:
+        """A function was called that everybody feels; `what` is done, for people."""
+        self.disturbed = what
 
     def enter_call(self, way: str = "") -> None:
         """Other surroundings, those among them that are no constructor's business. Gradients are as the `way` to call has them."""
@@ -242,6 +248,10 @@ class Surroundings:
         def strftime(form: str, moment: time.struct_time | None = None) -> str:
             return _TRUE_STRFTIME(form, time.localtime(self.time()) if moment is None else moment)
 
+        def sleep(seconds: float) -> None:
+            if seconds > 0:
+                self.disturb("sleeps")
+
         return {
             "time": self.time,
             "time_ns": lambda: int(1e9 * self.time()),
@@ -251,7 +261,7 @@ class Surroundings:
             "monotonic_ns": lambda: int(1e9 * self.ticks()),
             "process_time": self.ticks,
             "process_time_ns": lambda: int(1e9 * self.ticks()),
-            "sleep": lambda seconds: None,
+            "sleep": sleep,
             "strftime": strftime,
         }
 
