@@ -297,9 +297,11 @@ def ragged_sets(task: Task, shapes: Sequence[str], secret: int) -> list[dict[str
 def _draw_ragged(most: int, dice: random.Random) -> int:
     """An odd number near `most`: of blocks of 16 to 128 in a row it takes an odd number, too, so that groups of them are left over. Where
     there is room, one more than blocks of any width are full with: the last has a single lane."""
-    size = round(dice.uniform(_RAGGED, 1.0) * most)
     wide = min(1 << max(most // _BLOCKS, 1).bit_length() - 1, _WIDEST)
-    tiled = size - size % wide + 1 if wide > _TILED else size - size % _TILED + dice.randrange(1, _LAST, 2)
+    if wide > _TILED:
+        return wide * dice.randint(math.ceil(_RAGGED * most / wide), (most - 2) // wide) + 1
+    size = round(dice.uniform(_RAGGED, 1.0) * most)
+    tiled = size - size % _TILED + dice.randrange(1, _LAST, 2)
     return tiled if _RAGGED * most <= tiled < most else _odd(size) - 2
 
 
