@@ -228,6 +228,7 @@ BAD_FILES = {
     "raises_in_init.py": MODULE.format(body="return x", arguments="3").encode(),
     "raises_in_forward.py": MODULE.format(body="raise KeyError('sorry')", arguments="").encode(),
     "complex.py": MODULE.format(body="return torch.fft.fft(x)", arguments="").encode(),
+    "bytes.py": MODULE.format(body="return x.to(torch.float8_e4m3fn)", arguments="").encode(),
     "random.py": MODULE.format(body="return x * torch.rand_like(x)", arguments="").encode(),
     "nothing.py": MODULE.format(body="return None", arguments="").encode(),
     "no_list.py": MODULE.format(body="return x", arguments="")
@@ -265,6 +266,7 @@ VERIFY = ["verify", "--task", "wright/relu", "--kernel", "{relu}"]
             "forward raises KeyError: 'sorry'",
         ),
         (["verify", "--task", "{complex.py}", "--kernel", "{relu}"], "complex tensors cannot be judged"),
+        (["verify", "--task", "{bytes.py}", "--kernel", "{relu}"], "floats of 8 bits that are returned"),
         (["verify", "--task", "{random.py}", "--kernel", "{relu}"], "draws random numbers"),
         (["verify", "--task", "{nothing.py}", "--kernel", "{relu}"], "returns no tensor; mend the task"),
         (["verify", "--task", "{no_list.py}", "--kernel", "{relu}"], "get_inputs() returns no list"),

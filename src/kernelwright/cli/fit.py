@@ -35,6 +35,11 @@ def check(task: Task) -> None:
             raise UserError(
                 f"task {task.id}: {kind} tensors cannot be judged; judge the part between dense real ones"
             )
+    returned = [one for one in first if isinstance(one, torch.Tensor)]
+    if any(one.is_floating_point() and one.itemsize == 1 for one in returned):
+        raise UserError(
+            f"task {task.id}: floats of 8 bits that are returned cannot be judged; return them `.float()`, or as `.view(torch.uint8)`"
+        )
     if not all(map(_equal, first, second)):
         raise UserError(
             f"task {task.id}: Model.forward draws random numbers; draw them in get_inputs(), or call .eval() in the "
