@@ -44,3 +44,14 @@ def test_all_wait_for_a_sum_of_everything() -> None:
     found = of("        return args[0] / args[0].sum()", "[torch.rand(8192, 8192)]")
     rows = of("        return args[0] / args[0].sum(1, keepdim=True)", "[torch.rand(8192, 8192)]")
     assert found.compiled_ms > 1.4 * rows.compiled_ms
+
+
+def test_a_sort_and_a_scatter_are_launches_of_their_own() -> None:
+    maps = of("        return (args[0] + 1).neg() * 2", "[torch.rand(8, 64)]")
+    sort = of("        return (args[0] + 1).sort().values * 2", "[torch.rand(8, 64)]")
+    scatter = of(
+        "        return torch.zeros(8, 64).scatter_add(1, args[1], args[0] + 1).neg() * 2",
+        "[torch.rand(8, 64), torch.randint(0, 64, (8, 64))]",
+    )
+    assert 2.9 < sort.compiled_ms / maps.compiled_ms < 3.5
+    assert 2.9 < scatter.compiled_ms / maps.compiled_ms < 3.5

@@ -61,6 +61,16 @@ _VECTOR_FLOPS = 4.0
 _OF_VECTORS = frozenset(["mv", "addmv", "dot", "vdot"])
 """Products that `flop_registry` does not count, and kernels make without `dot`."""
 
+_OUTSIDE = frozenset(
+    ["sort", "topk", "kthvalue", "median", "mode", "nonzero", "bincount", "histc", "multinomial", "randperm", "_unique2",
+     "unique_dim", "unique_consecutive", "masked_scatter", "repeat_interleave", "index_reduce", "searchsorted"]
+)  # fmt: skip
+"""What torch.compile leaves to a library: nothing is joined to it."""
+_SCATTERS = frozenset(
+    ["scatter", "scatter_add", "scatter_reduce", "index_put", "_index_put_impl", "_unsafe_index_put", "index_add", "index_copy"]
+)  # fmt: skip
+"""What writes where others have written before: it waits for them, and what reads it waits for it."""
+
 
 Part = tuple[int, tuple[object, ...]]
 """A value, by number, and how it is looked at: offset, shape and strides."""
@@ -470,13 +480,13 @@ _WAITS = 64
 
 
 def _compiled_ms(operators: Sequence[Operator], kept: frozenset[int], target: Target) -> float:
-    """Contractions as eager; of the others each run as one kernel, which reads what it does not make and writes what is `kept` or read
+    """Contractions and what is left to a library as eager; of the others each run as one kernel, which reads what it does not make and writes what is `kept` or read
     by others, and one more launch for a reduction that is split among multiprocessors."""
     last = {value: place for place, op in enumerate(operators) for value, _ in op.reads}
     total, first = 0.0, 0
     for run in _runs(operators, target.sms):
         end = first + len(run)
-        if run[0].contraction:
+        if _is_apart(run[0]):
             total += operators_ms(run, target)
         else:
             made = {value for op in run for value, _ in op.writes}
@@ -495,18 +505,24 @@ def _compiled_ms(operators: Sequence[Operator], kept: frozenset[int], target: Ta
 
 
 def _runs(operators: Iterable[Operator], sms: int) -> Iterator[list[Operator]]:
-    """Operators that are launched together: contractions one by one, others up to what reads a split reduction's result."""
+    """Operators that are launched together: contractions and what is left to a library one by one, others up to a scatter, or to
+    what reads the result of one or of a split reduction."""
     run: list[Operator] = []
     waited: set[int] = set()
     for op in operators:
-        if run and (op.contraction or run[0].contraction or any(value in waited for value, _ in op.reads)):
+        apart = _is_apart(op) or op.name in _SCATTERS or (bool(run) and _is_apart(run[0]))
+        if run and (apart or any(value in waited for value, _ in op.reads)):
             yield run
             run, waited = [], set()
         run.append(op)
-        if _is_split(op, sms):
+        if _is_split(op, sms) or op.name in _SCATTERS:
             waited |= {value for value, _ in op.writes}
     if run:
         yield run
+
+
+def _is_apart(op: Operator) -> bool:
+    return op.contraction or op.name in _OUTSIDE
 
 
 def _is_split(op: Operator, sms: int) -> bool:
