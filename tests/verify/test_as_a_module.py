@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from kernelwright.verify.sandbox.service import Failure
-from kernelwright.verify.trace.as_a_module import copy_module
+from kernelwright.verify.trace.as_a_module import copy_module, make_anew
 
 
 class Usual(torch.nn.Module):
@@ -168,3 +168,14 @@ def test_what_is_frozen_by_a_method_of_its_own_is_no_matter() -> None:
     made = copy_module(Freezes(), {})
     assert made.training
     assert made.gain.dtype == torch.float32
+
+
+def test_a_weight_is_made_anew_for_whoever_asks_its_part() -> None:
+    module = Learns()
+    own, beside = module.gain, module.norm.weight
+    module.view = beside.detach().view(3)
+    found = make_anew(module, {"gain", "norm.weight", "norm.bias", "other"})
+    assert found.keys() == {"gain", "norm.bias"}  # of what is seen elsewhere, too, nobody knows who is asked
+    assert found["gain"] is own
+    assert module.gain is not own
+    assert module.norm.weight is beside

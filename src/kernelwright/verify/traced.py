@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
     from kernelwright.verify.gradient_ways import GradientWay
     from kernelwright.verify.trace.tape import Launch as TracedLaunch
-    from kernelwright.verify.trace.tape import Tape, View
+    from kernelwright.verify.trace.tape import Operation, Tape, View
+
+_EXACT = range(257)
+"""Numbers that every type of floats holds."""
 
 
 class Trace:
@@ -213,6 +216,19 @@ class Trace:
 
         steady = counted(self.tape)
         return any(counted(tape) - steady for tape in self.traced.tapes[:-1])
+
+    def makes_at_first(self) -> bool:
+        """Whether the first call makes something that later ones find: launches, copies, or fills with a number that not every type
+        of floats holds."""
+
+        def made(operations: Iterable[Operation]) -> Counter[tuple[object, ...]]:
+            return Counter(
+                (op.kind, op.fields.get("name"), *(one.kernel for one in op.fields.get("launches", ())))
+                for op in operations
+                if op.kind != "alloc" and op.fields.get("value", 0.5) not in _EXACT
+            )
+
+        return bool(made(self.traced.at_first) - made(self.tape.operations))
 
     def warm_up(self) -> range:
         """Calls that must be played before the steady one: none, where it stands alone."""

@@ -103,6 +103,8 @@ class Verification:
         """By a tensor of the reference's state, and whether outputs alone are meant: whether they hang on it."""
         self._leanings = Leanings()
         """On which side of what is right values in half precision are."""
+        self._makes_at_first = False
+        """Whether its first call makes something that later ones find."""
         self._fallen: dict[str, Stop] = {}
         """Protocols beside ours whose tolerances an output of this execution did not meet."""
 
@@ -268,16 +270,16 @@ class Verification:
         from kernelwright.verify.trace import ways
 
         forward = again.gradients is None
-        asked = [*([ways.FED_BACK, *ways.BEFORE_A_BACKWARD_PASS] if forward else []), *ways.SWITCHES]
-        asked += [ways.ONE_TENSOR] if forward and _some_alike(inputs) else []
+        asked = [ways.FED_BACK, *(ways.BEFORE_A_BACKWARD_PASS if forward else ()), *ways.SWITCHES]
+        asked += [ways.ONE_TENSOR] if _some_alike(inputs) else []
         asked += [ways.BY_NAME] if forward and again.names else []
         asked += ways.LAYOUTS
         asked += ways.JOINED if forward and len(list(_specs(inputs))) > 1 else ()
         in_gradients = self._gradient_ways(inputs, again.gradients) if again.gradients else []
         asked += in_gradients
         called = dataclasses.replace(again, ways=asked, calls=again.calls + len(asked))
-        elsewhere = traced(dataclasses.replace(called, evaluating=settled and forward))
-        if settled and forward and not trace.alike(elsewhere):
+        elsewhere = traced(dataclasses.replace(called, evaluating=settled))
+        if settled and not trace.alike(elsewhere):
             self._evaluated = traced(dataclasses.replace(again, evaluating=True))
             elsewhere = traced(called)
         if not trace.alike(elsewhere):
@@ -287,7 +289,7 @@ class Verification:
             with self._said_of("under `python -OO`, without assertions and docstrings"):
                 if not trace.alike(traced(dataclasses.replace(again, optimised=True))):
                     raise Stop(Outcome.STATEFUL, Gate.DETERMINISM, "the same sizes launch other work")
-        if not settled and forward:
+        if not settled:
             with contextlib.suppress(Stop):  # what raises says so to a user as well
                 other = traced(dataclasses.replace(again, evaluating=True))
                 self._evaluating = None if trace.alike(other) else other

@@ -227,7 +227,9 @@ class InterpretedVerification(Verification):
         inputs = describe(list(shape.cases[0].inputs))
         many = position == 0
         earlier = self._met_before(shape.init, inputs)
-        how: dict[str, Any] = {} if many or self.task.gradients else {"renumbered": shape.renumbered}
+        how: dict[str, Any] = {}
+        if not (many or self.task.gradients):
+            how = {"renumbered": [*shape.renumbered, *(shape.retyped if self._makes_at_first else ())]}
         if many:
             how = {"names": shape.names, "tied": shape.tied}
         if shape.drawn:
@@ -247,6 +249,7 @@ class InterpretedVerification(Verification):
         )
         if position == 0:
             self._not_folded(host, shape, inputs, trace)
+            self._makes_at_first = trace.makes_at_first()
         return shape, trace
 
     def _full(self, host: Confined, base: Baseline | None) -> Trace | None:

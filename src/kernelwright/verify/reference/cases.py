@@ -456,7 +456,10 @@ def with_one_row(case: Case, protocol: Protocol, way: str) -> Case | None:
 def evaluating(case: Case, protocol: Protocol) -> Case | None:
     """`case` in evaluation mode; None where the reference has no meaning there."""
     module = copy.deepcopy(case.module).eval()
-    return make_case(f"{case.name}, evaluated", module, case.inputs, protocol, case.scale)
+    made = make_case(f"{case.name}, evaluated", module, case.inputs, protocol, case.scale)
+    if made is not None and isinstance(vars(module).get("forward"), WithGradients):
+        away_from_kinks(made)
+    return made
 
 
 def roughly(case: Case) -> Case:

@@ -38,7 +38,7 @@ from kernelwright.verify.reference.gradient_cases import writable
 from kernelwright.verify.reference.hidden_sizes import LEAST, ONE, own_only
 from kernelwright.verify.reference.operators import Operators, operators, sides
 from kernelwright.verify.reference.outweighed import outweigh
-from kernelwright.verify.reference.renumbered import names_of_inputs, with_other_numbers
+from kernelwright.verify.reference.renumbered import in_another_type, names_of_inputs, with_other_numbers
 from kernelwright.verify.reference.rounded import Wide
 from kernelwright.verify.reference.task_module import (
     NotModelled,
@@ -114,6 +114,11 @@ class ShapeCases:
         """Inputs (`describe`d) with another number of Python's in the place of each, one at a time, as far as the reference takes
         that and gives outputs of the same shapes."""
         return list(with_other_numbers(self.cases[0]))
+
+    @functools.cached_property
+    def retyped(self) -> list[object]:
+        """Likewise, of another type."""
+        return list(in_another_type(self.cases[0]))
 
     @functools.cached_property
     def writable(self) -> tuple[int, ...]:

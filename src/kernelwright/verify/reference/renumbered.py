@@ -1,4 +1,5 @@
-"""Inputs of a reference with other numbers of Python's, and the names it has for them: how else a user calls the same object.
+"""Inputs of a reference with other numbers of Python's, of another type, and the names it has for them: how else a user calls the
+same object.
 
 A kernel may know a number that a task writes; but what it made for one it may not use for another. So nothing is asked of calls on
 these inputs, only of those that come after. Does not change texts, nor what stands for nothing.
@@ -12,14 +13,17 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import torch
+
 from kernelwright.verify.reference.cases import Case
 from kernelwright.verify.reference.task_module import finite, outputs_of, where_possible
-from kernelwright.verify.structures import describe, like
+from kernelwright.verify.structures import convert, describe, flatten, like
 
 _MOST = 8
 """Numbers that are changed."""
 _LITTLE = (2.0**-8, -1e-2)
 """Shares that a float is changed by: a key of few digits is the same."""
+_TYPES = (torch.float32, torch.float16, torch.bfloat16)
 Number = bool | int | float
 Change = Callable[[Number], Number]
 
@@ -34,6 +38,18 @@ def with_other_numbers(case: Case) -> Iterator[object]:
                 if change(number) != number and _is_taken(case, other):
                     yield describe(other)
                     break
+
+
+def in_another_type(case: Case) -> Iterator[object]:
+    """The inputs (`describe`d) of a call with floats of half precision, or single precision where some are of half, if the reference
+    takes that."""
+    dtypes = {one.dtype for one in flatten(case.inputs) if one.dtype in _TYPES}
+    if not dtypes:
+        return
+    other = torch.bfloat16 if dtypes == {torch.float32} else torch.float32
+    made = convert(list(case.inputs), lambda one: one.to(other) if one.dtype in _TYPES else one)
+    if _is_taken(case, made):
+        yield describe(made)
 
 
 def _is_taken(case: Case, inputs: Any) -> bool:

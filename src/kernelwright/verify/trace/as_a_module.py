@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 
 import torch
+from torch.nn.utils import parametrize
 
 from kernelwright.outcomes import Outcome
 from kernelwright.verify.sandbox.service import Failure
@@ -63,6 +65,34 @@ def copy_module(
     _loads(module if made is None else made, saved)
     _obeys(module if made is None else made)
     return module if made is None else made
+
+
+class _Anew(torch.nn.Module):
+    """Makes a weight: another tensor in its place."""
+
+    def __init__(self, made: torch.Tensor) -> None:
+        super().__init__()
+        self.made = [made]
+
+    def forward(self, weight: torch.Tensor) -> torch.Tensor:
+        return self.made[0]
+
+
+def make_anew(module: torch.nn.Module, names: Collection[str]) -> dict[str, torch.Tensor]:
+    """From now on weights of these names, as far as nothing else of the module lies in their memory, are other tensors of their form
+    for whoever asks the part that has them: what they are made from."""
+    known = Counter(_memory(module))
+    found = {}
+    for path, part in list(torch.nn.Module.named_modules(module)):
+        for own, one in list(vars(part)["_parameters"].items()):
+            name = f"{path}.{own}".lstrip(".")
+            if one is None or name not in names or known[storage_of(one)._cdata] != 1:
+                continue
+            with contextlib.suppress(*_UNCOPIED, KeyError):
+                made = torch.empty_like(one, requires_grad=False)
+                parametrize.register_parametrization(part, own, _Anew(made), unsafe=True)
+                found[name] = one
+    return found
 
 
 def _stop(detail: str) -> Failure:

@@ -21,7 +21,7 @@ import sys
 import time
 import traceback
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -36,7 +36,7 @@ from kernelwright.verify.sandbox import channel
 from kernelwright.verify.sandbox.service import Failure, Service
 from kernelwright.verify.structures import Args, containers, convert, flatten
 from kernelwright.verify.trace import affine, ways
-from kernelwright.verify.trace.as_a_module import copy_module
+from kernelwright.verify.trace.as_a_module import copy_module, make_anew
 from kernelwright.verify.trace.counters import Counters, set_version
 from kernelwright.verify.trace.left_behind import (
     LeftBehind,
@@ -233,6 +233,8 @@ class HostWorker(Service):
         recorder.operations = list(prepared)
         tapes, given, refused = self._calls(module, inputs, fresh, state, asked, recorder)
         weights.check(tapes)
+        if asked.copied and asked.ways:
+            self._follow_attributes(module, inputs, state, recorder)
         made = made_by(before)
         if any(int(number) in made for tape in tapes for number in tape["foreign"]):
             operations = tapes[0]["operations"][len(prepared) :]
@@ -251,6 +253,26 @@ class HostWorker(Service):
             "state": views,
             "kernels": [spec for _, spec in recorder.kernels.values()],
         }
+
+    def _follow_attributes(
+        self, module: torch.nn.Module, inputs: object, wanted: Collection[str], recorder: Recorder
+    ) -> None:
+        """Call the module, for the last time, with its weights made anew wherever they are asked for, by a parametrization as pruning
+        and adapters have it. Raises LeftBehind where something reads what one was made from; what raises has said so."""
+        with torch.utils._python_dispatch._disable_current_modes():
+            before = make_anew(module, wanted)
+        if not before:
+            return
+        recorder.operations = []
+        try:
+            self._call(module, self._blank_inputs(inputs, recorder.cuda), recorder)
+        except Failure:
+            return
+        used = set(storages(recorder.operations))
+        for name, one in before.items():
+            if recorder.number(one) in used:
+                what = f"a call reads what {name} is made from, where it is made anew (parametrized, pruned)"
+                raise LeftBehind(what, "the weight is what the module has by that name")
 
     def _call_another(
         self, init: object, asked: Building, inputs: object, recorder: Recorder, real: PretendCuda

@@ -262,8 +262,12 @@ class Candidate:
     @property
     def once(self) -> bool:
         """Whether the first call launches something, what was launched to build the module apart."""
-        steps = self.tapes[0].operations[self._prepared :]
-        return any(step.kind == "launch" and step.fields["launches"][0].programs for step in steps)
+        return any(step.kind == "launch" and step.fields["launches"][0].programs for step in self.at_first)
+
+    @property
+    def at_first(self) -> tuple[Operation, ...]:
+        """The first call, without what was done to build the module."""
+        return self.tapes[0].operations[self._prepared :]
 
     @functools.cached_property
     def alone(self) -> bool:
