@@ -127,6 +127,36 @@ def test_what_a_kernel_may_leave_out_shows(body: str, kind: str, wrong: Any) -> 
     assert not kind_of(case.module(x))
 
 
+@pytest.mark.parametrize("body", ["x.unfold(1, 5, 1).mean(-1)", "F.avg_pool1d(x, 5, stride=2)"])
+def test_what_does_not_hang_on_a_lone_element_is_held_to_what_it_was(body: str) -> None:
+    case = cases(body)["lone"]
+    (x,), (expected,) = case.inputs, case.expected
+    made = case.module(x)
+    judged = expected.judged.reshape(made.shape)
+    assert bool(judged.any())
+    assert not bool(judged.all())
+    assert torch.equal((made.abs() < 1e20), judged)
+    assert not compare_or_round(0, made, expected, PROTOCOLS["strict"], lambda: expected).kind
+    totals = F.pad(x.double().cumsum(1), (1, 0))
+    step = x.shape[1] // made.shape[1]
+    windows = ((totals[:, 5:] - totals[:, :-5]) / 5)[:, ::step].float()
+    assert compare_or_round(0, windows, expected, PROTOCOLS["strict"], lambda: expected).kind
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "x.cumsum(1)",
+        "x.sum(1)",
+        "F.layer_norm(x, (40,))",
+        "x.unfold(1, 5, 1).square().mean(-1)",
+        "x.unfold(1, 5, 1).amax(-1) > 0",
+    ],
+)
+def test_no_lone_element_where_a_reference_has_no_windows_or_no_number_for_it(body: str) -> None:
+    assert "lone" not in cases(body)
+
+
 def test_long_integers_that_are_only_subtracted_lie_near_one_another_where_double_loses_digits() -> None:
     drawn = "torch.randint(0, 100, (12, 40))"
     near = cases("x - x[:1]", drawn)["integers"].inputs[0]

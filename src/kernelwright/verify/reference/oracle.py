@@ -25,6 +25,7 @@ from kernelwright.verify.protocol import Protocol
 from kernelwright.verify.reference import (
     allowances,
     checkpoint,
+    locality,
     reach,
     special_values,
     start_values,
@@ -287,7 +288,9 @@ def _cases_of(making: _Making, of_weights: int, long: bool, special: bool) -> Sh
     for case in cases if special_values.rounds_once(found) else ():
         case.expected = list(map(allowances.own_digits, case.expected))
     if protocol.affine and special:
+        local = _local_case(making, found, cases[0]) if making.position < 2 or long else None
         cases += _special_cases(making, found, cases[0].expected, long)
+        cases += [local] if local else []
     if not telling(cases):
         for number in range(_MORE_DRAWS):
             inputs = reference.inputs(making.secret + _MORE_SEED + number)
@@ -421,6 +424,13 @@ def _special_cases(
         case = making.case("reach", inputs, _SCALED_UP)
         if case is not None:
             yield case
+
+
+def _local_case(making: _Making, found: Operators, usual: Case) -> Case | None:
+    """See `locality.py`."""
+    if making.reference.task.gradients:
+        return None
+    return locality.with_lone_elements(usual, f"{making.name}, {locality.KIND}", found, making.seed)
 
 
 def _of_gradients(making: _Making) -> Iterator[Case]:

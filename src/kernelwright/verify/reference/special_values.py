@@ -25,6 +25,7 @@
 `crowded`   rows whose largest, or least, lie a power of two apart, whichever, at long sizes: where several of them are asked for
 `beyond`    odd whole numbers and halves where single precision has its last ones, where one operator rounds to whole numbers
 `named`     numbers that a candidate's kernels compare with (`named_values.py`)
+`lone`      see `locality.py`
 `reach`     scaled so that values in the middle of a chain cross a bound that nothing else crosses
 
 Several patterns share a case, a row each, so that a case more is a run more and no ten. What the reference makes of them is
@@ -190,6 +191,12 @@ def weighs(operators: Iterable[str]) -> bool:
     """Whether a reference makes weights of products."""
     names = set(operators)
     return _among(names, "factors", "products") and _among(names, "weighed")
+
+
+def takes_windows(operators: Iterable[str]) -> bool:
+    """Whether a reference sums windows, or views an input as such, and takes no products and nothing that draws."""
+    names = set(operators)
+    return _among(names, "windows") and not _among(names, "factors", "products", "random")
 
 
 def relative(operators: Sequence[str]) -> bool:
