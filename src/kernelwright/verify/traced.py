@@ -44,6 +44,8 @@ class Trace:
             self.refused = {whole(number) for number in answer.get("refused", ())}
             self.stops = whole(answer["tapes"][-1].get("stops", 0), 1 << 20)
             """How often the host waits for the device in the steady call."""
+            self.listed = whole(answer["tapes"][-1].get("listed", 0), 1 << 40)
+            """Python's numbers that become tensors in the steady call."""
             launches = (launch for tape in self.traced.tapes for launch in tape.launches())
             if any(launch.kernel >= len(self.kernels) for launch in launches):
                 raise TapeError("a launch of a kernel that was not described")

@@ -62,6 +62,9 @@ _MORE = 1.5
 _WHOLE = 0.85
 """Share of the work that counts as all of it, as samples tell it."""
 
+_LISTED_MS = 4e-5
+"""What a host takes at least to make a number of Python's into one of a tensor; a list of a million is 40 ms on a quick one."""
+
 
 class InterpretedVerification(Verification):
     """One candidate before the judge, on the interpreter."""
@@ -1031,7 +1034,7 @@ class InterpretedVerification(Verification):
         idle_ms = (
             1e-3 * self.judge.target.launch_us * full.stops
         )  # what is launched next finds nothing queued
-        modelled = modelled.model_copy(update={"ms": modelled.ms + idle_ms})
+        modelled = modelled.model_copy(update={"ms": modelled.ms + idle_ms + _LISTED_MS * full.listed})
         self.facts |= {"cost": modelled, "reference_cost": base.eager}
         return modelled
 

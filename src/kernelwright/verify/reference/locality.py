@@ -31,8 +31,10 @@ _SHARE = 4
 def with_lone_elements(case: Case, name: str, operators: Sequence[str], seed: int) -> Case | None:
     """The case with an element far beyond all others in some rows of its first input, and what is expected of outputs that do not
     hang on them; None where the reference takes no windows, or makes something else of such elements than numbers."""
+    if case.after or not special_values.takes_windows(operators):
+        return None
     places = [place for place, one in enumerate(flatten(case.inputs)) if _is_free(one)][:1]
-    if not places or case.after or not special_values.takes_windows(operators):
+    if not places:
         return None
     generator = torch.Generator().manual_seed(seed)
     inputs = with_changed(case.inputs, places[0], lambda one: _put(one, generator))

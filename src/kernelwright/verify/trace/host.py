@@ -469,6 +469,7 @@ class HostWorker(Service):
         graded = torch.set_grad_enabled(self.surroundings.recording)
         Refused.last = None
         STREAMS.begin(STREAMS.other if self.surroundings.streaming else 0)
+        recorder.cuda.listed = 0
         failures = self.failures(Outcome.RUNTIME_ERROR)
         nothing = contextlib.nullcontext()
         hooks = with_hooks(module) if self.surroundings.hooked and not often else nothing
@@ -592,6 +593,7 @@ class HostWorker(Service):
             "output": with_views(tree, views),
             "foreign": foreign,
             "stops": STREAMS.stops,
+            "listed": recorder.cuda.listed,
         }
 
     def _constants(

@@ -216,6 +216,8 @@ class PretendCuda(TorchFunctionMode):
         """Makes a tensor without data that stands for a real one, where `real` has no data."""
         self.tell: Callable[[torch.Tensor, bool], torch.Tensor] | None = None
         """Likewise for one made of Python's numbers, on the device or not."""
+        self.listed = 0
+        """Python's numbers that became tensors since a call began."""
 
     def on_host(self, tensor: torch.Tensor) -> bool:
         """True for a tensor that would live in host memory on a machine with a GPU."""
@@ -313,6 +315,8 @@ class PretendCuda(TorchFunctionMode):
                 torch.utils._python_dispatch._disable_current_modes()
             ):  # what is made of Python's numbers has data
                 made = func(*args, **kwargs)
+            if isinstance(args[0] if args else kwargs.get("data"), (list, tuple)):
+                self.listed += made.numel()
             out = self.tell(made, on_device)
             return out if on_device else self.mark_host(out)
         if "device" in kwargs and kwargs["device"] is not None:
