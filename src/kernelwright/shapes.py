@@ -32,7 +32,7 @@ def constants(source: str) -> dict[str, int]:
     """Module-level integer constants (bools are not), tuple elements among them, in order of appearance."""
     found: dict[str, int] = {}
     tree = _parse(source)
-    for name, value in _bindings(tree):
+    for name, value in bindings(tree):
         number = _integer(value)
         if number is not None:
             found[name] = number
@@ -57,7 +57,7 @@ def apply_shape(source: str, overrides: Mapping[str, int]) -> str:
     pending = dict(overrides)
     span = spans(source)
     tree = _parse(source)
-    for name, value in _bindings(tree):
+    for name, value in bindings(tree):
         if name in overrides:
             pending.pop(name, None)
             edits.append((*span(value), str(int(overrides[name]))))
@@ -86,7 +86,7 @@ def _parse(source: str) -> ast.Module:
         raise UserError(f"task source: {where}{what}; mend the Python syntax") from None
 
 
-def _bindings(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
+def bindings(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
     """(name, value expression) of every plain top-level binding, elements of tuple values included."""
     for statement in tree.body:
         if isinstance(statement, ast.AnnAssign) and statement.value is not None:

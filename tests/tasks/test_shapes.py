@@ -144,3 +144,18 @@ def get_inputs(): return [torch.zeros(4)]
 def get_init_inputs(): return []
 """
     assert not impatient(task(source), {})
+
+
+def test_what_the_model_itself_reads_is_kept():
+    source = CONV.replace("self.conv(x)", "self.conv(x) / twice").replace(
+        "groups = 16", "groups = 16\ntwice = 2 * groups"
+    )
+    sizes = shrunk(source)
+    assert sizes["groups"] == 16
+    assert sizes["batch_size"] < 128
+
+
+def test_what_the_model_reads_gives_way_where_nothing_else_runs():
+    source = CONV.replace("self.conv(x)", "self.conv(x) / groups")
+    found = small_shapes(task(source), lambda task, over: over.get("groups", 16) < 16).shapes["small"]
+    assert found["groups"] < 16

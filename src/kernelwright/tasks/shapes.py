@@ -9,14 +9,16 @@ Does not guarantee that a shrunk task is as hard as the full one (a mean over tw
 over a thousand), nor that it exists: sizes written inside `get_inputs` cannot be overridden.
 """
 
+import ast
 import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from itertools import product
 
+from kernelwright.parsing import parse
 from kernelwright.records import Task
-from kernelwright.shapes import constants
+from kernelwright.shapes import bindings, constants
 
 Runs = Callable[[Task, Mapping[str, int]], bool]
 """Says whether the task's reference runs, quickly and on small tensors, under these overrides."""
@@ -35,6 +37,7 @@ _CHANNEL = re.compile(
 )
 _EXTENT = re.compile(r"height|width|depth|length|seq|dim_?\d|dims|image|resol|^[hwdlst](_in|_out)?$")
 
+_DRAWING = ("get_inputs", "get_init_inputs")
 _APART = (0, 2, -2, 4, 6, 8, 10, 12)
 """What tells the sizes of one kind apart."""
 _SMALL_VALUE = 4
@@ -54,13 +57,36 @@ def small_shapes(task: Task, runs: Runs | None = None) -> Task:
 
         with ReferenceProbe() as probe:
             return small_shapes(task, probe)
-    known = constants(task.source)
-    small = next((over for over in _round(known) if runs(task, over)), None)
-    if small is None:
+    every = constants(task.source)
+    fixed = _read_by_the_model(task.source)
+    free = {name: value for name, value in every.items() if name not in fixed}
+    for known in (free, every) if fixed else (every,):
+        small = next((over for over in _round(known) if runs(task, over)), None)
+        if small is not None:
+            break
+    else:
         return task
     odd = next((over for over in _odd_neighbours(known, small) if over != small and runs(task, over)), None)
     found = {"small": small} | ({"small_odd": odd} if odd else {})
     return task.model_copy(update={"shapes": {**task.shapes, **found}})
+
+
+def _read_by_the_model(source: str) -> set[str]:
+    """Names that code of the reference itself reads, and those that they are made of: a candidate, which has other constants, cannot
+    know that they are others."""
+    tree = parse(source)
+
+    def names(node: ast.AST) -> set[str]:
+        return {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+
+    found: set[str] = set()
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name not in _DRAWING:
+            found |= names(node)
+    for name, value in reversed(list(bindings(tree))):
+        if name in found:
+            found |= names(value)
+    return found & constants(source).keys()
 
 
 def kind_of(name: str, value: int) -> str:

@@ -584,7 +584,10 @@ class Verification:
             def rounded(index: int = index) -> Expected:
                 return case.with_roundings()[index]
 
-            comparison = compare_or_round(index, got, expected, self.protocol, rounded)
+            def in_single(index: int = index) -> Expected:
+                return case.in_single()[0][index]
+
+            comparison = compare_or_round(index, got, expected, self.protocol, rounded, in_single)
             if comparison.kind:
                 outcome = self._named(comparison.kind, position, number)
                 what = label(index, case.structure) or f"output {index}"
@@ -869,9 +872,12 @@ class Verification:
                     detail = f"the next call's outputs hang on {plain(key, 100)}, which a call moves, and the module has none"
                     raise Stop(Outcome.STATEFUL, gate, detail, where=case.name)
                 continue
-            comparison = compare_or_round(
-                0, held[key], expected, self.protocol, partial(case.after.__getitem__, key)
-            )
+
+            def in_single(key: int | str = key) -> Expected:
+                return case.in_single()[1][key]
+
+            usual = partial(case.after.__getitem__, key)
+            comparison = compare_or_round(0, held[key], expected, self.protocol, usual, in_single)
             if comparison.kind:
                 name = f"input {key}" if isinstance(key, int) else plain(key, 100)
                 detail = f"{name} after the call: {explain(comparison, case.name)}"

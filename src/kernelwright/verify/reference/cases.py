@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from kernelwright.precision import Precision
 from kernelwright.verify.gradients import Watch, WithGradients
@@ -91,6 +92,9 @@ class Case:
     part: tuple[Case, Sequence[int]] | None = None
     """Of which case these are some outputs, and which."""
     _rounded: list[Expected] | None = dataclasses.field(default=None, init=False, repr=False)
+    _in_single: tuple[list[Expected], dict[int | str, Expected]] | None = dataclasses.field(
+        default=None, init=False, repr=False
+    )
 
     @property
     def size(self) -> int:
@@ -124,6 +128,47 @@ class Case:
                 dataclasses.replace(one, moved=by) for one, by in zip(self.expected, far, strict=True)
             ]
         return self._rounded or self.expected
+
+    def in_single(self) -> tuple[list[Expected], dict[int | str, Expected]]:
+        """(`expected`, `after`) with the reference's own numbers as `roundings.numbers_in_single` has them; as they are where it has none
+        such, and where elements are not `few`."""
+        if self.part is not None:
+            whole, places = self.part
+            expected, after = whole.in_single()
+            return [expected[place] for place in places], after
+        if self._in_single is None:
+            self._in_single = self.expected, self.after
+            if self.few:
+                with where_possible():
+                    self._in_single = self._with_numbers_in_single()
+        return self._in_single
+
+    def _with_numbers_in_single(self) -> tuple[list[Expected], dict[int | str, Expected]]:
+        made: list[torch.Tensor] = []
+        left: dict[int | str, torch.Tensor] = {}
+
+        def run(numbers: TorchDispatchMode) -> None:
+            double = copy.deepcopy(self.module).double()
+            given = convert(self.inputs, lambda t: t.double() if t.is_floating_point() else t.clone())
+            with torch.no_grad(), drawing(given), Wide(), numbers:
+                made[:] = flatten(double(*given))
+            left.update(enumerate(flatten(given)))
+            left.update(double.state_dict())
+
+        numbers = roundings.numbers_in_single(run)
+        if numbers is None:
+            return self.expected, self.after
+        run(numbers)
+
+        def other(expected: Expected, value: torch.Tensor) -> Expected:
+            if not expected.dtype.is_floating_point:
+                return expected
+            return dataclasses.replace(expected, value=value.detach().to(expected.value.dtype).contiguous())
+
+        return (
+            [other(one, value) for one, value in zip(self.expected, made, strict=True)],
+            {key: other(one, left[key]) for key, one in self.after.items()},
+        )
 
 
 def make_case(

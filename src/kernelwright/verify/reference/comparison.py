@@ -146,13 +146,19 @@ def compare_or_round(
     expected: Expected,
     protocol: Protocol,
     with_roundings: Callable[[], Expected],
+    in_single: Callable[[], Expected] | None = None,
 ) -> Comparison:
-    """`compare`, and where numbers would be called wrong, again with what roundings move them by."""
+    """`compare`, and where numbers would be called wrong, again with what roundings move them by, and beside what is expected `in_single`
+    (`Case.in_single`)."""
     comparison = compare(position, got, expected, protocol)
-    if expected.elementwise or expected.own_digits:
+    numbers = ("wrong_value", "low_precision")
+    if comparison.kind not in numbers or not protocol.calibrated:
         return comparison
-    if comparison.kind in ("wrong_value", "low_precision") and protocol.calibrated:
+    if not expected.elementwise and not expected.own_digits:
         comparison = compare(position, got, with_roundings(), protocol)
+    if comparison.kind in numbers and in_single is not None and (other := in_single()) is not expected:
+        second = compare(position, got, other, protocol)
+        return comparison if second.kind else second
     return comparison
 
 

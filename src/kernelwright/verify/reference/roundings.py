@@ -213,3 +213,32 @@ def largest_moves(
             strayed = (output.detach().double() - right.double()).abs_()
             largest[index] = torch.maximum(largest[index], strayed.nan_to_num_(0.0, 0.0, 0.0))
     return largest
+
+
+class _Numbers(TorchDispatchMode):
+    """Notes the numbers of Python's that operators are given, and gives others in the place of some."""
+
+    def __init__(self, others: Mapping[float, float] = MappingProxyType({})) -> None:
+        super().__init__()
+        self._others = others
+        self.seen: set[float] = set()
+
+    def __torch_dispatch__(self, func: Op, types: object, args: Args = (), kwargs: Kwargs = None) -> object:
+        def other(number: float) -> float:
+            self.seen.add(number)
+            return self._others.get(number, number)
+
+        args, kwargs = tree_map_only(float, other, (args, kwargs or {}))
+        return func(*args, **kwargs)
+
+
+def numbers_in_single(run: Callable[[TorchDispatchMode], object]) -> TorchDispatchMode | None:
+    """Under which `run` computes with shares b and 1 - b (of a running mean) as a kernel has them that is given b alone: in single
+    precision, where 1 - 0.999 is 1.3e-5 off. None where there are no such two numbers of Python's."""
+    noted = _Numbers()
+    run(noted)
+    others: dict[float, float] = {}
+    for share in (one for one in noted.seen if 0.5 < one < 1.0 and 1.0 - one in noted.seen):
+        others[share] = float(torch.tensor(share, dtype=torch.float32))
+        others[1.0 - share] = 1.0 - others[share]
+    return _Numbers(others) if others else None

@@ -235,23 +235,25 @@ class _Within:
     def reads_outside(
         self, inputs: object, given: Sequence[torch.Tensor], call: Callable[[object], list[torch.Tensor]]
     ) -> bool:
-        """Whether an output depends on what lies outside, along each axis that is as long as offsets go; `given` are the outputs."""
-        axes = [
-            (number, axis)
-            for number, tensor in enumerate(flatten(inputs))
-            if tensor.is_floating_point()
-            for axis, size in enumerate(tensor.shape)
-            if size == self.length
-        ]
-        return bool(axes) and not any(
-            all(map(_near, call(with_changed(inputs, number, functools.partial(self._move, axis))), given))
-            for number, axis in axes
-        )
+        """Whether an output depends on what lies outside in some input, along each of its axes that are as long as offsets go; `given`
+        are the outputs."""
+
+        def matters(number: int, axis: int) -> bool:
+            moved = call(with_changed(inputs, number, functools.partial(self._move, axis)))
+            return not all(map(_near, moved, given))
+
+        for number, tensor in enumerate(flatten(inputs)):
+            axes = [axis for axis, size in enumerate(tensor.shape) if size == self.length]
+            if tensor.is_floating_point() and axes and all(matters(number, axis) for axis in axes):
+                return True
+        return False
 
     def _move(self, axis: int, tensor: torch.Tensor) -> torch.Tensor:
         made, further = tensor.clone(), 1.0 + float(tensor.abs().max())
-        made.narrow(axis, 0, self.first).add_(further)
-        made.narrow(axis, self.last, self.length - self.last).add_(further)
+        for start, size in ((0, self.first), (self.last, self.length - self.last)):
+            made.narrow(axis, start, size).neg_().add_(
+                further
+            )  # no shift of all, which a softmax over keys does not feel
         return made
 
 
