@@ -12,7 +12,7 @@ from kernelwright.graph import sizes
 from kernelwright.graph.capture import capture
 from kernelwright.graph.dims import Expr, Unknowns
 from kernelwright.graph.execute import execute
-from kernelwright.graph.shrink import generalise, shrink
+from kernelwright.graph.shrink import generalise, scaled_by, shrink
 from kernelwright.graph.task import to_task
 from kernelwright.graph.types import Graph, TensorType
 from kernelwright.shapes import apply_shape
@@ -90,6 +90,21 @@ def test_heads_and_their_size_are_two_sizes() -> None:
     graph = general(lambda x: x.view(2, 5, 4, 8).transpose(1, 2), torch.randn(2, 5, 32))
     assert shape(graph, "x1") == ("s0", "s1", "s2*s3")
     assert shape(graph, graph.results[0]) == ("s0", "s2", "s1", "s3")
+
+
+def test_sizes_that_are_tied_are_one() -> None:
+    graph = capture(lambda x, y: x @ y, (torch.randn(6, 8), torch.randn(8, 6))).graph
+    first, second = (one.name for one in graph.arguments)
+    assert len(generalise(graph).symbols) == 3
+    made = generalise(graph, ties=[[(first, 0), (second, 1)]])
+    assert shape(made, first) == tuple(reversed(shape(made, second)))
+
+
+def test_what_scales_by_the_root_of_a_size_is_found() -> None:
+    graph = capture(lambda x, y: x @ y.T / x.shape[-1] ** 0.5, (torch.randn(6, 16), torch.randn(5, 16))).graph
+    first, second = (one.name for one in graph.arguments)
+    assert scaled_by(graph) == [(first, 1), (second, 1)]
+    assert shape(generalise(graph, scaled_by(graph)), first)[1] == 16
 
 
 def test_halves_make_a_size_even() -> None:

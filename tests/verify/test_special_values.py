@@ -297,3 +297,14 @@ def test_zeros_of_both_signs_are_drawn_where_places_are_asked_for() -> None:
     (x,) = cases("x.argmax(-1)")["signs"].inputs
     assert bool((x == 0).any(-1).all())
     assert {float(one) for one in torch.copysign(torch.ones_like(x), x)[x == 0].unique()} == {-1.0, 1.0}
+
+
+def test_minus_infinity_beside_a_running_logsumexp_stands_alone() -> None:
+    kinds = special_values.kinds(["logcumsumexp"], [torch.randn(4, 9)], False)
+    assert "lone" in kinds
+    assert "masked" not in kinds
+    made = special_values.with_special_values([torch.randn(40, 50)], "lone", 1, ())[0]
+    masked = made.isneginf()
+    assert masked.any()
+    assert not (masked[:, 1:] & masked[:, :-1]).any()
+    assert not masked[:, [0, -1]].any()

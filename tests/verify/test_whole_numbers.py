@@ -76,6 +76,19 @@ def test_offsets_have_other_ends_only_where_nothing_beyond_them_counts() -> None
         assert bool(made[1][-1] < 24) is others
 
 
+def test_offsets_begin_where_they_did_where_rows_before_the_first_attend_to_one_another() -> None:
+    def attention(inputs: Any) -> list[torch.Tensor]:
+        q, k, v, marks = inputs
+        which = torch.bucketize(torch.arange(len(q)), marks, right=True)
+        scores = (q @ k.T).masked_fill(which[:, None] != which, -torch.inf)
+        return [scores.softmax(-1) @ v]
+
+    rows = torch.arange(48.0).reshape(24, 2)
+    given = [rows.sin(), rows.cos(), (rows + 1).sin(), torch.tensor([0, 4, 9, 15, 24])]
+    made = wider(given, given, attention, Operators(["bmm"]), [], 5)
+    assert made is None or made[3][[0, -1]].tolist() == [0, 24]
+
+
 def test_a_number_for_padding_is_drawn_below_what_the_task_draws() -> None:
     made = wider(_drawn(0), _drawn(1), _rows, Operators(["index_select"]), [0, 10], 5)
     assert (made[1] == 0).any()

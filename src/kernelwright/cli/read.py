@@ -64,15 +64,57 @@ def case(spec: str, settings: Settings) -> Case:
 def read_class_task(spec: str, kernel: Path, precision: str = "default") -> tuple[Task, Candidate]:
     """The task of a class, module or function, and a kernel for it as the judge takes it: what `optimize` wrote, or any on the
     graph's arguments. Executes what is named, and compares it with its graph. Raises UserError."""
+    from kernelwright import api
     from kernelwright.search.rung import CannotWrite
 
-    made, text = _live_case(spec), read_text(kernel)
+    home, _, name = spec.rpartition(":")
+    module, args, kwargs = live(home, name)
+    captured = api.captured_of(module, args, kwargs)
+    made, text = api.case_of(module, captured), read_text(kernel)
     made.check()
+    names = captured.part.call.leaves
+    there = sys.modules[Path(home).stem if home.endswith(".py") else home]
+    ties = [
+        [(str(names[leaf]), dim) for leaf, dim in tied]
+        for tied in _tied(there, args)
+        if all(isinstance(names[leaf], str) and names[leaf] in captured.part.inputs for leaf, _ in tied)
+    ]
     try:
-        task, code = made.posed(text, precision)
+        task, code = made.posed(text, precision, ties)
     except CannotWrite as why:
         raise UserError(f"{kernel}: {why}") from None
     return asked_in(task, precision), Candidate(code=code)
+
+
+def _tied(there: Any, args: tuple[Any, ...]) -> list[list[tuple[int, int]]]:
+    """Groups of (number of an argument or of a part of one, dimension) whose sizes the same constants of a module make, alike."""
+    import torch
+    from torch.utils import _pytree as pytree
+
+    def shapes(given: object) -> list[tuple[int, ...]]:
+        return [tuple(getattr(one, "shape", ())) for one in pytree.tree_leaves(given)]
+
+    usual = shapes(args)
+    made: dict[tuple[int, int], list[tuple[str, int]]] = {}
+    for name, value in list(vars(there).items()):
+        if type(value) is not int or value < 2:
+            continue
+        setattr(there, name, 2 * value)
+        try:
+            with torch.no_grad(), torch.device("meta"):
+                other = shapes(tuple(there.get_inputs()))
+        except Exception:  # the user's own code, which may not take that size
+            continue
+        finally:
+            setattr(there, name, value)
+        for leaf, (before, after) in enumerate(zip(usual, other, strict=False)):
+            for dim, (old, new) in enumerate(zip(before, after, strict=False)):
+                if old != new:
+                    made.setdefault((leaf, dim), []).append((name, new))
+    groups: dict[tuple[object, ...], list[tuple[int, int]]] = {}
+    for (leaf, dim), changes in made.items():
+        groups.setdefault((usual[leaf][dim], *changes), []).append((leaf, dim))
+    return [tied for tied in groups.values() if len(tied) > 1]
 
 
 def names_object(spec: str) -> bool:

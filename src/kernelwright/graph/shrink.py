@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -70,12 +70,21 @@ class Shrunk:
     shapes: dict[str, dict[str, int]]
 
 
-def shrink(graph: Graph, values: Mapping[str, Any] | None = None) -> Shrunk:
+Ties = Sequence[Sequence[tuple[str, int]]]
+"""Groups of (argument, dimension) that are always of one size."""
+
+
+def shrink(
+    graph: Graph,
+    values: Mapping[str, Any] | None = None,
+    ties: Ties = (),
+    kept: Collection[tuple[str, int]] = (),
+) -> Shrunk:
     """The graph with its free sizes as symbols, and the sets `small` and `small_odd` as far as they run, with contractions `small_even`, too.
 
-    `values` are what it was captured with, for how arguments are drawn.
+    `values` are what it was captured with, for how arguments are drawn; `ties` and `kept` are as of `generalise`.
     """
-    general = with_symbols(graph)
+    general = with_symbols(graph, kept, ties)
     if not general.symbols:
         return Shrunk(general, {})
     described = draws.describe(general, values)
@@ -154,12 +163,12 @@ def _alike(size: Dim, name: str, chosen: Mapping[str, int], hints: Mapping[str, 
     return chosen[name]
 
 
-def with_symbols(graph: Graph, kept: Collection[tuple[str, int]] = ()) -> Graph:
+def with_symbols(graph: Graph, kept: Collection[tuple[str, int]] = (), ties: Ties = ()) -> Graph:
     """As `generalise`; what the arguments do not tell is left at its number."""
-    return sizes.tellable(generalise(graph, kept))
+    return sizes.tellable(generalise(graph, kept, ties))
 
 
-def generalise(graph: Graph, kept: Collection[tuple[str, int]] = ()) -> Graph:
+def generalise(graph: Graph, kept: Collection[tuple[str, int]] = (), ties: Ties = ()) -> Graph:
     """The graph with a symbol for every size that may vary. At the symbols' hints it is `graph` at its own. `kept` are (argument,
     dimension) that stay numbers: what an operator has as many results for, say."""
     fixed = sizes.static(graph, {})
@@ -172,10 +181,41 @@ def generalise(graph: Graph, kept: Collection[tuple[str, int]] = ()) -> Graph:
             if one.type.strides is not None and _memory_order(one.type) is None:
                 unknowns.pin(*rules.shapes[one.name])
     unknowns.pin(*(rules.shapes[name][dim] for name, dim in kept))
+    for tied in ties:
+        first, *others = (rules.shapes[name][dim] for name, dim in tied)
+        for other in others:
+            unknowns.unify(first, other)
     written = [rules.apply(node) for node in fixed.nodes]
     _pin_what_no_argument_has(fixed, rules)
     general = _Writer(fixed, rules).graph(written)
     return general if sizes.static(general, {}) == fixed else fixed
+
+
+def scaled_by(graph: Graph) -> list[tuple[str, int]]:
+    """(argument, dimension) by the root of whose size, at which a static graph was captured, it may multiply or divide: there that is a number,
+    which a kernel computes."""
+
+    def numbers(value: object) -> Iterator[float]:
+        if isinstance(value, tuple):
+            for one in value:
+                yield from numbers(one)
+        elif isinstance(value, float) and value > 0.0:
+            yield value
+
+    held = [
+        one for node in graph.nodes for one in numbers((*node.args, *(value for _, value in node.kwargs)))
+    ]
+
+    def scales(size: int) -> bool:
+        return any(math.isclose(one, size**power) for one in held for power in (0.5, -0.5))
+
+    return [
+        (one.name, dim)
+        for one in graph.arguments
+        if isinstance(one.type, TensorType)
+        for dim, size in enumerate(one.type.shape)
+        if isinstance(size, int) and size > 1 and scales(size)
+    ]
 
 
 def runs(

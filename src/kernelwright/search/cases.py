@@ -22,6 +22,7 @@ from kernelwright.graph import Graph
 from kernelwright.graph.agree import agree
 from kernelwright.graph.capture import Captured, capture
 from kernelwright.graph.partition import alone
+from kernelwright.graph.shrink import Ties, scaled_by
 from kernelwright.graph.stitch import candidate, state_of, stitch
 from kernelwright.policy.compiler.reasons import CannotCompile
 from kernelwright.policy.compiler.task import cast_to, forward_only, module, read
@@ -97,16 +98,16 @@ class Case:
             return candidate("", self.graph, "run").lstrip("\n")
         return state[state.index("STATE = ") :]
 
-    def posed(self, text: str, precision: str = "default") -> tuple[Task, str]:
+    def posed(self, text: str, precision: str = "default", ties: Ties = ()) -> tuple[Task, str]:
         """A file as the judge sees it: the task, and the candidate's code. Not for a task in the KernelBench form.
 
         What `Case.text` wrote is judged as it was found: `run` at the sizes that it reads, where operators that it leaves with
         ATen are allowed; its `ModelNew` is not executed, and must be the one that belongs to this module. A `kernel` or a
-        `ModelNew` takes the graph's arguments and does all the work. Raises CannotWrite for any other file.
+        `ModelNew` takes the graph's arguments and does all the work, at sizes that `ties` keep alike. Raises CannotWrite for any other file.
         """
         assert self.form is None
-        graph, shapes = shrunk(self.graph, self.values)
         written = entry_of(text) == "run"
+        graph, shapes = shrunk(self.graph, self.values, *(() if written else (ties, scaled_by(self.graph))))
         if written:
             text = _without(text, self._module, self.name)
             names = {one.name: one.hint for one in graph.symbols if one.name not in _names_assigned(text)}

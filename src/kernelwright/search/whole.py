@@ -22,7 +22,7 @@ import contextlib
 import dataclasses
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -31,7 +31,7 @@ from typing import Any, Literal
 from kernelwright.errors import UserError, one_line
 from kernelwright.graph import Graph, TensorType, draws, sizes
 from kernelwright.graph.partition import Group, Left, Partition, alone, part_of, partition
-from kernelwright.graph.shrink import runs, shrink
+from kernelwright.graph.shrink import Ties, runs, shrink
 from kernelwright.graph.stitch import stitch
 from kernelwright.hardware import target as target_sheet
 from kernelwright.outcomes import Outcome
@@ -515,12 +515,17 @@ def _option(
     )
 
 
-def shrunk(graph: Graph, values: Mapping[str, Any] | None) -> tuple[Graph, Sizes]:
+def shrunk(
+    graph: Graph,
+    values: Mapping[str, Any] | None,
+    ties: Ties = (),
+    kept: Collection[tuple[str, int]] = (),
+) -> tuple[Graph, Sizes]:
     """The graph with its free sizes as symbols, and small values for them, for a judge without a GPU; the graph as it is where
     it has symbols already, or no small sizes run."""
     if graph.symbols:
         return graph, {}
-    small = shrink(graph, values)
+    small = shrink(graph, values, ties, kept)
     serves = small.graph.symbols and "small" in small.shapes
     return (small.graph, small.shapes) if serves else (graph, {})
 

@@ -46,7 +46,7 @@ _HELD = 3
 """Sets of sizes at which what is met at full size only is looked for, one thing after the other."""
 _ROOMS = (1, 8, 32)
 """Factors on what the reference may do at long sizes, while something of full size was not met."""
-_WHEN_ENLARGED = ("rows", "ties", "far", "offset", "tiny", "masked", "degenerate")
+_WHEN_ENLARGED = ("rows", "ties", "far", "offset", "tiny", "masked", "lone", "degenerate")
 """Kinds of special values that are asked under the constants of the full size."""
 _IDLE = 0.25
 """Share of what programs store for others beyond which it must be made use of: in a scan nobody needs what the last one stores."""

@@ -140,7 +140,7 @@ def kinds(
     ):
         found.append("masks")
     if floating and _among(names, "maskable") and not _among(set(operators), "indexed", "orders"):
-        found.append("masked")
+        found.append("lone" if "logcumsumexp" in names else "masked")
     if floating and _among(names, "asks_for_nan"):
         found.append("nan")
     if floating and landmarks and any(name.rstrip("_").split("_")[0] in _NAMED["cuts"] for name in names):
@@ -234,6 +234,7 @@ def with_special_values(
         "nan": _nan,
         "ladder": _ladder,
         "masked": _mask,
+        "lone": _mask_apart,
         "long": functools.partial(_long, root=root),
         "bounds": _bounds,
         "signs": _signs,
@@ -615,6 +616,18 @@ def _mask(
 ) -> torch.Tensor:
     share = torch.rand((*x.shape[:-1], 1), generator=generator) * 0.5
     return x.masked_fill(torch.rand(x.shape, generator=generator) < share, -math.inf)
+
+
+def _mask_apart(
+    x: torch.Tensor, generator: torch.Generator, landmarks: Sequence[float], dtype: torch.dtype
+) -> torch.Tensor:
+    """Neither side by side nor at an end: of nothing but minus infinity, as a row of it is, a scan of pairs makes no number."""
+    apart = torch.ones(x.shape, dtype=torch.bool)
+    for axis, extent in enumerate(x.shape):
+        at = torch.arange(extent)
+        odd = (at % 2 == 1) & (at < extent - 1) if extent > 1 else at == 0
+        apart &= odd.view(-1, *(1,) * (x.ndim - axis - 1))
+    return torch.where(apart, _mask(x, generator, landmarks, dtype), x)
 
 
 def _with_padding(mask: torch.Tensor) -> torch.Tensor:
