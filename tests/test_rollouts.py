@@ -205,9 +205,16 @@ def test_what_is_no_plan_of_the_graph_has_no_code_and_says_why() -> None:
     assert said.detail.startswith("no such plan: ")
 
 
-def test_a_plan_for_other_operators_is_no_plan_of_the_graph() -> None:
-    other = pair().plan.replace("softmax", "tanh", 1)
-    said = with_print(softmax_task(), Candidate(plan=other, problem=Outcome.NO_CODE))
+def test_a_plans_decisions_count_and_not_how_it_names_the_operators() -> None:
+    other = pair().plan.replace("softmax", "amax", 1)
+    printed = with_print(softmax_task(), Candidate(plan=other, problem=Outcome.NO_CODE))
+    assert (printed.code, printed.plan, printed.problem) == (pair().code, pair().plan, None)
+
+
+def test_a_plan_for_operators_of_another_nest_is_no_plan_of_the_graph() -> None:
+    said = with_print(
+        softmax_task(), Candidate(plan="g1: tanh  nest map  block 1024  warps 4", problem=Outcome.NO_CODE)
+    )
     assert said.detail == "no such plan: it is about tanh, and the graph is softmax"
 
 

@@ -27,8 +27,11 @@ from kernelwright.parsing import parse
 from kernelwright.policy import Policy
 from kernelwright.policy.text import until_plan
 from kernelwright.records import Candidate, Completion, Prompt, Rollout, Task, Timing, Verdict
+from kernelwright.synth.library import nest_of
+from kernelwright.synth.plan import parse_plan, print_plan
 from kernelwright.synth.primitives import Unsupported
-from kernelwright.synth.to_triton import print_triton, program_of_plan
+from kernelwright.synth.program import Program
+from kernelwright.synth.to_triton import label_of, print_triton, source_of
 
 
 class Verifier(Protocol):
@@ -41,17 +44,22 @@ Memory = Callable[[Task, Candidate], Verdict | None]
 
 
 def with_print(task: Task, candidate: Candidate) -> Candidate:
-    """The candidate of an answer that is a plan alone: its code is the library's print. Where the plan is none, or not one for
-    this graph, it says so and has no code."""
+    """The candidate of an answer that is a plan alone: its code is the library's print of what the plan decides. The operators are
+    the graph's, whichever it names. Where the plan is none, or its nest is that of other operators, it says so and has no code."""
     if candidate.code or not task.graph or not candidate.plan:
         return candidate
+    graph = Graph.model_validate_json(task.graph)
     try:
-        code = print_triton(program_of_plan(Graph.model_validate_json(task.graph), candidate.plan))
+        (label, schedule), own = parse_plan(candidate.plan), label_of(graph)
+        if label != own and schedule.nest != nest_of(source_of(graph)):
+            raise UserError(f"it is about {label}, and the graph is {own}")
+        code = print_triton(Program(graph=graph, schedule=schedule))
     except (UserError, Unsupported) as error:
         return candidate.model_copy(
             update={"problem": Outcome.NO_CODE, "detail": f"no such plan: {error}"[:300]}
         )
-    return candidate.model_copy(update={"code": code, "problem": None, "detail": ""})
+    plan = print_plan(own, schedule)
+    return candidate.model_copy(update={"code": code, "plan": plan, "problem": None, "detail": ""})
 
 
 def in_module(task: Task, candidate: Candidate) -> Candidate:
