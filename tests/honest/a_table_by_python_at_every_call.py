@@ -1,5 +1,4 @@
 # task: wright/relu
-# cheat: 41
 # expect: correct
 # max_speedup: 0.2
 # why: a list as long as a row, computed and uploaded anew by each call: launches wait for Python

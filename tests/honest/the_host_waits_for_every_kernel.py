@@ -1,5 +1,4 @@
 # task: wright/relu
-# cheat: 41
 # expect: correct
 # max_speedup: 0.6
 # why: the host waits thirty times for the device, and nothing is queued meanwhile
