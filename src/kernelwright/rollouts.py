@@ -27,11 +27,10 @@ from kernelwright.parsing import parse
 from kernelwright.policy import Policy
 from kernelwright.policy.text import until_plan
 from kernelwright.records import Candidate, Completion, Prompt, Rollout, Task, Timing, Verdict
-from kernelwright.synth.library import nest_of
-from kernelwright.synth.plan import parse_plan, print_plan
+from kernelwright.synth.library import program_of_plan
+from kernelwright.synth.plan import print_plan
 from kernelwright.synth.primitives import Unsupported
-from kernelwright.synth.program import Program
-from kernelwright.synth.to_triton import label_of, print_triton, source_of
+from kernelwright.synth.to_triton import label_of, print_triton
 
 
 class Verifier(Protocol):
@@ -50,15 +49,13 @@ def with_print(task: Task, candidate: Candidate) -> Candidate:
         return candidate
     graph = Graph.model_validate_json(task.graph)
     try:
-        (label, schedule), own = parse_plan(candidate.plan), label_of(graph)
-        if label != own and schedule.nest != nest_of(source_of(graph)):
-            raise UserError(f"it is about {label}, and the graph is {own}")
-        code = print_triton(Program(graph=graph, schedule=schedule))
+        program = program_of_plan(graph, candidate.plan, by_name=False)
+        code = print_triton(program)
     except (UserError, Unsupported) as error:
         return candidate.model_copy(
             update={"problem": Outcome.NO_CODE, "detail": f"no such plan: {error}"[:300]}
         )
-    plan = print_plan(own, schedule)
+    plan = print_plan(label_of(graph), program.schedule)
     return candidate.model_copy(update={"code": code, "plan": plan, "problem": None, "detail": ""})
 
 

@@ -29,7 +29,7 @@ from torch.utils import _pytree as pytree
 from kernelwright.errors import UserError
 from kernelwright.graph.execute import DTYPE_NAMES
 from kernelwright.graph.normalise import Constant, Converted, NotStatic, Origin, decompose, from_exported
-from kernelwright.graph.pairs import REAL, complex_view, real_view
+from kernelwright.graph.pairs import REAL, complex_view, is_complex, real_view
 from kernelwright.graph.task import densify
 from kernelwright.graph.types import Graph
 
@@ -66,7 +66,7 @@ class Call:
             )
         found = {}
         for name, value in zip(self.leaves, flat, strict=True):
-            if isinstance(name, str) and (name in self.complex) != _is_complex(value):
+            if isinstance(name, str) and (name in self.complex) != is_complex(value):
                 raise UserError("complex and real tensors have changed places; capture it again")
             if isinstance(name, str):
                 found[name] = real_view(value)
@@ -88,10 +88,6 @@ class Call:
         """What the module returns, of the graph's results."""
         flat = [results[at] if isinstance(at, int) else at[0] for at in self.results]
         return pytree.tree_unflatten(flat, self.outputs)
-
-
-def _is_complex(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and value.is_complex()
 
 
 def _form(spec: pytree.TreeSpec) -> tuple[int, tuple[str, ...]]:

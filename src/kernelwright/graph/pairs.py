@@ -51,14 +51,15 @@ def unfold(program: torch.export.ExportedProgram) -> None:
     Raises UserError for operators on complex numbers that have no rule, and for complex results.
     """
     module = program.graph_module
-    if not any(_is_complex(node.meta.get("val")) for node in module.graph.nodes):
+    if not any(is_complex(node.meta.get("val")) for node in module.graph.nodes):
         return
     written = sum(one.kind.name != "USER_OUTPUT" for one in program.graph_signature.output_specs)
     module.graph = _Unfolding(written).run(module.graph)
     module.recompile()
 
 
-def _is_complex(value: Any) -> bool:
+def is_complex(value: Any) -> bool:
+    """Whether it is, or holds, a complex tensor."""
     return any(isinstance(one, Tensor) and one.is_complex() for one in pytree.tree_leaves(value))
 
 
@@ -81,14 +82,14 @@ class _Unfolding:
             elif node.op == "call_function" and not node.users:  # a check that torch.export leaves behind
                 continue
             elif node.op == "call_function" and (
-                _is_complex(node.meta.get("val")) or any(isinstance(one, Pair) for one in inside)
+                is_complex(node.meta.get("val")) or any(isinstance(one, Pair) for one in inside)
             ):
                 self.made[node] = self._call(node)
             else:
                 new = self.made[node] = self.graph.node_copy(node, lambda one: self.made[one])
-                if _is_complex(node.meta.get("val")):
+                if is_complex(node.meta.get("val")):
                     new.meta = {**node.meta, "val": torch.view_as_real(node.meta["val"]), "complex": True}
-                    self.made[node] = self._trace(lambda x: Pair(x[..., 0], x[..., 1]), (new,))
+                    self.made[node] = self._trace(_RULES["view_as_complex"], (new,))
         return self.graph
 
     def _call(self, node: fx.Node) -> Any:
@@ -158,9 +159,7 @@ def _rule(target: torch._ops.OpOverload, kwargs: dict[str, Any]) -> Callable[...
 
 def _by_part(target: torch._ops.OpOverload, kwargs: dict[str, Any], *args: Any) -> Any:
     def part(at: int) -> Any:
-        taken = pytree.tree_map(
-            lambda one: _pair(one)[at] if isinstance(one, Pair) else one, args, is_leaf=_is_pair
-        )
+        taken = pytree.tree_map(lambda one: one[at] if isinstance(one, Pair) else one, args, is_leaf=_is_pair)
         return target(*taken, **kwargs)
 
     if target._schema.name == "aten::cat":  # real ones among them have an imaginary part of zeros

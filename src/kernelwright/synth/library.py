@@ -17,9 +17,11 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from kernelwright.errors import UserError
 from kernelwright.graph.types import Graph
 from kernelwright.hardware import target as sheet_of
 from kernelwright.synth.facts import behind, extents_of, itemsize_of
+from kernelwright.synth.plan import parse_plan
 from kernelwright.synth.primitives import CONTRACTIONS, REDUCTIONS, SCANS, Unsupported
 from kernelwright.synth.program import Program, Schedule
 from kernelwright.synth.schedules.joined import products_of
@@ -27,7 +29,7 @@ from kernelwright.synth.schedules.product import product_of, side_of
 from kernelwright.synth.schedules.transpose import along_rows, turned_dimension
 from kernelwright.synth.source import Source
 from kernelwright.synth.spaces import DEFAULTS, HEAVY, SPACES, stores_along_rows
-from kernelwright.synth.to_triton import PRINTERS, print_program, source_of, unsupported
+from kernelwright.synth.to_triton import PRINTERS, label_of, print_program, source_of, unsupported
 
 _SCHEDULE: TypeAdapter[Any] = TypeAdapter(Schedule)
 
@@ -48,6 +50,15 @@ def nest_of(source: Source) -> str:
     if nest not in PRINTERS:
         raise Unsupported(f"no {nest} yet")
     return nest
+
+
+def program_of_plan(graph: Graph, plan: str, by_name: bool = True) -> Program:
+    """The program that a plan of one line says of a graph. Raises UserError where it is none, or one of another graph: of other
+    operators, and, unless told `by_name`, of another nest as well; Unsupported for a graph without a nest."""
+    (label, schedule), own = parse_plan(plan), label_of(graph)
+    if label != own and (by_name or schedule.nest != nest_of(source_of(graph))):
+        raise UserError(f"it is about {label}, and the graph is {own}")
+    return Program(graph=graph, schedule=schedule)
 
 
 def program_of(graph: Graph, target: str = "h200", precision: str = "ieee") -> Program | None:

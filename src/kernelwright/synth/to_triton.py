@@ -10,11 +10,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from kernelwright.errors import UserError
 from kernelwright.graph.task import order_of
 from kernelwright.graph.types import Graph, Node, Ref, TensorType, Value
 from kernelwright.synth.lowering import Lowered
-from kernelwright.synth.plan import parse_plan
 from kernelwright.synth.primitives import Unsupported
 from kernelwright.synth.program import Program
 from kernelwright.synth.schedules.attention import print_attention
@@ -114,14 +112,6 @@ def print_program(program: Program, called: str = "") -> Source:
 def print_triton(program: Program, called: str = "") -> str:
     """The candidate's code; `called` is what its kernels' names begin with, their operators' names if empty. Raises Unsupported."""
     return print_program(program, called).text()
-
-
-def program_of_plan(graph: Graph, plan: str) -> Program:
-    """The program that a plan of one line says of a graph. Raises UserError where it is none, or one of another graph."""
-    label, schedule = parse_plan(plan)
-    if label != label_of(graph):
-        raise UserError(f"it is about {label}, and the graph is {label_of(graph)}")
-    return Program(graph=graph, schedule=schedule)
 
 
 def label_of(graph: Graph) -> str:

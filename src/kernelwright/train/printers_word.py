@@ -20,8 +20,9 @@ from kernelwright.graph.types import Graph
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Candidate, Cost, Evidence, Task, Verdict
 from kernelwright.rollouts import Verifier
+from kernelwright.synth.library import program_of_plan
 from kernelwright.synth.primitives import Unsupported
-from kernelwright.synth.to_triton import print_triton, program_of_plan
+from kernelwright.synth.to_triton import print_triton
 from kernelwright.verify.cost.eager import eager_ms
 from kernelwright.verify.interpret import clock, lean_triton
 

@@ -480,8 +480,8 @@ _WAITS = 64
 
 
 def _compiled_ms(operators: Sequence[Operator], kept: frozenset[int], target: Target) -> float:
-    """Contractions and what is left to a library as eager; of the others each run as one kernel, which reads what it does not make and writes what is `kept` or read
-    by others, and one more launch for a reduction that is split among multiprocessors."""
+    """Contractions and what is left to a library as eager; of the others each run as one kernel, which reads what it does not make
+    and writes what is `kept` or read by others, and one more launch for a reduction that is split among multiprocessors."""
     last = {value: place for place, op in enumerate(operators) for value, _ in op.reads}
     total, first = 0.0, 0
     for run in _runs(operators, target.sms):

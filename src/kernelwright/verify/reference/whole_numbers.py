@@ -251,9 +251,8 @@ class _Within:
     def _move(self, axis: int, tensor: torch.Tensor) -> torch.Tensor:
         made, further = tensor.clone(), 1.0 + float(tensor.abs().max())
         for start, size in ((0, self.first), (self.last, self.length - self.last)):
-            made.narrow(axis, start, size).neg_().add_(
-                further
-            )  # no shift of all, which a softmax over keys does not feel
+            # No shift of all, which a softmax over keys does not feel.
+            made.narrow(axis, start, size).neg_().add_(further)
         return made
 
 

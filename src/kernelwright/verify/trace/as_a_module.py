@@ -29,21 +29,8 @@ _UNCOPIED = (TypeError, RuntimeError, NotImplementedError, AttributeError, Value
 """What says so to a user as well."""
 _CASTS = {"double": torch.float64, "half": torch.float16, "bfloat16": torch.bfloat16, "float": torch.float32}
 _METHODS = (
-    *(
-        "train",
-        "eval",
-        "requires_grad_",
-        "zero_grad",
-        "apply",
-        "to",
-        "type",
-        "cuda",
-        "cpu",
-        "_apply",
-        "share_memory",
-    ),
-    *_CASTS,
-)
+    "train", "eval", "requires_grad_", "zero_grad", "apply", "to", "type", "cuda", "cpu", "_apply", "share_memory", *_CASTS,
+)  # fmt: skip
 """Of a module, that say to all of its parts what they do from then on; each gives the module itself, but for one."""
 
 
