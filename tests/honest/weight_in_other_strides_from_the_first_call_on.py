@@ -1,6 +1,5 @@
 # task: hacks/tasks/gain_of_each_place
 # expect: correct
-# known_gap: both: a call in another type comes before the first, and moves the weight where no tape sees the copy
 # why: the same numbers at the same indices, elements in other places of memory, as `memory_format` does it
 import torch
 import torch.nn as nn

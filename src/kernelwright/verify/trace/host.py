@@ -232,7 +232,7 @@ class HostWorker(Service):
             before += self._call_at(module, blank(numbers), recorder, may_raise=True)
         recorder.operations = list(prepared)
         tapes, given, refused = self._calls(module, inputs, fresh, state, asked, recorder)
-        weights.check(tapes)
+        weights.check([*tapes, {"operations": before}])
         if asked.copied and asked.ways:
             self._follow_attributes(module, inputs, state, recorder)
         made = made_by(before)
