@@ -18,7 +18,7 @@ import torch
 from kernelwright import faults
 from kernelwright.data.naming import rename_values
 from kernelwright.data.settings import CorpusSettings
-from kernelwright.data.variety import vary_sizes
+from kernelwright.data.variety import vary_operators, vary_sizes
 from kernelwright.errors import UserError
 from kernelwright.graph import sizes, stitch
 from kernelwright.graph.draws import Draw, describe
@@ -132,7 +132,7 @@ def _draw(
 ) -> tuple[Task, Graph, Literal["catalogue", "random", "harvest"]]:
     """A task with its graph. Raises NotDrawn, Unsupported or UserError."""
     if tasks and rng.random() < 0.5:
-        return (*_harvest(tasks[rng.randrange(len(tasks))], precision), "harvest")
+        return (*_harvest(tasks[rng.randrange(len(tasks))], settings.varied, precision, rng), "harvest")
     dtype = DTYPES[precision]
     if rng.random() < settings.catalogue:
         row = rng.choice(ROWS)
@@ -165,11 +165,19 @@ def _draw(
     return task, graph, source
 
 
-def _harvest(task: Task, precision: PrecisionName) -> tuple[Task, Graph]:
-    """A harvested graph in the precision that was drawn."""
+def _harvest(task: Task, varied: float, precision: PrecisionName, rng: random.Random) -> tuple[Task, Graph]:
+    """A harvested graph in the precision that was drawn, or with `varied` one that was made of it."""
     graph = recast(Graph.model_validate_json(task.graph), DTYPES[precision])
-    shapes = {name: {key.lower(): size for key, size in one.items()} for name, one in task.shapes.items()}
-    made = to_task(graph, f"{task.id}/{precision}", suite="harvest", shapes=shapes, family="harvest")
+    identity = f"{task.id}/{precision}"
+    if varied and rng.random() < varied:
+        graph = vary_operators(graph, rng)
+        identity += f"/{graph.digest}"
+    free = {one.name for one in graph.symbols}
+    shapes = {
+        name: {key.lower(): size for key, size in one.items() if key.lower() in free}
+        for name, one in task.shapes.items()
+    }
+    made = to_task(graph, identity, suite="harvest", shapes=shapes, family="harvest")
     return made.model_copy(update={"precision": precision}), graph
 
 

@@ -39,7 +39,8 @@ class CorpusSettings(BaseModel):
     names: tuple[NameStyle, ...] = ()
     """Styles in which values are named (`data/naming.py`); none: all."""
     varied: float = Field(0.0, ge=0, le=1)
-    """Share of the graphs that are made more like parts of modules (`data/variety.py`)."""
+    """Share of the graphs that are made more like parts of modules, and of harvested ones that get other operators
+    (`data/variety.py`)."""
     most_operators: int = Field(12, ge=1)
     """Nodes of a graph at most."""
     schedules: int = Field(5, ge=1)

@@ -2,7 +2,7 @@
 
 A part of a module gets as an input what the part before it made, also where that is a convolution's weight; it returns values
 that are read again later, and some of its sizes are numbers. Random graphs are drawn as whole functions and have none of
-that. Does not change what is computed.
+that. Harvested graphs have it, and are few: others are made of them by other operators in the same places.
 """
 
 from __future__ import annotations
@@ -11,10 +11,40 @@ import random
 from collections.abc import Collection
 
 from kernelwright.graph.operators import kind
-from kernelwright.graph.types import Graph, TensorType
+from kernelwright.graph.partition import subgraph
+from kernelwright.graph.types import Graph, Node, Ref, TensorType, Value
 
 _LARGEST = 256
 """Of the sizes that may stay as they are: a task's small sizes have them, too."""
+_MAPS = [
+    "relu",
+    "gelu",
+    "silu",
+    "tanh",
+    "sigmoid",
+    "hardswish",
+    "hardsigmoid",
+    "hardtanh",
+    "softplus",
+    "elu",
+    "selu",
+    "mish",
+    "leaky_relu",
+    "relu6",
+    "abs",
+    "neg",
+    "sin",
+    "cos",
+    "erf",
+    "atan",
+    "square",
+]
+"""Of one tensor, finite and not steep wherever they are asked, so one may stand for another."""
+_JOINS = ["add", "sub", "mul", "maximum", "minimum"]
+"""Of two tensors."""
+
+
+_FLOATS = ("float32", "float16", "bfloat16")
 
 
 def vary_sizes(
@@ -72,3 +102,61 @@ def _sizes_that_stay(graph: Graph, rng: random.Random) -> set[tuple[str, int]]:
         if isinstance(size, int) and 1 < size <= _LARGEST
     ]
     return set(rng.sample(found, min(len(found), rng.choice((1, 1, 2)))))
+
+
+def vary_operators(graph: Graph, rng: random.Random) -> Graph:
+    """A harvested graph that ends earlier at times, with other elementwise operators in the places of some and one more behind
+    its results at times. Views, products and norms stay as the module has them."""
+    if len(graph.nodes) > 1 and rng.random() < 0.3:
+        graph = _begin_of(graph, rng)
+    nodes = [_other_operator(node, rng) if rng.random() < 0.5 else node for node in graph.nodes]
+    results = []
+    for number, name in enumerate(graph.results):
+        kind_of = graph.types()[name]
+        if rng.random() < 0.3 and isinstance(kind_of, TensorType) and kind_of.dtype in _FLOATS:
+            value = Value(name=f"more{number}", type=kind_of.model_copy(update={"strides": None}))
+            nodes.append(
+                Node(op=f"aten.{rng.choice(_MAPS)}.default", args=(Ref(ref=name),), outputs=(value,))
+            )
+            name = value.name
+        results.append(name)
+    return graph.model_copy(update={"nodes": tuple(nodes), "results": tuple(results)})
+
+
+def _begin_of(graph: Graph, rng: random.Random) -> Graph:
+    """Up to some operator, with what that needs."""
+    made = [
+        value.name
+        for node in graph.nodes[:-1]
+        for value in node.outputs
+        if value is not None and isinstance(value.type, TensorType)
+    ]
+    if not made or not all(isinstance(one.type, TensorType) and not one.mutated for one in graph.arguments):
+        return graph
+    result = rng.choice(made)
+    read, nodes = {result}, []
+    for node in reversed(graph.nodes):
+        if any(one is not None and one.name in read for one in node.outputs):
+            nodes.append(node)
+            read.update(node.refs())
+    inputs = [one.name for one in graph.arguments if one.name in read]
+    return subgraph(graph, nodes[::-1], inputs, [result], graph.name)
+
+
+def _other_operator(node: Node, rng: random.Random) -> Node:
+    """Another of as many tensors, where it is an elementwise operator of floats that has others."""
+    [value, *more] = node.outputs
+    if more or value is None or not isinstance(value.type, TensorType) or value.type.dtype not in _FLOATS:
+        return node
+    name = node.op.split(".")[1]
+    tensors = [one for one in node.args if isinstance(one, Ref)]
+    if name in _MAPS and len(tensors) == 1:
+        return node.model_copy(
+            update={"op": f"aten.{rng.choice(_MAPS)}.default", "args": tuple(tensors), "kwargs": ()}
+        )
+    if name in _JOINS and len(tensors) == len(node.args) == 2:
+        join = rng.choice(_JOINS)
+        return node.model_copy(
+            update={"op": f"aten.{join}.{'Tensor' if join in _JOINS[:3] else 'default'}", "kwargs": ()}
+        )
+    return node
