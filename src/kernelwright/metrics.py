@@ -101,11 +101,7 @@ def mean(values: Sequence[float]) -> float:
 
 
 def bootstrap_interval(
-    values: Sequence[float],
-    statistic: Statistic = mean,
-    *,
-    resamples: int = _RESAMPLES,
-    seed: int = 0,
+    values: Sequence[float], statistic: Statistic = mean, *, resamples: int = _RESAMPLES, seed: int = 0
 ) -> Interval:
     """95 % percentile bootstrap interval of a statistic of independent values (Efron 1979), seeded.
 

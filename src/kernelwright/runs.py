@@ -201,11 +201,7 @@ def environment() -> dict[str, Any]:
         "kernelwright": __version__,
         "versions": versions,
         "python": platform.python_version(),
-        "machine": {
-            "system": platform.platform(),
-            "processor": _processor(),
-            "cpus": cores(),
-        },
+        "machine": {"system": platform.platform(), "processor": _processor(), "cpus": cores()},
         "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }

@@ -10,16 +10,7 @@ from kernelwright.train.estimate import ASSUMPTIONS, Estimate, gb
 if TYPE_CHECKING:
     from rich.console import Console
 
-_KINDS = (
-    "weights",
-    "gradients",
-    "optimizer",
-    "activations",
-    "KV cache",
-    "whole copy",
-    "generator",
-    "vllm",
-)
+_KINDS = ("weights", "gradients", "optimizer", "activations", "KV cache", "whole copy", "generator", "vllm")
 _PHASES = ("generate", "verify", "train")
 
 

@@ -67,8 +67,7 @@ Module = Annotated[
     ),
 ]
 Mine = Annotated[
-    Path | None,
-    typer.Option(metavar="MINE.py", help="A kernel that you have already: it is judged first."),
+    Path | None, typer.Option(metavar="MINE.py", help="A kernel that you have already: it is judged first.")
 ]
 OneTask = Annotated[
     str,

@@ -70,12 +70,7 @@ def run(
 
 
 def run_seeds(
-    recipe: Recipe,
-    out: Path,
-    seeds: Sequence[int],
-    *,
-    resume: bool,
-    evaluating: bool = True,
+    recipe: Recipe, out: Path, seeds: Sequence[int], *, resume: bool, evaluating: bool = True
 ) -> dict[str, dict[str, str]]:
     """A run for each seed in OUT/seed-N, on the data of the first. Returns what is in OUT/seeds.json: for each stage that was
     evaluated the mean of each figure and its standard deviation over seeds."""

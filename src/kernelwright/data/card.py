@@ -140,12 +140,7 @@ def text(card: Mapping[str, Any]) -> str:
     ]
     for title in _TABLES:
         lines += [f"## {title.capitalize()}", "", *_table(card[title]), ""]
-    lines += [
-        f"## Operators: {len(card['operators'])}",
-        "",
-        _list(card["operators"].items()),
-        "",
-    ]
+    lines += [f"## Operators: {len(card['operators'])}", "", _list(card["operators"].items()), ""]
     lines += ["## Benchmarks", ""]
     lines += [f"- {name}: {value}" for name, value in card["benchmarks"].items()]
     refused = {

@@ -121,11 +121,7 @@ class Teacher:
 
 
 def distill(
-    suite: Sequence[Task],
-    out: Path,
-    teacher: Teacher,
-    parallel: int = 8,
-    progress: Progress | None = None,
+    suite: Sequence[Task], out: Path, teacher: Teacher, parallel: int = 8, progress: Progress | None = None
 ) -> Counter[str]:
     """Have every task answered, `parallel` at a time. Returns how many ended how.
 

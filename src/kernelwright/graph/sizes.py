@@ -12,16 +12,7 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from kernelwright.graph.types import (
-    Dim,
-    Graph,
-    NumberType,
-    Operand,
-    Scale,
-    Size,
-    Symbol,
-    TensorType,
-)
+from kernelwright.graph.types import Dim, Graph, NumberType, Operand, Scale, Size, Symbol, TensorType
 
 BINARY: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: operator.add,

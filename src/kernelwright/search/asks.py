@@ -44,10 +44,7 @@ class Asking:
             best = verified_kernels(rollouts)[: min(_IMPROVED, samples)]
             asked = [
                 self._prompt(
-                    agent,
-                    kernel=r.candidate.code,
-                    plan=r.candidate.plan,
-                    profile=prompts.profile(r.verdict),
+                    agent, kernel=r.candidate.code, plan=r.candidate.plan, profile=prompts.profile(r.verdict)
                 )
                 for r in best
             ]

@@ -516,10 +516,7 @@ def _option(
 
 
 def shrunk(
-    graph: Graph,
-    values: Mapping[str, Any] | None,
-    ties: Ties = (),
-    kept: Collection[tuple[str, int]] = (),
+    graph: Graph, values: Mapping[str, Any] | None, ties: Ties = (), kept: Collection[tuple[str, int]] = ()
 ) -> tuple[Graph, Sizes]:
     """The graph with its free sizes as symbols, and small values for them, for a judge without a GPU; the graph as it is where
     it has symbols already, or no small sizes run."""

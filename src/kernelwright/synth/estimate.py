@@ -12,12 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kernelwright.synth.program import (
-    ConvolutionSchedule,
-    DepthwiseSchedule,
-    JoinedSchedule,
-    ProductSchedule,
-)
+from kernelwright.synth.program import ConvolutionSchedule, DepthwiseSchedule, JoinedSchedule, ProductSchedule
 
 _SMS, _SHARED = 132, 232448
 _RATE = 5.9e6

@@ -48,10 +48,7 @@ class Drawn:
 
 
 def random_graph(
-    rng: random.Random,
-    dtype: str,
-    form: Form | None = None,
-    within: Within = ANYTHING,
+    rng: random.Random, dtype: str, form: Form | None = None, within: Within = ANYTHING
 ) -> Drawn:
     """A graph of that main dtype. Raises NotDrawn where what was drawn came to nothing, or to another operator than asked."""
     form = form or rng.choices(list(FORMS), list(FORMS.values()))[0]

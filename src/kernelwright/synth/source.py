@@ -16,9 +16,7 @@ from kernelwright.synth.primitives import CONTRACTIONS, REDUCTIONS, SCANS, Prim,
 from kernelwright.synth.shapes import Shapes
 from kernelwright.synth.sizes import ONE, Size, product
 
-HELPERS = {
-    "multiply": "@triton.jit\ndef multiply(left, right):\n    return left * right\n",
-}
+HELPERS = {"multiply": "@triton.jit\ndef multiply(left, right):\n    return left * right\n"}
 """Device functions that kernels may call."""
 
 

@@ -25,12 +25,7 @@ EPSILON = 1e-4
 
 
 def group_advantages(
-    rewards: Tensor,
-    group: int,
-    *,
-    scale: Scale = "std",
-    baseline: Baseline = "mean",
-    negatives: float = 1.0,
+    rewards: Tensor, group: int, *, scale: Scale = "std", baseline: Baseline = "mean", negatives: float = 1.0
 ) -> Tensor:
     """Advantages (B,) of rewards (B,) whose consecutive `group` samples share a prompt.
 

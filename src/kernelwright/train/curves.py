@@ -68,13 +68,7 @@ class Curves(transformers.TrainerCallback):
         if "generate" in seconds:
             seconds["update"] = round(max(0.0, seconds["step"] - seconds["generate"] - seconds["verify"]), 3)
         self._since = now
-        line = {
-            "stage": self.stage,
-            "step": step,
-            "loss": logs["loss"],
-            **extra,
-            "seconds": seconds,
-        }
+        line = {"stage": self.stage, "step": step, "loss": logs["loss"], **extra, "seconds": seconds}
         # TRL counts tokens from the last resume on, which would make a resumed curve another one.
         line["trl"] = {
             key: value

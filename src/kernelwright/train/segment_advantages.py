@@ -13,13 +13,7 @@ from torch import Tensor
 from kernelwright import extensions
 from kernelwright.config import RlConfig
 from kernelwright.errors import UserError
-from kernelwright.train.advantages import (
-    agreeing,
-    best_of_plan,
-    marginal,
-    turn_advantages,
-    within_plans,
-)
+from kernelwright.train.advantages import agreeing, best_of_plan, marginal, turn_advantages, within_plans
 
 
 def segment_advantages(paid: Tensor, rl: RlConfig, plans: Tensor | None = None) -> tuple[Tensor, Tensor]:

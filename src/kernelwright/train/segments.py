@@ -35,12 +35,7 @@ from kernelwright.records import Prompt, Rollout, Task
 from kernelwright.rollouts import Rolling, Verifier, quiet_gpu, spent_on_gpus
 from kernelwright.runs import RunFolder
 from kernelwright.train import processes
-from kernelwright.train.advantages import (
-    agreeing,
-    lift_entropy,
-    modal,
-    spread,
-)
+from kernelwright.train.advantages import agreeing, lift_entropy, modal, spread
 from kernelwright.train.ahead import Steps, Work
 from kernelwright.train.checkpoints import AtomicCheckpoints, last_checkpoint, whole_tensor
 from kernelwright.train.credit import CODE, PLAN, Conversation, agree, repaid, returns, row, turn_row

@@ -597,15 +597,7 @@ class Judge:
             plan = self.gpu_draws(full, position)
             weighted = weights.get(name, seed)
             cases = GpuCases(
-                task,
-                name,
-                sizes,
-                self.protocol,
-                plan,
-                f"cuda:{gpu.index}",
-                full,
-                products,
-                weighted,
+                task, name, sizes, self.protocol, plan, f"cuda:{gpu.index}", full, products, weighted
             )
             cases.make()
             found.append(cases)
@@ -691,6 +683,5 @@ class Judge:
         if self._compiled is None:
             return None
         return self._compiled.get(
-            (task.digest, gpu.name),
-            lambda: compiled.ratio(task, gpu, zygote, size, self._timings),
+            (task.digest, gpu.name), lambda: compiled.ratio(task, gpu, zygote, size, self._timings)
         )

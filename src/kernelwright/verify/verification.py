@@ -358,10 +358,7 @@ class Verification:
 
         known: dict[str, tuple[str, Callable[[], Case | None]]] = {
             "in evaluation mode": ("", lambda: evaluating(case, self.protocol)),
-            ways.ONE_TENSOR: (
-                "with one tensor given twice",
-                lambda: of_one_tensor(case, self.protocol),
-            ),
+            ways.ONE_TENSOR: ("with one tensor given twice", lambda: of_one_tensor(case, self.protocol)),
             ways.DETERMINISTIC: ("under deterministic algorithms", lambda: case),
             ways.AUTOCAST: ("under automatic casts", lambda: roughly(case)),
             ways.PRECISION: ("in another precision of products", lambda: roughly(case)),

@@ -49,10 +49,7 @@ class Compiler(Helper):
         super().__init__("kernelwright.policy.compiler.worker", self.target, does="runs Inductor", quiet=True)
 
     def answer(
-        self,
-        graph: Graph,
-        contractions: Contractions = "own",
-        sizes: Sequence[Mapping[str, int]] = (),
+        self, graph: Graph, contractions: Contractions = "own", sizes: Sequence[Mapping[str, int]] = ()
     ) -> Answer:
         """`sizes`: values of symbols at which the code must hold, besides their hints. Raises InfrastructureError when
         the helper itself has died."""

@@ -16,15 +16,7 @@ import numpy as np
 
 from kernelwright.verify.exact import field
 from kernelwright.verify.exact.arithmetic import Arithmetic, Number
-from kernelwright.verify.exact.values import (
-    BELOW,
-    UNDEFINED,
-    Exact,
-    NotExact,
-    Tag,
-    markers,
-    with_markers,
-)
+from kernelwright.verify.exact.values import BELOW, UNDEFINED, Exact, NotExact, Tag, markers, with_markers
 
 Parity = Literal["", "odd", "even"]
 _MOST = 64

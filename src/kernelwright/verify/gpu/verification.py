@@ -353,13 +353,7 @@ class MeasuredVerification(Verification):
         return worst
 
     def _played(
-        self,
-        gate: Gate,
-        device: Confined,
-        shape: GpuCases,
-        case: Case,
-        call: int = -1,
-        ablate: bool = False,
+        self, gate: Gate, device: Confined, shape: GpuCases, case: Case, call: int = -1, ablate: bool = False
     ) -> tuple[dict[str, Any], list[torch.Tensor]]:
         """One call, and its outputs where they lie in the arena."""
         import torch

@@ -437,10 +437,7 @@ class InterpretDevice(Service):
             engine.straying = False
 
     def _too_large(
-        self,
-        session: InterpretedSession,
-        launches: list[TracedLaunch],
-        assemblies: dict[str, dict[str, Any]],
+        self, session: InterpretedSession, launches: list[TracedLaunch], assemblies: dict[str, dict[str, Any]]
     ) -> bool:
         """Whether tuning chose a configuration that does not fit on the GPU, as Triton's tuner never does: it is given no
         second chance, where there is another."""

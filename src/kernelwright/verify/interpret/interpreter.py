@@ -532,11 +532,7 @@ class Engine:
             self.arrivals[function] = int(np.unique(met[met >= 0], return_counts=True)[1].max())
 
     def _record(
-        self,
-        body: Body,
-        arguments: Arguments,
-        program: int,
-        extents: tuple[int, int, int],
+        self, body: Body, arguments: Arguments, program: int, extents: tuple[int, int, int]
     ) -> tuple[Recording, ProgramMap]:
         """What one program does, step by step, and who else does so. Raises NotFollowed."""
         begun = self.planned_steps
@@ -641,12 +637,7 @@ class Engine:
         return traffic
 
     def _run_samples(
-        self,
-        body: Body,
-        arguments: Arguments,
-        grid: tuple[int, ...],
-        traced: TracedLaunch,
-        count: int,
+        self, body: Body, arguments: Arguments, grid: tuple[int, ...], traced: TracedLaunch, count: int
     ) -> None:
         """Run so many instances and keep their traffic."""
         drawn, steps = self._drawn(grid, count), 0

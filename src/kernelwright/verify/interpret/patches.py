@@ -194,10 +194,7 @@ def _products(engine: Watcher) -> list[Patch]:
         engine.count("float32", 2.0 * x.data.size)
         return fma(self, x, y, z)
 
-    return [
-        (Builder, "create_dot", create_dot),
-        (Builder, "create_fma", create_fma),
-    ]
+    return [(Builder, "create_dot", create_dot), (Builder, "create_fma", create_fma)]
 
 
 def _elementwise(engine: Watcher) -> list[Patch]:
@@ -294,10 +291,7 @@ def _conversions(engine: Watcher) -> list[Patch]:
             return _carry_sum(engine, interpreter.TensorHandle(to_bf16(src.data), tl.bfloat16), src)
         return _carry_sum(engine, fp_cast(self, src, dst_type, rounding_mode), src)
 
-    return [
-        (Builder, "cast_impl", cast_impl),
-        (Builder, "create_fp_to_fp", fp_to_fp),
-    ]
+    return [(Builder, "cast_impl", cast_impl), (Builder, "create_fp_to_fp", fp_to_fp)]
 
 
 def _reductions(engine: Watcher) -> list[Patch]:
@@ -534,10 +528,7 @@ def _foreign(engine: Watcher) -> list[Patch]:
             made = [np.zeros(shape, dtype=kind) for kind in kinds]
         return _Results(map(interpreter.TensorHandle, made, scalars))
 
-    return [
-        (Builder, "create_extern_elementwise", extern),
-        (Builder, "create_inline_asm", asm),
-    ]
+    return [(Builder, "create_extern_elementwise", extern), (Builder, "create_inline_asm", asm)]
 
 
 def _check_promise(engine: Watcher, kind: hints.Kind) -> Callable[[tl.tensor, Any], tl.tensor]:

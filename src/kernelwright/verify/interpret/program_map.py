@@ -98,11 +98,7 @@ class ProgramMap:
     """The recorded way, for all programs `index` (linear numbers) of a grid. Raises NotFollowed."""
 
     def __init__(
-        self,
-        recording: Recording,
-        recorded: int,
-        grid: tuple[int, ...],
-        itemsize: Callable[[object], int],
+        self, recording: Recording, recorded: int, grid: tuple[int, ...], itemsize: Callable[[object], int]
     ) -> None:
         """`itemsize` says how many bytes the elements behind a handle of pointers have."""
         if math.prod(grid) > MOST_PROGRAMS:

@@ -202,8 +202,7 @@ def largest_moves(
     for run in range(RUNS):
         rounding = _Rounding(run, ties)
         given = convert(
-            inputs,
-            lambda one, rounding=rounding: one.clone() if ties else _summed_off(one.clone(), rounding),
+            inputs, lambda one, rounding=rounding: one.clone() if ties else _summed_off(one.clone(), rounding)
         )
         device = next((tensor.device for tensor in flatten(given)), torch.device("cpu"))
         fresh = copy.deepcopy(module).to(device)

@@ -279,10 +279,7 @@ def _of_one_sign(made: torch.Tensor, low: float, high: float, closed: bool) -> t
 
 def _ends(low: float, high: float) -> tuple[float, float]:
     """Those of the range that values between these were drawn from."""
-    return (
-        0.0 if low < _NEAR_END * high else low,
-        1.0 if 1.0 - _NEAR_END < high < 1.0 else high,
-    )
+    return (0.0 if low < _NEAR_END * high else low, 1.0 if 1.0 - _NEAR_END < high < 1.0 else high)
 
 
 def _quiet() -> frozenset[str]:

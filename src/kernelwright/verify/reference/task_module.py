@@ -182,12 +182,7 @@ class Reference:
         return convert(with_numbers_of(self._first, made), lambda tensor: tensor.to(self.device))
 
     def _draw(self, seed: int) -> list[Any]:
-        with (
-            private_rng(seed),
-            switches_kept(),
-            self._explain("get_inputs()"),
-            torch.device(self.device),
-        ):
+        with private_rng(seed), switches_kept(), self._explain("get_inputs()"), torch.device(self.device):
             return start_values.with_others(self.arguments(), self.begun)
 
     def with_cotangents(self, inputs: Any) -> Any:

@@ -150,11 +150,7 @@ class Zygote:
             self._ready = True
 
     def fork(
-        self,
-        scratch: Path,
-        role: Role,
-        gpu: int | None = None,
-        limits: Limits = _USUAL,
+        self, scratch: Path, role: Role, gpu: int | None = None, limits: Limits = _USUAL
     ) -> tuple[int, socket.socket]:
         """A new process in a role, on a GPU or none: its pid and our end of its socket. Raises InfrastructureError.
 

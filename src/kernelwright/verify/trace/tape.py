@@ -324,10 +324,7 @@ class Tape:
         return found | {repr(fate) for fate in fates.items()}
 
     def meaning(
-        self,
-        names: dict[int, Any],
-        starts: Mapping[int, int] | None = None,
-        kernels: Sequence[object] = (),
+        self, names: dict[int, Any], starts: Mapping[int, int] | None = None, kernels: Sequence[object] = ()
     ) -> list[object]:
         """The pass with storages called by what they are: as `names` says for those from outside, by their order for
         those that it makes. Passes of equal meaning do the same to the same memory. Of what begins later in a storage than
