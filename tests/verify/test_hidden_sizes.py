@@ -5,6 +5,7 @@ import pytest
 from kernelwright.outcomes import Outcome
 from kernelwright.records import Task
 from kernelwright.verify.reference.hidden_sizes import (
+    NONE,
     hidden_sizes,
     kept_at_powers,
     may_decline,
@@ -197,3 +198,10 @@ def test_near_the_full_size_nothing_divides() -> None:
         (False, True),
         (True, False),
     ]
+
+
+def test_a_size_of_0_may_be_refused_and_may_not_be_wrong() -> None:
+    assert may_decline(NONE, Outcome.COMPILE_ERROR, "arange's end argument must be greater")
+    assert may_decline(NONE, Outcome.INPUT_MUTATED, "weight running_mean is changed in place")
+    assert not may_decline(NONE, Outcome.OUT_OF_BOUNDS, "")
+    assert not may_decline(NONE, Outcome.UNWRITTEN, "")

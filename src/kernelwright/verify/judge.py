@@ -27,6 +27,7 @@ from kernelwright.verify.protocol import BELOW_ZERO, Protocol
 from kernelwright.verify.reference.hidden_sizes import (
     DECLINABLE,
     FEW,
+    NONE,
     full_sizes,
     hidden_sizes,
     inside,
@@ -34,6 +35,7 @@ from kernelwright.verify.reference.hidden_sizes import (
     named_bounds,
     named_few,
     named_numbers,
+    none_of_each,
     ragged_sets,
     sizes_at,
     sizes_beyond,
@@ -490,6 +492,23 @@ class Judge:
             return []
 
         return next(iter(self._long.get((task.digest, f"{name} {sorted(sizes.items())}"), make)), None)
+
+    def none_case(self, task: Task) -> ShapeCases | None:
+        """One case at sizes of which the first that no constructor is given is 0, made once; None where the reference does not take
+        that."""
+        from kernelwright.verify.reference.oracle import shape_cases
+        from kernelwright.verify.reference.task_module import Reference
+        from kernelwright.verify.structures import equal_plain
+
+        def make() -> list[ShapeCases]:
+            init = self.cases(task)[0].init
+            for sizes in none_of_each(task, self.small(task)):
+                with contextlib.suppress(UserError), _ours("a size of 0"):
+                    if equal_plain(Reference(task, sizes).init_inputs(), init):
+                        return [shape_cases(task, NONE, sizes, self.protocol, self._secret, _NAMED_POSITION)]
+            return []
+
+        return next(iter(self._long.get((task.digest, NONE), make)), None)
 
     def whole_case(self, task: Task) -> ShapeCases | None:
         """One case at full size, made once; None where that is too much to interpret all of it."""

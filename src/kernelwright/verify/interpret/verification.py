@@ -393,6 +393,13 @@ class InterpretedVerification(Verification):
             self._first = [tensor.clone() for tensor in outputs]
         return worst
 
+    def _none(self, host: Confined, device: Confined) -> None:
+        """Where a size is 0, outputs are as the reference's; whoever raises has said so. Raises Stop."""
+        if not self.protocol.more_shapes or (shape := self.judge.none_case(self.task)) is None:
+            return
+        with self._timed(Gate.SMALL), self._may_decline(shape):
+            self._call_later(device, *self._small(host, shape, LATER), shape.cases)
+
     def _causality(
         self, device: Confined, shapes: list[ShapeCases], traces: list[Trace], full: Trace | None
     ) -> None:
@@ -406,8 +413,9 @@ class InterpretedVerification(Verification):
                 self._copies_more(traces[0], full, shapes[0].operators)
 
     def _lengths(self, host: Confined, device: Confined, base: Baseline | None) -> None:
-        """Long sizes; before that, what is met at full size only, and unproven so far, is looked for there, and at longer ones
-        while there is more. Raises Stop, also for what is known exactly of the full size, or near it."""
+        """A size of 0, and long sizes; before those, what is met at full size only, and unproven so far, is looked for there, and at
+        longer ones while there is more. Raises Stop, also for what is known exactly of the full size, or near it."""
+        self._none(host, device)
         for room in _ROOMS:
             if self._unproven and not self._looked:
                 with self._timed(Gate.SMALL):

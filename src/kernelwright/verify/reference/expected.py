@@ -163,8 +163,9 @@ def _spread(exact: torch.Tensor, honest: torch.Tensor) -> tuple[float, float, fl
 
 def rms_difference(exact: torch.Tensor, made: torch.Tensor) -> float:
     """Root of the mean squared difference, where both are finite."""
-    squares, count = _spread(exact, made)[1], made.numel()
-    return math.sqrt(squares / count) if count and made.is_floating_point() else 0.0
+    if made.numel() == 0 or not made.is_floating_point():
+        return 0.0
+    return math.sqrt(_spread(exact, made)[1] / made.numel())
 
 
 def chunks(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:

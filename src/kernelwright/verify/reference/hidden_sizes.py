@@ -37,6 +37,8 @@ RELATED = ("hidden_turned", "hidden_equal", RATIO)
 only."""
 DECLINABLE = (RATIO, ALSO_ONE)
 """At which a candidate may refuse (`may_decline`)."""
+NONE = "hidden_none"
+"""The set in which one size is 0, as of an expert without tokens: of the task's own inputs only."""
 _FEW = (2, 3, 4)
 """What the first size is beside another one of 1."""
 _RATIOS = (3, 5, 7)
@@ -257,7 +259,15 @@ def hidden_sizes(
 
 def own_only(name: str) -> bool:
     """Whether a set is one of the task's own inputs only."""
-    return name in RELATED or name.startswith((ONE, FEW))
+    return name in (*RELATED, NONE) or name.startswith((ONE, FEW))
+
+
+def none_of_each(task: Task, shapes: Sequence[str]) -> list[dict[str, int]]:
+    """Sizes of which one that varies is 0, the first first; none for a family."""
+    sets = [task.shapes[name] for name in shapes]
+    base = dict(sets[0])
+    varied = [name for name, size in base.items() if any(other.get(name) != size for other in sets)]
+    return [] if task.ranges else [base | {name: 0} for name in varied]
 
 
 def large_sets(task: Task, secret: int) -> list[dict[str, int]]:
@@ -327,9 +337,12 @@ def asks_for_powers(outcome: Outcome, detail: str) -> bool:
 
 def may_decline(name: str, outcome: Outcome, detail: str) -> bool:
     """Whether what a candidate does at a set is no more than a refusal that it is free to make: a ratio of sizes that its task does
-    not have, or a size of 1 that is not the first (a width), at which what raises has said so."""
-    if name.startswith(ALSO_ONE) and outcome in _RAISES:
+    not have, a size of 1 that is not the first (a width) or one of 0, at which what raises has said so; and what a batch of nothing makes of
+    running statistics nobody says."""
+    if name.startswith((ALSO_ONE, NONE)) and outcome in _RAISES:
         return not any(said in detail for said in _OF_HINTS)
+    if name == NONE and outcome is Outcome.INPUT_MUTATED:
+        return True
     return name.startswith(DECLINABLE) and asks_for_powers(outcome, detail)
 
 

@@ -36,7 +36,7 @@ from kernelwright.verify.reference.disorder import Disorder
 from kernelwright.verify.reference.distributions import case_name, draws, near_one_number, scale_inputs
 from kernelwright.verify.reference.expected import Expected
 from kernelwright.verify.reference.gradient_cases import writable
-from kernelwright.verify.reference.hidden_sizes import LEAST, ONE, own_only
+from kernelwright.verify.reference.hidden_sizes import LEAST, NONE, ONE, own_only
 from kernelwright.verify.reference.operators import Operators, operators, sides
 from kernelwright.verify.reference.outweighed import outweigh
 from kernelwright.verify.reference.renumbered import in_another_type, names_of_inputs, with_other_numbers
@@ -291,7 +291,7 @@ def _cases_of(making: _Making, of_weights: int, long: bool, special: bool) -> Sh
         local = _local_case(making, found, cases[0]) if making.position < 2 or long else None
         cases += _special_cases(making, found, cases[0].expected, long)
         cases += [local] if local else []
-    if not telling(cases):
+    if name != NONE and not telling(cases):
         for number in range(_MORE_DRAWS):
             inputs = reference.inputs(making.secret + _MORE_SEED + number)
             case = make_case(f"{name}, drawn again", module, inputs, protocol)
@@ -312,7 +312,7 @@ def _cases_of(making: _Making, of_weights: int, long: bool, special: bool) -> Sh
 
 def _tells_nothing(name: str, task: Task, case: Case) -> bool:
     """Whether nothing is returned at sizes that the judge drew, as of no heads that share two keys; a 1 is told from the candidate."""
-    drawn = name not in task.shapes and not name.startswith((ONE, LEAST))
+    drawn = name not in task.shapes and not name.startswith((ONE, NONE, LEAST))
     return drawn and all(0 in one.shape for one in case.expected)
 
 

@@ -65,9 +65,9 @@ class View:
 
     @property
     def end(self) -> int:
-        """Bytes from the start of the storage to the end of the last element."""
+        """Bytes from the start of the storage to the end of the last element; 0 where there is none."""
         if self.numel == 0:
-            return self.offset * self.itemsize
+            return 0
         last = sum((size - 1) * stride for size, stride in zip(self.shape, self.stride, strict=True))
         return (self.offset + last + 1) * self.itemsize
 
