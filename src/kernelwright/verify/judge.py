@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import math
 import random
 import statistics
@@ -16,7 +15,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from kernelwright.errors import InfrastructureError, UserError
 from kernelwright.hardware import target as target_sheet
@@ -54,6 +53,7 @@ if TYPE_CHECKING:
     from kernelwright.verify.sandbox.zygote import Zygote
 
 _CACHED_TASKS = 512
+_COSTS = 1 << 14
 _PATCHES = 256
 """Periods of full-size cases, of a few MB each, that are kept."""
 _GPU_TASKS = 64
@@ -192,6 +192,7 @@ class Judge:
         self._baselines: Kept[Baseline | None] = Kept(_CACHED_TASKS)
         self._patches: Kept[Patch | None] = Kept(_PATCHES)
         self._long: Kept[list[ShapeCases]] = Kept(_CACHED_TASKS)
+        self._costs: Kept[float] = Kept(_COSTS)
         self._needed: Kept[bool] = Kept(_CACHED_TASKS)
         self._all_of: Kept[frozenset[int]] = Kept(_CACHED_TASKS)
         self._long_sizes: dict[tuple[str, str], dict[str, int]] = {}
@@ -241,30 +242,43 @@ class Judge:
             if (base := self.baseline(made)) is not None:
                 yield made, base
 
-    def _make_cases(self, task: Task, shapes: list[str]) -> list[ShapeCases]:
+    def _shape_cases(
+        self, task: Task, name: str, sizes: Mapping[str, int], position: int = _NAMED_POSITION, **options: Any
+    ) -> ShapeCases:
+        """Those of the oracle; `options` are its own. Raises UserError."""
         from kernelwright.verify.reference.oracle import shape_cases
 
+        return shape_cases(task, name, sizes, self.protocol, self._secret, position, **options)
+
+    def _kept_case(
+        self, task: Task, key: str, what: str, name: str, sizes: Mapping[str, int], **options: Any
+    ) -> ShapeCases | None:
+        """`_shape_cases`, made once; None where the reference does not take these sizes."""
+
+        def make() -> list[ShapeCases]:
+            with contextlib.suppress(UserError), _ours(what):
+                return [self._shape_cases(task, name, sizes, **options)]
+            return []
+
+        return next(iter(self._long.get((task.digest, key), make)), None)
+
+    def _make_cases(self, task: Task, shapes: list[str]) -> list[ShapeCases]:
         if not self.protocol.more_shapes:
             shapes = shapes[:1]
-        found = [
-            shape_cases(task, name, task.shapes[name], self.protocol, self._secret, position)
-            for position, name in enumerate(shapes)
-        ]
+        found = [self._shape_cases(task, name, task.shapes[name], at) for at, name in enumerate(shapes)]
         if len(shapes) > 1 or task.ranges:
             found += self._hidden_cases(task, shapes, found)
         return found
 
     def _hidden_cases(self, task: Task, shapes: list[str], own: Sequence[ShapeCases]) -> list[ShapeCases]:
         """Cases at sizes that nobody but this judge knows: one set of each kind that the reference takes."""
-        from kernelwright.verify.reference.oracle import shape_cases
-
         found: list[ShapeCases] = []
         for name, proposals in hidden_sizes(task, shapes, self._secret):
             for sizes in proposals:
                 position = len(shapes) + len(found)
                 try:
                     with _ours("hidden sizes"):
-                        made = shape_cases(task, name, sizes, self.protocol, self._secret, position)
+                        made = self._shape_cases(task, name, sizes, position)
                 except UserError:
                     continue
                 if _cut_short(made, own):
@@ -291,8 +305,6 @@ class Judge:
 
     def named_cases(self, task: Task, code: str) -> list[ShapeCases]:
         """Cases at multiples of the numbers that a candidate names, and above the bounds (`reference/hidden_sizes.py`)."""
-        from kernelwright.verify.reference.oracle import shape_cases
-
         shapes = self.small(task)
         if not (self.protocol.honesty and len(shapes) > 1):
             return []
@@ -312,7 +324,7 @@ class Judge:
 
                 def make(sizes: dict[str, int] = sizes, name: str = name) -> ShapeCases:
                     with _ours("sizes that a candidate names"):
-                        return shape_cases(task, name, sizes, self.protocol, self._secret, _NAMED_POSITION)
+                        return self._shape_cases(task, name, sizes)
 
                 try:
                     made = self._named.get((task.digest, name, tuple(sizes.items())), make)
@@ -327,7 +339,7 @@ class Judge:
     def long_cases(self, task: Task, special: bool, room: int = 1) -> list[ShapeCases]:
         """Cases at sizes of which some are as long as at full size (`reference/long_sizes.py`), made once. `special`: none where
         they would be of ordinary values only. The reference may do `room` times as much there as usual."""
-        from kernelwright.verify.reference.oracle import has_special, shape_cases
+        from kernelwright.verify.reference.oracle import has_special
 
         def make() -> list[ShapeCases]:
             found: list[ShapeCases] = []
@@ -339,17 +351,7 @@ class Judge:
                 wanted += [(f"{LONG}_far", sizes, far) for sizes in self._long_sets(task, _FAR_ROOM)[:1]]
             for name, sizes, moved in wanted:
                 with contextlib.suppress(UserError), _ours("long sizes"):
-                    made = shape_cases(
-                        task,
-                        name,
-                        sizes,
-                        self.protocol,
-                        self._secret,
-                        _NAMED_POSITION,
-                        long=True,
-                        special=not moved,
-                        farther=moved,
-                    )
+                    made = self._shape_cases(task, name, sizes, long=True, special=not moved, farther=moved)
                     if not _cut_short(made, self.cases(task)[:1]):
                         found.append(made)
                         self._long_sizes[task.digest, made.name] = sizes
@@ -364,10 +366,9 @@ class Judge:
     def _long_sets(self, task: Task, room: int) -> list[dict[str, int]]:
         """Sets of long sizes at which the reference does `room` times as much as usual at most. A graph's work is told by its
         types, put right by what is done at the sets that they propose; where that does not come near, all are asked for what is done."""
-        costs = functools.cache(lambda sizes: self._cost(task, dict(sizes)) / room)
 
         def done(sizes: Mapping[str, int]) -> float:
-            return costs(tuple(sizes.items()))
+            return self._cost(task, sizes) / room
 
         told = self._told_cost(task)
         found = told and _told_sets(task, self.small(task), told, done, 1.0 / room)
@@ -420,8 +421,6 @@ class Judge:
     def shorter(self, task: Task, name: str, share: float) -> ShapeCases | None:
         """One case at sizes of which the long ones are that share of those of the long set `name`, and the others not so small
         that outputs are of few elements, if that is not too much; None where nothing is long then."""
-        from kernelwright.verify.reference.oracle import shape_cases
-
         own = self._long_sizes[task.digest, name]
         longest = {size: max(task.shapes[one].get(size, 0) for one in self.small(task)) for size in own}
         sizes = {
@@ -435,24 +434,9 @@ class Judge:
         sizes = wider if self._cost(task, wider) <= _WIDER_COST else sizes
         if not any(length > longest[size] for size, length in sizes.items()):
             return None
-
-        def make() -> list[ShapeCases]:
-            with contextlib.suppress(UserError), _ours("long sizes"):
-                return [
-                    shape_cases(
-                        task,
-                        f"{name}_shorter",
-                        sizes,
-                        self.protocol,
-                        self._secret,
-                        _NAMED_POSITION,
-                        long=True,
-                        special=False,
-                    )
-                ]
-            return []
-
-        return next(iter(self._long.get((task.digest, str(sizes)), make)), None)
+        return self._kept_case(
+            task, str(sizes), "long sizes", f"{name}_shorter", sizes, long=True, special=False
+        )
 
     def held_case(self, task: Task, sizes: Mapping[str, int]) -> ShapeCases | None:
         """Cases at sizes of which some are full (`long_sizes.held_sizes`), with all special values, made once; None where that is
@@ -472,26 +456,9 @@ class Judge:
         return [one for one in found if one is not None]
 
     def _held_case(self, task: Task, name: str, sizes: Mapping[str, int], position: int) -> ShapeCases | None:
-        from kernelwright.verify.reference.oracle import shape_cases
-
-        def make() -> list[ShapeCases]:
-            usual = position > 0
-            with contextlib.suppress(UserError), _ours("sizes of which some are full"):
-                return [
-                    shape_cases(
-                        task,
-                        name,
-                        sizes,
-                        self.protocol,
-                        self._secret,
-                        position,
-                        long=usual,
-                        special=not usual,
-                    )
-                ]
-            return []
-
-        return next(iter(self._long.get((task.digest, f"{name} {sorted(sizes.items())}"), make)), None)
+        key, usual = f"{name} {sorted(sizes.items())}", position > 0
+        how = {"position": position, "long": usual, "special": not usual}
+        return self._kept_case(task, key, "sizes of which some are full", name, sizes, **how)
 
     def none_case(self, task: Task) -> ShapeCases | None:
         """One case at sizes of which the first that no constructor is given is 0, made once; None where the reference does not take
@@ -512,38 +479,25 @@ class Judge:
 
     def whole_case(self, task: Task) -> ShapeCases | None:
         """One case at full size, made once; None where that is too much to interpret all of it."""
-        from kernelwright.verify.reference.oracle import shape_cases
-
-        def make() -> list[ShapeCases]:
-            sizes = full_sizes(task)
-            if self._cost(task, sizes) > _WHOLE:
-                return []
-            with contextlib.suppress(UserError), _ours("the full size"):
-                made = shape_cases(
-                    task,
-                    WHOLE_SIZE,
-                    sizes,
-                    self.protocol,
-                    self._secret,
-                    _NAMED_POSITION,
-                    long=True,
-                    special=False,
-                )
-                return [made]
-            return []
-
-        return next(iter(self._long.get((task.digest, WHOLE_SIZE), make)), None)
+        sizes = full_sizes(task)
+        if self._cost(task, sizes) > _WHOLE:
+            return None
+        return self._kept_case(task, WHOLE_SIZE, "the full size", WHOLE_SIZE, sizes, long=True, special=False)
 
     def _cost(self, task: Task, sizes: Mapping[str, int]) -> float:
         """The reference's work at some sizes, as a share of the most that is interpreted at long ones; infinite where it does
         not take them."""
-        from kernelwright.verify.reference.baseline import baseline
-        from kernelwright.verify.reference.task_module import NotModelled
 
-        with contextlib.suppress(NotModelled, UserError), _ours("long sizes"):
-            made = baseline(task, dict(sizes), self.target)
-            return max(made.eager.bytes / MOST_BYTES, made.contraction_flops / MOST_FLOPS)
-        return math.inf
+        def make() -> float:
+            from kernelwright.verify.reference.baseline import baseline
+            from kernelwright.verify.reference.task_module import NotModelled
+
+            with contextlib.suppress(NotModelled, UserError), _ours("long sizes"):
+                made = baseline(task, dict(sizes), self.target)
+                return max(made.eager.bytes / MOST_BYTES, made.contraction_flops / MOST_FLOPS)
+            return math.inf
+
+        return self._costs.get((task.digest, *sizes.items()), make)
 
     def another_size(self, task: Task) -> object:
         """Inputs (`describe`d) that differ in one size from those of the first small set, for a module that is built of the same

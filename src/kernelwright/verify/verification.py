@@ -37,7 +37,7 @@ from kernelwright.verify.traced import Trace
 if TYPE_CHECKING:
     import torch
 
-    from kernelwright.verify.reference.baseline import Form
+    from kernelwright.verify.reference.baseline import Baseline, Form
     from kernelwright.verify.reference.cases import Case
     from kernelwright.verify.reference.comparison import Comparison
     from kernelwright.verify.reference.expected import Expected
@@ -199,15 +199,11 @@ class Verification:
 
     def _trace(
         self,
-        gate: Gate,
         host: Confined,
-        init: Sequence[object],
+        of: Shape | Baseline,
         inputs: Any,
-        state: dict[str, torch.Tensor],
         values: bool = True,
         many: bool = False,
-        seed: int | None = None,
-        gradients: Gradients | None = None,
         settled: bool = False,
         second: bool = False,
         earlier: object = None,
@@ -215,15 +211,16 @@ class Verification:
     ) -> Trace:
         """Have the candidate built for one shape and called a secret number of times.
 
-        `inputs` is `describe`d, as is `earlier`: other sizes, at which the module was called before. Of `state` the host learns shapes
-        and very small values. Of `many` calls some are of a module built elsewhere, `settled`: in evaluation mode, too.
+        `inputs` is `describe`d, as is `earlier`: other sizes, at which the module was called before. Of the shape's state the host learns
+        shapes and very small values. Of `many` calls some are of a module built elsewhere, `settled`: in evaluation mode, too.
         """
         from kernelwright.verify.reference.task_module import INIT_SEED
         from kernelwright.verify.sandbox import channel
         from kernelwright.verify.structures import describe
 
+        gradients = of.gradients
         asked = Building(
-            seed=INIT_SEED if seed is None else seed,
+            seed=getattr(of, "seed", INIT_SEED),
             calls=(_MANY_CALLS if many else 2) + secrets.randbelow(3),
             values=values,
             affine=self.protocol.affine,
@@ -234,10 +231,11 @@ class Verification:
         )
         asked = dataclasses.replace(asked, **how)
         tensors: list[torch.Tensor] = []
+        state = of.state
         small = {name: value for name, value in state.items() if value.numel() <= TINY and not value.is_meta}
         try:
             given = {
-                "init": channel.encode(init, tensors),
+                "init": channel.encode(of.init, tensors),
                 "inputs": inputs,
                 "earlier": earlier,
                 "shapes": {name: describe(value) for name, value in state.items()},
@@ -249,7 +247,7 @@ class Verification:
             ) from None
 
         def traced(how: Building) -> Trace:
-            return Trace(gate, *host.ask(gate, how.body() | given, tensors))
+            return Trace(Gate.TRACE, *host.ask(Gate.TRACE, how.body() | given, tensors))
 
         trace = traced(asked)
         if many and self.protocol.honesty:
@@ -378,10 +376,8 @@ class Verification:
             ),
         }
         if (gradients := GradientWay.read(way)) is not None:
-            known[way] = (
-                gradients.said(),
-                lambda: gradient_cases.ask_another_way(case, self.protocol, gradients),
-            )
+            asked = partial(gradient_cases.ask_another_way, case, self.protocol, gradients)
+            known[way] = gradients.said(), asked
         strides = "that are parts of one tensor" if way in ways.JOINED else "of other strides"
         usual = f"with inputs {strides}", lambda: None if case.changed else case
         said, made = known.get(way.partition(" #")[0], usual)
@@ -426,17 +422,7 @@ class Verification:
         for one, how in built:
             if not (suspects := folding.suspects(one, shape.state)):
                 continue
-            other = self._trace(
-                Gate.TRACE,
-                host,
-                shape.init,
-                inputs,
-                shape.state,
-                seed=tame(shape.seed) ^ 0x15555555,
-                gradients=shape.gradients,
-                second=True,
-                **how,
-            )
+            other = self._trace(host, shape, inputs, second=True, seed=tame(shape.seed) ^ 0x15555555, **how)
             if what := folding.find_folded(one, other, suspects, shape.state):
                 maker = "by `eval()`" if how else "in the constructor"
                 detail = f"{what} is computed from weights {maker}: weights loaded later would not reach it"
@@ -457,29 +443,16 @@ class Verification:
         return alike[0] if len(alike) > 1 else None
 
     def _trace_checkpoint(
-        self, host: Confined, shape: ShapeCases, inputs: Any, earlier: object, **how: Any
+        self, host: Confined, shape: ShapeCases, inputs: Any, **how: Any
     ) -> tuple[ShapeCases, Trace]:
         """The candidate built for a shape whose weights are a checkpoint's, where it has a place for them; else for the
         same shape with the weights that its constructor draws."""
         from kernelwright.verify.checkpointed import loads_weights
 
-        def traced(shape: ShapeCases) -> Trace:
-            return self._trace(
-                Gate.TRACE,
-                host,
-                shape.init,
-                inputs,
-                shape.state,
-                seed=shape.seed,
-                gradients=shape.gradients,
-                earlier=earlier,
-                **how,
-            )
-
-        trace = traced(shape)
+        trace = self._trace(host, shape, inputs, **how)
         if not shape.drawn or loads_weights(trace, shape.drawn, shape.state):
             return shape, trace
-        return shape.as_built, traced(shape.as_built)
+        return shape.as_built, self._trace(host, shape.as_built, inputs, **how)
 
     @staticmethod
     def _idles(name: str, expected: Sequence[Expected | torch.Tensor], trace: Trace) -> bool:

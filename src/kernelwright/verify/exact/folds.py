@@ -16,6 +16,8 @@ from kernelwright.verify.exact.values import Exact, NotExact
 
 Data = Exact | np.ndarray
 Fold: TypeAlias = interpreter.ReduceOps | interpreter.ScanOps
+Numbers = Callable[[interpreter.TensorHandle], Any]
+"""What a handle holds."""
 Combine = Callable[..., Any]
 """A function of a kernel's on the lanes of two parts."""
 _MOST = 4096
@@ -83,12 +85,7 @@ def _chain(one: Data, other: Data, axis: int) -> Data:
     return np.concatenate([one, other], axis=axis)
 
 
-def apply_reduce(
-    calculator: Calculator,
-    fold: Fold,
-    values: Sequence[tl.tensor],
-    data: Callable[[interpreter.TensorHandle], Any],
-) -> Any:
+def apply_reduce(calculator: Calculator, fold: Fold, values: Sequence[tl.tensor], data: Numbers) -> Any:
     """What `ReduceOps.apply_impl` does."""
     axis = fold.axis
     given = [data(value.handle) for value in values]
@@ -107,24 +104,13 @@ def apply_reduce(
     else:
         made = _tree(given, axis, combine.fn, [value.dtype for value in values])
     if fold.keep_dims:
-        kept = tuple(
-            1 if fold.axis is None or place == axis else extent for place, extent in enumerate(shape)
-        )
+        kept = tuple(1 if fold.axis in (None, place) else extent for place, extent in enumerate(shape))
         made = [one.reshape(kept) for one in made]
     found = [_tensor(one, value.dtype) for one, value in zip(made, values, strict=False)]
     return found[0] if combine in simple else found
 
 
-def _reshape(tensor: tl.tensor, shape: tuple[int, ...]) -> Data:
-    return tensor.handle.data.reshape(shape)
-
-
-def apply_scan(
-    calculator: Calculator,
-    fold: Fold,
-    values: Sequence[tl.tensor],
-    data: Callable[[interpreter.TensorHandle], Any],
-) -> object:
+def apply_scan(calculator: Calculator, fold: Fold, values: Sequence[tl.tensor], data: Numbers) -> object:
     """What `ScanOps.apply_impl` does."""
     axis = fold.axis
     given = [calculator.number(data(value.handle)) for value in values]
@@ -136,12 +122,11 @@ def apply_scan(
         made = [getattr(calculator, simple[fold.combine_fn])(given[0], axis)]
     else:
         shape = given[0].shape[:axis] + given[0].shape[axis + 1 :]
-        steps = _lanes(
-            given, axis, given[0].shape[axis], fold.combine_fn.fn, [value.dtype for value in values]
-        )
+        dtypes = [value.dtype for value in values]
+        steps = _lanes(given, axis, given[0].shape[axis], fold.combine_fn.fn, dtypes)
         made = []
         for place in range(len(given)):
-            parts = [calculator.number(_reshape(step[place], shape)) for step in steps]
+            parts = [calculator.number(step[place].handle.data.reshape(shape)) for step in steps]
             levels = min(part.levels for part in parts)
             planes = np.stack([part.planes[:levels] for part in parts], axis=axis + 1)
             made.append(Exact(planes, any(part.special for part in parts), None, parts[0].kind))

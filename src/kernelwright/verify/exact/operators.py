@@ -25,6 +25,7 @@ from kernelwright.verify.exact.windows import average_pool, convolve, max_pool
 
 Handler = Callable[..., Any]
 Dims = int | Sequence[int] | None
+Maybe = Operand | None
 
 
 def call(calculator: Calculator, function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
@@ -34,9 +35,8 @@ def call(calculator: Calculator, function: Any, args: Sequence[Any], kwargs: dic
     if any(isinstance(one, Unknown) for one in _leaves((args, kwargs))):
         return Unknown()
     name = function._schema.name.split("::")[-1]
-    name = (
-        name[:-1] if name.endswith("_") and not name.endswith("__") else name
-    )  # whoever calls puts results in place
+    if name.endswith("_") and not name.endswith("__"):
+        name = name[:-1]  # whoever calls puts results in place
     if name in MOVES:
         return move(calculator, function, args, kwargs)
     if name not in _HANDLERS:
@@ -67,11 +67,7 @@ def _constant(value: object) -> object:
 def _axes(value: Exact, dims: Dims) -> list[int]:
     if dims is None or dims == []:
         return list(range(value.ndim))
-    return (
-        [dim % max(value.ndim, 1) for dim in ([dims] if isinstance(dims, int) else dims)]
-        if value.ndim
-        else []
-    )
+    return [dim % value.ndim for dim in ([dims] if isinstance(dims, int) else dims)] if value.ndim else []
 
 
 def _reduce(value: Exact, dims: Dims, keepdim: bool, along: Callable[[Exact, int], Exact]) -> Exact:
@@ -115,20 +111,12 @@ def _variance(
     return c.divide(_sum(c, c.multiply(gap, gap), dims, keepdim), float(free))
 
 
-def _variance_and_mean(
-    c: Calculator, x: Operand, dims: Dims = None, *, correction: float | None = None, keepdim: bool = False
-) -> object:
-    return _variance(c, x, dims, correction=correction, keepdim=keepdim), _mean(c, x, dims, keepdim)
+def _variance_and_mean(c: Calculator, x: Operand, dims: Dims = None, **how: Any) -> object:
+    return _variance(c, x, dims, **how), _mean(c, x, dims, how.get("keepdim", False))
 
 
 def _norm(
-    c: Calculator,
-    x: Operand,
-    order: float = 2,
-    dims: Dims = None,
-    keepdim: bool = False,
-    *,
-    dtype: torch.dtype | None = None,
+    c: Calculator, x: Operand, order: float = 2, dims: Dims = None, keepdim: bool = False, **_: object
 ) -> Exact:
     value = exact(c, x)
     if order == 2:
@@ -158,9 +146,7 @@ def _log_softmax(c: Calculator, x: Operand, dim: int, *_: object, **__: object) 
     return c.subtract(value, c.log(_sum(c, c.exp(value).plain(), dim, True)))
 
 
-def _affine(
-    c: Calculator, x: Exact, weight: Operand | None, bias: Operand | None, axes: Sequence[int]
-) -> Exact:
+def _affine(c: Calculator, x: Exact, weight: Maybe, bias: Maybe, axes: Sequence[int]) -> Exact:
     """Weight and bias that lie along some axes."""
     shape = [x.shape[axis] if axis in axes else 1 for axis in range(x.ndim)]
     if weight is not None:
@@ -169,7 +155,7 @@ def _affine(
 
 
 def _layer_norm(
-    c: Calculator, x: Operand, shape: Sequence[int], weight: Operand | None, bias: Operand | None, eps: float
+    c: Calculator, x: Operand, shape: Sequence[int], weight: Maybe, bias: Maybe, eps: float
 ) -> tuple[Exact, ...]:
     value = exact(c, x)
     axes = list(range(value.ndim - len(shape), value.ndim))
@@ -179,7 +165,7 @@ def _layer_norm(
 
 
 def _rms_norm(
-    c: Calculator, x: Operand, shape: Sequence[int], weight: Operand | None = None, eps: float | None = None
+    c: Calculator, x: Operand, shape: Sequence[int], weight: Maybe = None, eps: float | None = None
 ) -> tuple[Exact, ...]:
     value = exact(c, x)
     axes = list(range(value.ndim - len(shape), value.ndim))
@@ -188,15 +174,7 @@ def _rms_norm(
 
 
 def _group_norm(
-    c: Calculator,
-    x: Operand,
-    weight: Operand | None,
-    bias: Operand | None,
-    n: int,
-    ch: int,
-    hw: int,
-    groups: int,
-    eps: float,
+    c: Calculator, x: Operand, weight: Maybe, bias: Maybe, n: int, ch: int, hw: int, groups: int, eps: float
 ) -> tuple[Exact, ...]:
     value = exact(c, x)
     rows = value.plain().reshape(n, groups, ch // groups * hw)
@@ -207,13 +185,7 @@ def _group_norm(
 
 
 def _batch_norm(
-    c: Calculator,
-    x: Operand,
-    weight: Operand | None,
-    bias: Operand | None,
-    mean: Operand,
-    var: Operand,
-    eps: float,
+    c: Calculator, x: Operand, weight: Maybe, bias: Maybe, mean: Operand, var: Operand, eps: float
 ) -> Exact:
     value = exact(c, x)
     shape = [extent if axis == 1 else 1 for axis, extent in enumerate(value.shape)]
@@ -222,22 +194,7 @@ def _batch_norm(
     return _affine(c, scaled, weight, bias, [1])
 
 
-def _batch_norm_eval(
-    c: Calculator,
-    x: Operand,
-    w: Operand,
-    b: Operand | None,
-    mean: Operand,
-    var: Operand,
-    momentum: float,
-    eps: float,
-) -> tuple[object, ...]:
-    return _batch_norm(c, x, w, b, mean, var, eps), Unknown(), Unknown()
-
-
-def _batch_norm_legit(
-    c: Calculator, x: Operand, w: Operand, b: Operand | None, *rest: Any
-) -> tuple[object, ...]:
+def _batch_norm_legit(c: Calculator, x: Operand, w: Operand, b: Maybe, *rest: Any) -> tuple[object, ...]:
     """With running statistics or without; in training new ones come with the functional form."""
     value = exact(c, x)
     mean_var, (training, momentum, eps) = list(rest[:-3]), rest[-3:]
@@ -304,7 +261,7 @@ def _softplus(c: Calculator, x: Operand, beta: float = 1.0, threshold: float = 2
     return chosen if beta == 1 else c.divide(chosen, beta)
 
 
-def _clamp(c: Calculator, x: Operand, low: Operand | None = None, high: Operand | None = None) -> Exact:
+def _clamp(c: Calculator, x: Operand, low: Maybe = None, high: Maybe = None) -> Exact:
     value = exact(c, x)
     if low is not None:
         value = c.maximum(value, plain(low))
@@ -348,7 +305,7 @@ def _addmm(
     return c.add(made, exact(c, base) if beta == 1 else c.multiply(exact(c, base), beta))
 
 
-def _linear(c: Calculator, x: Operand, weight: Operand, bias: Operand | None = None) -> Exact:
+def _linear(c: Calculator, x: Operand, weight: Operand, bias: Maybe = None) -> Exact:
     turned = exact(c, weight).mapped(lambda planes: planes.swapaxes(-1, -2))
     made = _product(c, x, turned)
     return made if bias is None else c.add(made, exact(c, bias))
@@ -365,11 +322,8 @@ def _scatter(c: Calculator, base: Operand, places: torch.Tensor, values: Operand
     made = np.zeros((levels, into.size), dtype=np.int64)
     for level in range(levels):
         np.add.at(made[level], index, rows[level])
-    return c.add(into, Exact(made.reshape(levels, *into.shape) % _primes(levels, into.ndim)))
-
-
-def _primes(levels: int, ndim: int) -> np.ndarray:
-    return np.array(field.PRIMES[:levels], dtype=np.int64).reshape(-1, *(1,) * ndim)
+    primes = np.array(field.PRIMES[:levels], dtype=np.int64).reshape(-1, *(1,) * into.ndim)
+    return c.add(into, Exact(made.reshape(levels, *into.shape) % primes))
 
 
 def _places(c: Calculator, base: Operand) -> torch.Tensor:
@@ -380,9 +334,8 @@ def _places(c: Calculator, base: Operand) -> torch.Tensor:
 def _scatter_add(c: Calculator, base: Operand, dim: int, index: torch.Tensor, source: Operand) -> Exact:
     value = exact(c, source)
     window = tuple(slice(0, extent) for extent in index.shape)
-    return _scatter(
-        c, base, _places(c, base).gather(dim, index), value.mapped(lambda p: p[(slice(None), *window)])
-    )
+    added = value.mapped(lambda planes: planes[(slice(None), *window)])
+    return _scatter(c, base, _places(c, base).gather(dim, index), added)
 
 
 def _index_add(
@@ -401,9 +354,8 @@ def _index_put(
     into, added = c.aligned(exact(c, base).plain(), 0)[0], exact(c, values)
     levels = min(into.levels, added.levels)
     planes = into.planes[:levels].reshape(levels, -1).copy()
-    planes[:, places.reshape(-1).numpy()] = np.broadcast_to(
-        added.planes[:levels], (levels, *places.shape)
-    ).reshape(levels, -1)
+    rows = np.broadcast_to(added.planes[:levels], (levels, *places.shape)).reshape(levels, -1)
+    planes[:, places.reshape(-1).numpy()] = rows
     return Exact(planes.reshape(levels, *into.shape), into.special or added.special)
 
 
@@ -453,11 +405,9 @@ def _scale(c: Calculator, y: Operand, alpha: float) -> Operand:
 def _divide(c: Calculator, x: Operand, y: Operand, *, rounding_mode: str | None = None) -> Exact:
     if rounding_mode is not None:
         raise NotExact("a rounded quotient of data")
-    return (
-        c.multiply(exact(c, x), 1.0 / y)
-        if isinstance(y, int | float) and y
-        else c.divide(exact(c, x), plain(y))
-    )
+    if isinstance(y, int | float) and y:
+        return c.multiply(exact(c, x), 1.0 / y)
+    return c.divide(exact(c, x), plain(y))
 
 
 _HANDLERS: dict[str, Handler] = {
@@ -502,7 +452,8 @@ _HANDLERS: dict[str, Handler] = {
     "logsumexp": lambda c, x, dims, keepdim=False: c.log(_sum(c, c.exp(exact(c, x)).plain(), dims, keepdim)),
     "native_layer_norm": _layer_norm, "native_group_norm": _group_norm, "_fused_rms_norm": _rms_norm,
     "rms_norm": lambda *given: _rms_norm(*given)[0],
-    "_native_batch_norm_legit_no_training": _batch_norm_eval, "_native_batch_norm_legit": _batch_norm_legit,
+    "_native_batch_norm_legit_no_training": lambda *given: (_batch_norm(*given[:6], given[7]), Unknown(), Unknown()),
+    "_native_batch_norm_legit": _batch_norm_legit,
     "_native_batch_norm_legit_functional": _batch_norm_legit, "native_batch_norm": _batch_norm_legit,
     "cudnn_batch_norm": _batch_norm_legit,
     "mm": _product, "bmm": _product, "matmul": _product, "mv": _product, "dot": _product, "addmm": _addmm, "baddbmm": _addmm,

@@ -306,10 +306,9 @@ class Calculator(Functions):
         made = field.hash_to_field(back, self.key ^ 0x3A51, self.levels)
         made[0] = back
         first = np.expand_dims((row >= 0).argmax(axis), axis)
-        own = np.take_along_axis(
-            planes, np.broadcast_to(first, (len(planes), *first.shape)), axis + 1
-        ).squeeze(axis + 1)
-        repeated = (row == first_of(row, first, axis)).sum(axis) == counted
+        places = np.broadcast_to(first, (len(planes), *first.shape))
+        own = np.take_along_axis(planes, places, axis + 1).squeeze(axis + 1)
+        repeated = (row == np.take_along_axis(row, first, axis)).sum(axis) == counted
         if (single := (counted == 1) | (repeated & (counted > 0))).any():
             shared = min(len(own), len(made)) if single.all() else len(made)
             if len(own) < shared:
@@ -333,10 +332,6 @@ def _repeat(row: np.ndarray, axis: int) -> np.ndarray:
     found = np.zeros(row.shape, dtype=bool)
     np.put_along_axis(found, order, again, axis)
     return found
-
-
-def first_of(row: np.ndarray, first: np.ndarray, axis: int) -> np.ndarray:
-    return np.take_along_axis(row, first, axis)
 
 
 def _finite(value: Exact) -> Exact:

@@ -28,6 +28,7 @@ from kernelwright.verify.interpret.interpreter import Engine
 from kernelwright.verify.interpret.memory import REGION_BITS, Region
 
 Handle: TypeAlias = interpreter.TensorHandle
+Builder: TypeAlias = interpreter.InterpreterBuilder
 Method = Callable[..., Any]
 """Of the builder, or what takes its place."""
 _DTYPES = {
@@ -67,7 +68,7 @@ class Programs:
     @contextlib.contextmanager
     def installed(self) -> Iterator[None]:
         """Raises nothing of its own; `NotExact` comes out of kernels that cannot be followed."""
-        builder, reduce, scan = interpreter.InterpreterBuilder, interpreter.ReduceOps, interpreter.ScanOps
+        builder, reduce, scan = Builder, interpreter.ReduceOps, interpreter.ScanOps
         patches: list[tuple[object, str, Method]] = [
             (reduce, "apply_impl", self._fold(reduce.apply_impl, folds.apply_reduce)),
             (scan, "apply_impl", self._fold(scan.apply_impl, folds.apply_scan)),
@@ -123,7 +124,7 @@ class Programs:
     def _begun(self, own: Method) -> Method:
         """A program begins: its comparisons are counted with those of its neighbours."""
 
-        def set_grid_idx(builder: interpreter.InterpreterBuilder, *index: int) -> object:
+        def set_grid_idx(builder: Builder, *index: int) -> object:
             self.calculator.site = self.calculator.site
             return own(builder, *index)
 
@@ -170,9 +171,8 @@ class Programs:
 
     @staticmethod
     def _made(value: Exact | np.ndarray, like: Handle) -> Handle:
-        if isinstance(value, Exact):
-            return Handle(value, tl.int1 if value.kind == "b" else like.dtype.scalar)
-        return Handle(value, tl.int1 if value.dtype == np.bool_ else like.dtype.scalar)
+        truth = value.kind == "b" if isinstance(value, Exact) else value.dtype == np.bool_
+        return Handle(value, tl.int1 if truth else like.dtype.scalar)
 
     def binary(self, lhs: Handle, rhs: Handle, op: np.ufunc) -> Handle:
         one, other, calculator = self.data(lhs), self.data(rhs), self.calculator
@@ -186,9 +186,8 @@ class Programs:
 
     def _logical(self, name: str, one: Handle, other: Handle) -> Handle:
         for value in (one, other):
-            if (isinstance(value, Exact) and value.kind != "b") or (
-                not isinstance(value, Exact) and value.dtype != np.bool_
-            ):
+            truth = value.kind == "b" if isinstance(value, Exact) else value.dtype == np.bool_
+            if not truth:
                 raise NotExact("bits of data")
         if name == "differ" and not isinstance(other, Exact) and other.all():
             return self.calculator.invert(one)
@@ -226,8 +225,7 @@ class Programs:
         if value.kind == "f":
             if target != tl.int1:
                 raise NotExact("integers from data")
-            value = self.calculator.compare("not_equal", value, 0)
-            return self._made(value, src)
+            return self._made(self.calculator.compare("not_equal", value, 0), src)
         return Handle(value.plain("b" if target == tl.int1 else "i"), target)
 
     def dot(self, a: Handle, b: Handle, d: Handle, *_: object) -> Handle:
@@ -325,29 +323,22 @@ class Programs:
 
     def _load(self, own: Method) -> Method:
         def create(
-            builder: interpreter.InterpreterBuilder,
-            ptrs: Handle,
-            mask: Handle,
-            other: Handle,
-            *rest: object,
-            **kwargs: object,
+            builder: Builder, ptrs: Handle, mask: Handle, other: Handle, *rest: object, **how: object
         ) -> object:
             lanes = np.broadcast_to(_plain_mask(mask.data), ptrs.data.shape)
             region, dtype = self._region(ptrs, lanes, "read")
             if region is None:
                 if not dtype.is_floating_point:
-                    return own(builder, ptrs, mask, other, *rest, **kwargs)
+                    return own(builder, ptrs, mask, other, *rest, **how)
                 if lanes.any():
                     raise NotExact("one load from several tensors")
             shadow = None if region is None else self._shadow(region, dtype, False)
             if region is not None and shadow is None:
-                return own(builder, ptrs, mask, other, *rest, **kwargs)
+                return own(builder, ptrs, mask, other, *rest, **how)
             masked = self._masked_lanes(other, ptrs.data.shape)
             if shadow is None:
-                return Handle(
-                    self.calculator.aligned(masked, np.zeros(ptrs.data.shape))[0].plain(),
-                    ptrs.get_element_ty(),
-                )
+                made, _ = self.calculator.aligned(masked, np.zeros(ptrs.data.shape))
+                return Handle(made.plain(), ptrs.get_element_ty())
             index = _elements(ptrs.data, dtype.itemsize)
             index = np.where(lanes, index, index[lanes][0])
             made = shadow.read(index)
@@ -373,12 +364,7 @@ class Programs:
 
     def _store(self, own: Method) -> Method:
         def create(
-            builder: interpreter.InterpreterBuilder,
-            ptrs: Handle,
-            value: Handle,
-            mask: Handle,
-            *rest: object,
-            **kwargs: object,
+            builder: Builder, ptrs: Handle, value: Handle, mask: Handle, *rest: object, **how: object
         ) -> object:
             lanes = np.broadcast_to(_plain_mask(mask.data), ptrs.data.shape)
             region, dtype = self._region(ptrs, lanes, "write")
@@ -389,7 +375,7 @@ class Programs:
                 return None
             shadow = self._shadow(region, dtype, data)
             if shadow is None:
-                return own(builder, ptrs, value, mask, *rest, **kwargs)
+                return own(builder, ptrs, value, mask, *rest, **how)
             whole = self.calculator.aligned(self.data(value), np.zeros(ptrs.data.shape, dtype=np.int64))[0]
             index = _elements(ptrs.data, dtype.itemsize)
             shadow.write(index[lanes], whole.at(lanes))
@@ -399,23 +385,17 @@ class Programs:
 
     def _update(self, own: Method) -> Method:
         def create(
-            builder: interpreter.InterpreterBuilder,
-            op: object,
-            ptr: Handle,
-            val: Handle,
-            mask: Handle,
-            sem: object,
-            scope: object,
+            builder: Builder, op: object, ptr: Handle, val: Handle, mask: Handle, *how: object
         ) -> object:
             lanes = np.broadcast_to(_plain_mask(mask.data), ptr.data.shape)
             region, dtype = self._region(ptr, lanes, "atomic access")
             if region is None:
                 if isinstance(val.data, Exact) or lanes.any():
                     raise NotExact("an atomic operation on several tensors")
-                return own(builder, op, ptr, val, mask, sem, scope)
+                return own(builder, op, ptr, val, mask, *how)
             shadow = self._shadow(region, dtype, isinstance(val.data, Exact))
             if shadow is None:
-                return own(builder, op, ptr, val, mask, sem, scope)
+                return own(builder, op, ptr, val, mask, *how)
             name = str(op).rsplit(".", 1)[-1]
             index = _elements(ptr.data, dtype.itemsize)
             old = shadow.read(np.where(lanes, index, 0))
@@ -457,15 +437,11 @@ def _elements(pointers: np.ndarray, width: int) -> np.ndarray:
 def _where_exact(own: Method, exact: Method) -> Method:
     """`exact` where an argument is data, `own` elsewhere."""
 
-    def method(builder: interpreter.InterpreterBuilder, *args: object, **kwargs: object) -> object:
+    def method(builder: Builder, *args: object, **kwargs: object) -> object:
         for arg in args:
-            if isinstance(arg, interpreter.TensorHandle):
-                if isinstance(arg.data, Exact):
+            for one in arg if isinstance(arg, list | tuple) else (arg,):
+                if isinstance(one, interpreter.TensorHandle) and isinstance(one.data, Exact):
                     return exact(*args, **kwargs)
-            elif isinstance(arg, list | tuple) and any(
-                isinstance(one, interpreter.TensorHandle) and isinstance(one.data, Exact) for one in arg
-            ):
-                return exact(*args, **kwargs)
         return own(builder, *args, **kwargs)
 
     return method

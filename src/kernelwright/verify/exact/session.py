@@ -71,12 +71,7 @@ class ExactSession(Session):
             return
         self.tensor(view).copy_(value)
         if self.shadows.find(self.storages[view.storage], view.itemsize) is not None:
-            self.shadows.put(
-                view,
-                channel.DTYPES[view.dtype],
-                self.storages[view.storage],
-                self.calculator.number(_array(value)),
-            )
+            self.put(view, self.calculator.number(_array(value)))
 
     def get(self, view: View) -> Exact | torch.Tensor:
         dtype = channel.DTYPES[view.dtype]
@@ -110,11 +105,8 @@ class ExactSession(Session):
             tuple(self._value(item) for item in arguments["args"]),
             {name: self._value(item) for name, item in arguments["kwargs"].items()},
         )
-        made = [
-            one
-            for one in (out if isinstance(out, tuple | list) else [out])
-            if isinstance(one, Exact | torch.Tensor)
-        ]
+        found = out if isinstance(out, tuple | list) else [out]
+        made = [one for one in found if isinstance(one, Exact | torch.Tensor)]
         for view, value in zip(fields["results"], made, strict=False):
             if view.storage not in self.storages:
                 self.provide(view.storage, view.end)

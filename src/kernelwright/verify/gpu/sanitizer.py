@@ -306,15 +306,7 @@ class WatchedVerification(Verification):
         host = self._summon("host")
         host.ask(Gate.LOAD, {"command": "load", "code": self.candidate.code})
         inputs = list(shape.cases[0].inputs)
-        trace = self._trace(
-            Gate.TRACE,
-            host,
-            shape.init,
-            describe(inputs),
-            shape.state,
-            seed=shape.seed,
-            gradients=shape.gradients,
-        )
+        trace = self._trace(host, shape, describe(inputs))
         host.dismiss()
         names = list(trace.traced.state)
         tensors = [*trace.blobs, *(shape.state[name] for name in names), *flatten(inputs)]

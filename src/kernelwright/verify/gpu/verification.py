@@ -194,16 +194,8 @@ class MeasuredVerification(Verification):
         kept, traces = [], []
         with self._timed(Gate.TRACE):
             for shape in shapes:
-                trace = self._trace(
-                    Gate.TRACE,
-                    host,
-                    shape.init,
-                    shape.description,
-                    shape.state,
-                    seed=shape.seed,
-                    gradients=shape.gradients,
-                    earlier=self._met_before(shape.init, shape.description),
-                )
+                inputs = shape.description
+                trace = self._trace(host, shape, inputs, earlier=self._met_before(shape.init, inputs))
                 if self._idles(shape.name, shape.expected, trace):
                     continue
                 self._policy(trace)

@@ -229,27 +229,14 @@ class InterpretedVerification(Verification):
 
         inputs = describe(list(shape.cases[0].inputs))
         many = position == 0
-        earlier = self._met_before(shape.init, inputs)
-        how: dict[str, Any] = {}
+        how: dict[str, Any] = {"earlier": self._met_before(shape.init, inputs)}
         if not (many or self.task.gradients):
-            how = {"renumbered": [*shape.renumbered, *(shape.retyped if self._makes_at_first else ())]}
+            how["renumbered"] = [*shape.renumbered, *(shape.retyped if self._makes_at_first else ())]
         if many:
-            how = {"names": shape.names, "tied": shape.tied}
+            how |= {"names": shape.names, "tied": shape.tied}
         if shape.drawn:
-            return self._trace_checkpoint(host, shape, inputs, earlier, **how)
-        trace = self._trace(
-            Gate.TRACE,
-            host,
-            shape.init,
-            inputs,
-            shape.state,
-            many=many,
-            seed=shape.seed,
-            gradients=shape.gradients,
-            settled=many and shape.operators.settled,
-            earlier=earlier,
-            **how,
-        )
+            return self._trace_checkpoint(host, shape, inputs, **how)
+        trace = self._trace(host, shape, inputs, many=many, settled=many and shape.operators.settled, **how)
         if position == 0:
             self._not_folded(host, shape, inputs, trace)
             self._makes_at_first = trace.makes_at_first()
@@ -260,23 +247,13 @@ class InterpretedVerification(Verification):
         if base is None:
             return None
         try:
-            trace = self._trace(
-                Gate.TRACE,
-                host,
-                base.init,
-                base.input_spec,
-                base.state,
-                values=False,
-                gradients=base.gradients,
-            )
+            trace = self._trace(host, base, base.input_spec, values=False)
             self._blank = True
         except Stop:
             if not host.alive:
                 raise
             # A constructor that looks at its own weights needs them drawn.
-            trace = self._trace(
-                Gate.TRACE, host, base.init, base.input_spec, base.state, gradients=base.gradients
-            )
+            trace = self._trace(host, base, base.input_spec)
         self._policy(trace)
         self._form(Gate.FULL, trace, base.form)
         return trace

@@ -191,50 +191,36 @@ def shape_cases(
     few of `special` values, where those are asked. `farther`: parameters that are moved (`reach.farther`). Raises UserError when the
     task fails."""
     with narrow.of_bytes(task.source):
-        return _shape_cases(task, name, sizes, protocol, secret, position, device, long, special, farther)
+        protocol = for_task(protocol, task)
+        reference = Reference(task, dict(sizes), device)
+        if position == 1 and protocol.affine:
+            _turn(reference, secret)
+            _begin(reference, secret)
+        of_weights = weights_seed(reference, protocol, secret, position)
+        module = reference.build(protocol.affine, of_weights)
 
+        def made(module: torch.nn.Module) -> ShapeCases:
+            making = _Making(name, position, reference, module, protocol, secret)
+            return _cases_of(making, of_weights, long, special)
 
-def _shape_cases(
-    task: Task,
-    name: str,
-    sizes: Mapping[str, int],
-    protocol: Protocol,
-    secret: int,
-    position: int,
-    device: str,
-    long: bool,
-    special: bool,
-    farther: Mapping[str, float] | None,
-) -> ShapeCases:
-    protocol = for_task(protocol, task)
-    reference = Reference(task, dict(sizes), device)
-    if position == 1 and protocol.affine:
-        _turn(reference, secret)
-        _begin(reference, secret)
-    of_weights = weights_seed(reference, protocol, secret, position)
-    module = reference.build(protocol.affine, of_weights)
-
-    def made(module: torch.nn.Module) -> ShapeCases:
-        making = _Making(name, position, reference, module, protocol, secret)
-        return _cases_of(making, of_weights, long, special)
-
-    if farther:
-        further = reach.moved_parameters(module, farther, torch.Generator().manual_seed(secret))
-        shape = made(checkpoint.load(copy.deepcopy(module), further))
-        shape.drawn, shape.make_as_built, shape.far = _state(module), functools.partial(made, module), True
-        return shape
-    if position == 1 and protocol.affine:
-        values = _of_a_checkpoint(reference, module, protocol, secret)
-        with contextlib.suppress(UserError):
-            if values is not None:
-                shape = made(checkpoint.load(copy.deepcopy(module), values))
-                shape.drawn = _state(module)
-                if task.gradients:
-                    for case in shape.cases:
-                        away_from_kinks(case)
-                shape.make_as_built = functools.partial(made, module)
-                return shape
-    return made(module)
+        if farther:
+            further = reach.moved_parameters(module, farther, torch.Generator().manual_seed(secret))
+            shape = made(checkpoint.load(copy.deepcopy(module), further))
+            shape.drawn, shape.far = _state(module), True
+            shape.make_as_built = functools.partial(made, module)
+            return shape
+        if position == 1 and protocol.affine:
+            values = _of_a_checkpoint(reference, module, protocol, secret)
+            with contextlib.suppress(UserError):
+                if values is not None:
+                    shape = made(checkpoint.load(copy.deepcopy(module), values))
+                    shape.drawn = _state(module)
+                    if task.gradients:
+                        for case in shape.cases:
+                            away_from_kinks(case)
+                    shape.make_as_built = functools.partial(made, module)
+                    return shape
+        return made(module)
 
 
 def _state(module: torch.nn.Module) -> dict[str, torch.Tensor]:
