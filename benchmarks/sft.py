@@ -100,7 +100,7 @@ def measure(
         torch.cuda.reset_peak_memory_stats()
     with tempfile.TemporaryDirectory() as home:
         curves = Curves(RunFolder(home), "sft", quiet=True)
-        trainer = sft_trainer(recipe, model, tokenizer, rows, Path(home) / "steps", curves, **changes)
+        trainer = sft_trainer(recipe, model, tokenizer, rows, curves, **changes)
         undo(trainer, off, recipe, tokenizer, rows)
         trainer.remove_callback(transformers.PrinterCallback)
         counter = Counting(trainer.data_collator, steps // 3)

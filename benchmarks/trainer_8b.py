@@ -140,18 +140,15 @@ def measured(trainer: Any, clock: Clock) -> dict[str, float]:
 
 
 def ours(recipe: Recipe, model: Any, tokenizer: Any, rows: Any, home: Path) -> dict[str, float]:
-    clock, run = Clock(), RunFolder(home / "ours")
+    clock = Clock()
     task = Task(id="t/t", source="x")
     trainer = Fabricated(
         recipe,
-        "frontend",
         model,
         tokenizer,
         Curriculum([Ask(task=task, agent="frontend")], 0),
         None,  # type: ignore[arg-type]
-        run=run,
-        steps_dir=home / "ours" / "steps",
-        curves=Curves(run, "frontend", quiet=True),
+        Curves(RunFolder(home / "ours"), "frontend", quiet=True),
     )
     trainer.rows = rows
     trainer.add_callback(clock)

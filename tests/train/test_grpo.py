@@ -39,17 +39,13 @@ def trainer(data: Path, tmp_path: Path) -> Callable[..., SegmentTrainer]:
         recipe = make_recipe(data, frontend=frontend)
         tokenizer = load_tokenizer(recipe.data.tokenizer)
         shutil.rmtree(tmp_path / "run", ignore_errors=True)
-        run = RunFolder(tmp_path / "run")
         return kind(
             recipe,
-            "frontend",
             model or new_model(recipe.model, tokenizer, seed=3),
             tokenizer,
             Curriculum(frontend_asks(e.task for e in examples()), recipe.seed),
             ReadJudge(),
-            run=run,
-            steps_dir=tmp_path / "run" / "steps",
-            curves=Curves(run, "frontend", quiet=True),
+            Curves(RunFolder(tmp_path / "run"), "frontend", quiet=True),
         )
 
     return make

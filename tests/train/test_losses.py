@@ -80,13 +80,9 @@ def made(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
         recipe = make_recipe(data, frontend={"max_tokens": LONGEST, **settings})
         tokenizer = load_tokenizer(recipe.data.tokenizer)
         model = model or new_model(recipe.model, tokenizer, seed=3)
-        folder = tmp_path_factory.mktemp("loss")
-        run = RunFolder(folder)
-        curves = Curves(run, "frontend", quiet=True)
+        curves = Curves(RunFolder(tmp_path_factory.mktemp("loss")), "frontend", quiet=True)
         asks = Curriculum(frontend_asks(e.task for e in examples()), 0)
-        return SegmentTrainer(
-            recipe, "frontend", model, tokenizer, asks, ReadJudge(), run=run, steps_dir=folder, curves=curves
-        )
+        return SegmentTrainer(recipe, model, tokenizer, asks, ReadJudge(), curves)
 
     return make
 

@@ -132,9 +132,7 @@ def trainer_of(recipe: Recipe, home: Path) -> Any:
     tokenizer = load_tokenizer(recipe.data.tokenizer)
     rows = training_rows(recipe, tokenizer, [e for e in examples() if e.split == "train"])
     model = new_model(recipe.model, tokenizer, 0)
-    return sft_trainer(
-        recipe, model, tokenizer, rows, home / "steps", Curves(RunFolder(home), "sft", quiet=True)
-    )
+    return sft_trainer(recipe, model, tokenizer, rows, Curves(RunFolder(home), "sft", quiet=True))
 
 
 def test_the_loss_is_trls_with_its_mask_and_the_metrics_too(data: Path, tmp_path: Path) -> None:

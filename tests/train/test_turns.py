@@ -166,14 +166,11 @@ def test_replies_are_out_of_the_loss(data: Path, tmp_path: Path) -> None:
     tokenizer, run = load_tokenizer(recipe.data.tokenizer), RunFolder(tmp_path)
     made = Scripted(
         recipe,
-        "frontend",
         new_model(recipe.model, tokenizer, 3),
         tokenizer,
         Curriculum(frontend_asks(e.task for e in examples()), 0),
         ReadJudge(),
-        run=run,
-        steps_dir=tmp_path,
-        curves=Curves(run, "frontend", quiet=True),
+        Curves(run, "frontend", quiet=True),
     )
     batch = made._generate_and_score_completions([{"prompt": str(i)} for i in range(8)])
     [good, *_] = made.conversations(4)
@@ -210,14 +207,11 @@ def test_turns_as_rows_are_paid_by_hand(data: Path, tmp_path: Path) -> None:
     tokenizer, run = load_tokenizer(recipe.data.tokenizer), RunFolder(tmp_path)
     made = Scripted(
         recipe,
-        "frontend",
         new_model(recipe.model, tokenizer, 3),
         tokenizer,
         Curriculum(frontend_asks(e.task for e in examples()), 0),
         ReadJudge(),
-        run=run,
-        steps_dir=tmp_path,
-        curves=Curves(run, "frontend", quiet=True),
+        Curves(run, "frontend", quiet=True),
     )
     batch = made._generate_and_score_completions([{"prompt": str(i)} for i in range(8)])
     in_loss = (batch["completion_mask"] * batch["tool_mask"]).sum(1).tolist()

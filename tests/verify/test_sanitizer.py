@@ -259,7 +259,7 @@ def traced(judge: Judge, zygote: Zygote, task: Task, code: str) -> tuple[dict[st
     host = Confined(zygote, "host", time.monotonic() + 60, 60)
     host.ask(Gate.LOAD, {"command": "load", "code": code})
     described = describe(list(shape.cases[0].inputs))
-    trace = verification._trace(Gate.TRACE, host, shape.init, described, shape.state)
+    trace = verification._trace(host, shape, described)
     host.dismiss()
     names = list(trace.traced.state)
     inputs = flatten(shape.cases[0].inputs)

@@ -11,7 +11,19 @@ import os
 from pathlib import Path
 from typing import Any
 
+from kernelwright.errors import UserError
 from kernelwright.runs import writing
+
+
+def best_of(trainer: Any, keep: str) -> Best | None:
+    """What keeps the best weights, where the stage's `keep` wants them. Raises UserError where FSDP splits them."""
+    if keep == "last":
+        return None
+    if trainer.is_fsdp_enabled:
+        raise UserError(
+            f'{trainer.curves.stage}.keep = "best" keeps whole weights, which FSDP splits; set it to "last", or launch without FSDP'
+        )
+    return Best(trainer.curves.steps_dir)
 
 
 class Best:

@@ -10,6 +10,7 @@ import math
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import transformers
@@ -38,6 +39,11 @@ class Curves(transformers.TrainerCallback):
         self._since = 0.0
         self._shown = 0
         self._held: dict[str, Any] = {}
+
+    @property
+    def steps_dir(self) -> Path:
+        """Where checkpoints lie while the stage runs."""
+        return self.run.path / "stages" / self.stage / "steps"
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self._since, self._shown = time.perf_counter(), state.global_step // self.updates

@@ -2,50 +2,32 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from kernelwright.config import Recipe
 from kernelwright.rollouts import Verifier
-from kernelwright.runs import RunFolder
+from kernelwright.train.best import best_of
 from kernelwright.train.curriculum import Curriculum
 from kernelwright.train.curves import Curves
 from kernelwright.train.prompts import evaluated_on
 from kernelwright.train.segments import SegmentTrainer
 from kernelwright.train.sft import fit
 from kernelwright.train.timed import Stop
-from kernelwright.train.trials import Trials, best_of
+from kernelwright.train.trials import Trials
 from kernelwright.train.vllm import shut_down
 
 
 def run_grpo(
-    recipe: Recipe,
-    stage: str,
-    model: Any,
-    tokenizer: Any,
-    curriculum: Curriculum,
-    verifier: Verifier,
-    run: RunFolder,
-    steps_dir: Path,
-    curves: Curves,
+    recipe: Recipe, model: Any, tokenizer: Any, curriculum: Curriculum, judge: Verifier, curves: Curves
 ) -> Any:
-    """Train `model` for one stage, going on from the last checkpoint in `steps_dir`. Returns the model."""
-    trainer = SegmentTrainer(
-        recipe, stage, model, tokenizer, curriculum, verifier, run=run, steps_dir=steps_dir, curves=curves
-    )
-    best = best_of(trainer, steps_dir)
+    """Train `model` for the stage of `curves`, going on from its last checkpoint. Returns the model."""
+    trainer = SegmentTrainer(recipe, model, tokenizer, curriculum, judge, curves)
+    best = best_of(trainer, trainer.rl.keep)
     trainer.add_callback(Stop(trainer, trainer.rl.updates_per_step))
     if trainer.rl.eval_every:
-        tasks = evaluated_on(recipe, run.path)
-        trainer.add_callback(Trials(trainer, tasks, trainer.judge, best))
+        trainer.add_callback(Trials(trainer, evaluated_on(recipe, curves.run.path), trainer.judge, best))
     try:
-        trained = fit(trainer, steps_dir, curves)
-        if best is not None:
-            trainer.accelerator.wait_for_everyone()
-            best.restore(trained)
-            if trainer.accelerator.is_main_process:
-                run.write_json(f"stages/{stage}/kept.json", {"step": best.step, "score": -best.loss})
-        return trained
+        return fit(trainer, best)
     finally:
         trainer.release()
         if trainer.args.use_vllm:

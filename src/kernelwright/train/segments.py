@@ -33,7 +33,6 @@ from kernelwright.outcomes import Gate, Outcome
 from kernelwright.policy.hf import HFPolicy
 from kernelwright.records import Prompt, Rollout, Task
 from kernelwright.rollouts import Rolling, Verifier, quiet_gpu, spent_on_gpus
-from kernelwright.runs import RunFolder
 from kernelwright.train import processes
 from kernelwright.train.advantages import agreeing, lift_entropy, modal, spread
 from kernelwright.train.ahead import Steps, Work
@@ -63,31 +62,27 @@ class SegmentTrainer(ChosenOptimizer, Timed, AtomicCheckpoints, trl.GRPOTrainer)
     def __init__(
         self,
         recipe: Recipe,
-        stage: str,
         model: Any,
         tokenizer: Any,
         curriculum: Curriculum,
-        verifier: Verifier,
-        *,
-        run: RunFolder,
-        steps_dir: Path,
+        judge: Verifier,
         curves: Curves,
     ) -> None:
         from datasets import Dataset
 
-        self.recipe, self.stage, self.rl = recipe, stage, recipe.rl(stage)
+        self.recipe, self.stage, self.rl = recipe, curves.stage, recipe.rl(curves.stage)
         self.chosen = self.rl
-        self.curriculum, self.run_folder, self.curves = curriculum, run, curves
-        self.judge = judge_of(recipe, verifier)
+        self.curriculum, self.curves = curriculum, curves
+        self.judge = judge_of(recipe, judge)
         self.compact = recipe.compact_checkpoints
         self._known = {ask.task.digest: ask.best_us for ask in curriculum.asks}
         """Microseconds of the best kernel that is known, by the task's digest, and by the kind of clock that the judge has."""
         self._segments: tuple[Tensor, Tensor, list[list[int]]] | None = None
         self._nats: dict[str, float] | None = None
-        self._hush = quiet_gpu(verifier)
+        self._hush = quiet_gpu(judge)
         self._busy = contextlib.ExitStack()
         self._seconds = {"generate": 0.0, "verify": 0.0}
-        self._spent, self._began = spent_on_gpus(verifier), time.perf_counter()
+        self._spent, self._began = spent_on_gpus(judge), time.perf_counter()
         # A row of the data set stands for a prompt; the curriculum says which.
         slots = [str(slot) for slot in range(self.rl.prompts * self.rl.steps)]
         on_a_cpu = recipe.generation.engine == "vllm-colocate" and not torch.cuda.is_available()
@@ -95,7 +90,7 @@ class SegmentTrainer(ChosenOptimizer, Timed, AtomicCheckpoints, trl.GRPOTrainer)
             super().__init__(
                 model=model,
                 reward_funcs=[plan_reward, code_reward],
-                args=grpo_config(recipe, stage, steps_dir),
+                args=grpo_config(recipe, curves),
                 train_dataset=Dataset.from_dict({"prompt": slots}),
                 processing_class=tokenizer,
                 peft_config=None if hasattr(model, "peft_config") else adapters(recipe.lora),
@@ -110,7 +105,7 @@ class SegmentTrainer(ChosenOptimizer, Timed, AtomicCheckpoints, trl.GRPOTrainer)
         if on_a_cpu:
             generation: Any = self.vllm_generation
             generation.sync_weights = functools.partial(reload, generation)
-        reached = last_checkpoint(steps_dir)
+        reached = last_checkpoint(curves.steps_dir)
         self._steps: Steps[tuple[Groups, Groups]] = Steps(
             self._conversations_of,
             ahead=self.rl.staleness,
@@ -268,7 +263,7 @@ class SegmentTrainer(ChosenOptimizer, Timed, AtomicCheckpoints, trl.GRPOTrainer)
             )
         self._nats = plan_entropy(rollouts)
         if self.accelerator.is_main_process:
-            self.run_folder.append("rollouts.jsonl", rollouts)
+            self.curves.run.append("rollouts.jsonl", rollouts)
             before, self._spent = self._spent, spent_on_gpus(self.judge)
             judged = {what: spent - before[what] for what, spent in self._spent.items()}
             seconds = {phase: round(spent, 3) for phase, spent in (self._seconds | judged).items()}
@@ -490,14 +485,15 @@ def _roll_slots(prompts: list[str], trainer: SegmentTrainer) -> dict[str, Any]:
     return columns if trainer.rl.turns == 1 else {**columns, "env_mask": [each.own for each in rows]}
 
 
-def grpo_config(recipe: Recipe, stage: str, steps_dir: Path) -> trl.GRPOConfig:
-    rl, world = recipe.rl(stage), processes.count()
+def grpo_config(recipe: Recipe, curves: Curves) -> trl.GRPOConfig:
+    stage, world = curves.stage, processes.count()
+    rl = recipe.rl(stage)
     per_step = rl.updates_per_step
     processes.share_of(rl.prompts, f"{stage}.prompts")
     update = rl.prompts * rl.rows // rl.updates // world
     minibatch = min(rl.minibatch or update, update)
     config = trl.GRPOConfig(
-        **common_args(recipe, steps_dir, rl.save_every * per_step, rl.learning_rate, rl.warmup),
+        **common_args(recipe, curves, rl.save_every * per_step, rl.learning_rate, rl.warmup),
         logging_steps=per_step,
         per_device_train_batch_size=minibatch,
         gradient_accumulation_steps=update // minibatch,

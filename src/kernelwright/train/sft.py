@@ -9,14 +9,13 @@ from __future__ import annotations
 import importlib.util
 import math
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from kernelwright.config import Recipe
 from kernelwright.errors import UserError
 from kernelwright.records import Supervised
 from kernelwright.train.batches import Collator, Mixture, Rows, tokenize_examples, training_rows
-from kernelwright.train.best import Best
+from kernelwright.train.best import Best, best_of
 from kernelwright.train.checkpoints import AtomicCheckpoints, last_checkpoint
 from kernelwright.train.curves import Curves
 from kernelwright.train.heldout import HeldOut, held_out
@@ -36,52 +35,32 @@ def run_sft(
     tokenizer: Any,
     examples: Sequence[Supervised],
     validation: Sequence[Supervised],
-    steps_dir: Path,
     curves: Curves,
 ) -> Any:
-    """Train `model` on `examples`, going on from the last checkpoint in `steps_dir`. Returns the model as `sft.keep` says.
+    """Train `model` on `examples`, going on from the stage's last checkpoint. Returns the model as `sft.keep` says.
 
     Raises UserError when the best weights are wanted and nothing is held out, or FSDP splits them.
     """
     train, held = held_out(recipe.sft, examples, validation)
     rows = training_rows(recipe, tokenizer, train)
-    trainer = sft_trainer(recipe, model, tokenizer, rows, steps_dir, curves)
+    trainer = sft_trainer(recipe, model, tokenizer, rows, curves)
     collate = Collator(tokenize_examples(recipe, tokenizer, held), tokenizer.pad_token_id)
-    best = _best(recipe, trainer, collate, steps_dir)
+    best = best_of(trainer, recipe.sft.keep)
+    if best is not None and not len(collate.rows):
+        raise UserError(
+            'sft.keep = "best" compares losses on held-out examples, and there are none that fit; raise sft.eval_share'
+        )
     trainer.add_callback(Stop(trainer))
     if held:
         batch = trainer.args.per_device_train_batch_size
         trainer.add_callback(
             HeldOut(collate, recipe.sft.eval_every, batch, curves, trainer.accelerator, best)
         )
-    trained = fit(trainer, steps_dir, curves)
-    if best is not None:
-        trainer.accelerator.wait_for_everyone()
-        best.restore(trained)
-        if trainer.accelerator.is_main_process:
-            curves.run.write_json("stages/sft/kept.json", {"step": best.step, "heldout_loss": best.loss})
-    return trained
-
-
-def _best(recipe: Recipe, trainer: Any, collate: Collator, steps_dir: Path) -> Best | None:
-    """What keeps the best weights, where the recipe wants them."""
-    from accelerate.utils import DistributedType
-
-    if recipe.sft.keep == "last":
-        return None
-    if not len(collate.rows):
-        raise UserError(
-            'sft.keep = "best" compares losses on held-out examples, and there are none that fit; raise sft.eval_share'
-        )
-    if trainer.accelerator.distributed_type == DistributedType.FSDP:
-        raise UserError(
-            'sft.keep = "best" keeps whole weights, which FSDP splits; set it to "last", or launch without FSDP'
-        )
-    return Best(steps_dir)
+    return fit(trainer, best)
 
 
 def sft_trainer(
-    recipe: Recipe, model: Any, tokenizer: Any, rows: Rows, steps_dir: Path, curves: Curves, **changes: Any
+    recipe: Recipe, model: Any, tokenizer: Any, rows: Rows, curves: Curves, **changes: Any
 ) -> Any:
     """The trainer of `run_sft`; `changes` are arguments of TRL's SFTConfig."""
     import torch
@@ -108,7 +87,7 @@ def sft_trainer(
     minibatch = min(config.minibatch or share, share)
     accumulation = share // minibatch
     arguments: dict[str, Any] = {
-        **common_args(recipe, steps_dir, config.save_every, config.learning_rate, config.warmup),
+        **common_args(recipe, curves, config.save_every, config.learning_rate, config.warmup),
         "logging_steps": config.log_every,
         "per_device_train_batch_size": minibatch,
         "gradient_accumulation_steps": accumulation,
@@ -138,7 +117,7 @@ def sft_trainer(
 
 
 def common_args(
-    recipe: Recipe, steps_dir: Path, save_every: int, learning_rate: float, warmup: float
+    recipe: Recipe, curves: Curves, save_every: int, learning_rate: float, warmup: float
 ) -> dict[str, Any]:
     """What both of TRL's configs are told: quiet, whole checkpoints."""
     import torch
@@ -152,7 +131,7 @@ def common_args(
         accelerator["gradient_accumulation_kwargs"] = {"sync_each_batch": True}
     return {
         "accelerator_config": accelerator,
-        "output_dir": str(steps_dir),
+        "output_dir": str(curves.steps_dir),
         "seed": recipe.seed,
         "data_seed": recipe.seed,
         "learning_rate": learning_rate,
@@ -188,14 +167,23 @@ def on_one_gpu(args: Any) -> Any:
     return args
 
 
-def fit(trainer: Any, steps_dir: Path, curves: Curves) -> Any:
-    """Run a trainer, from its last checkpoint where there is one, without TRL's printing. Returns the model."""
+def fit(trainer: Any, best: Best | None) -> Any:
+    """Run a trainer, from its last checkpoint where there is one, without TRL's printing. Returns the model, with the `best`
+    weights where they were kept."""
     from transformers import PrinterCallback
 
+    curves = trainer.curves
     trainer.remove_callback(PrinterCallback)
-    resume = last_checkpoint(steps_dir)
+    resume = last_checkpoint(curves.steps_dir)
     try:
         trainer.train(resume_from_checkpoint=str(resume) if resume else None)
     finally:
         curves.close()
-    return trainer.accelerator.unwrap_model(trainer.model)
+    trained = trainer.accelerator.unwrap_model(trainer.model)
+    if best is not None:
+        trainer.accelerator.wait_for_everyone()
+        best.restore(trained)
+        if trainer.accelerator.is_main_process:
+            said = {"heldout_loss": best.loss} if curves.stage == "sft" else {"score": -best.loss}
+            curves.run.write_json(f"stages/{curves.stage}/kept.json", {"step": best.step, **said})
+    return trained

@@ -95,9 +95,9 @@ def train_stage(
     if stage == "sft":
         from kernelwright.train.sft import run_sft
 
-        model = run_sft(recipe, model, tokenizer, examples, validation, steps_dir, curves)
+        model = run_sft(recipe, model, tokenizer, examples, validation, curves)
     else:
-        model = _reinforce(recipe, run, stage, model, tokenizer, examples, verifier, steps_dir, curves)
+        model = _reinforce(recipe, model, tokenizer, examples, verifier, curves)
     save_model(model, tokenizer, final)
     if processes.first():
         run.finish(stage)
@@ -108,18 +108,16 @@ def train_stage(
 
 def _reinforce(
     recipe: Recipe,
-    run: RunFolder,
-    stage: str,
     model: Any,
     tokenizer: Any,
     examples: list[Supervised],
     verifier: Verifier | None,
-    steps_dir: Path,
     curves: Any,
 ) -> Any:
     from kernelwright.train.curriculum import Curriculum
     from kernelwright.train.grpo import run_grpo
 
+    run, stage = curves.run, curves.stage
     rl = recipe.rl(stage)
     if not recipe.judging(stage).priced and rl.reward not in UNTIMED:
         raise UserError(
@@ -151,7 +149,7 @@ def _reinforce(
                     verifier, rl.judged, recipe.verify.target, workers=recipe.verify.workers, seed=recipe.seed
                 )
             )
-        return run_grpo(recipe, stage, model, tokenizer, curriculum, verifier, run, steps_dir, curves)
+        return run_grpo(recipe, model, tokenizer, curriculum, verifier, curves)
 
 
 def _asks_of(

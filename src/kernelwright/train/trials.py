@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import transformers
 
-from kernelwright.errors import UserError
 from kernelwright.metrics import geometric_mean
 from kernelwright.records import Rollout, Task
 from kernelwright.rollouts import Verifier, roll
@@ -78,17 +77,6 @@ class Trials(transformers.TrainerCallback):
             "heldout_pass_rate": sum(map(_right, judged)) / max(len(judged), 1),
             "heldout_speedup": geometric_mean(speedups) if speedups else None,
         }
-
-
-def best_of(trainer: SegmentTrainer, folder: Any) -> Best | None:
-    """What keeps the best weights, where the recipe wants them. Raises UserError where FSDP splits them."""
-    if trainer.rl.keep == "last":
-        return None
-    if trainer.is_fsdp_enabled:
-        raise UserError(
-            f'{trainer.stage}.keep = "best" keeps whole weights, which FSDP splits; set it to "last", or launch without FSDP'
-        )
-    return Best(folder)
 
 
 def _right(rollout: Rollout) -> bool:

@@ -194,6 +194,12 @@ def _batch_norm(
     return _affine(c, scaled, weight, bias, [1])
 
 
+def _batch_norm_eval(
+    c: Calculator, x: Operand, w: Operand, b: Maybe, mean: Operand, var: Operand, _: float, eps: float
+) -> tuple[object, ...]:
+    return _batch_norm(c, x, w, b, mean, var, eps), Unknown(), Unknown()
+
+
 def _batch_norm_legit(c: Calculator, x: Operand, w: Operand, b: Maybe, *rest: Any) -> tuple[object, ...]:
     """With running statistics or without; in training new ones come with the functional form."""
     value = exact(c, x)
@@ -452,7 +458,7 @@ _HANDLERS: dict[str, Handler] = {
     "logsumexp": lambda c, x, dims, keepdim=False: c.log(_sum(c, c.exp(exact(c, x)).plain(), dims, keepdim)),
     "native_layer_norm": _layer_norm, "native_group_norm": _group_norm, "_fused_rms_norm": _rms_norm,
     "rms_norm": lambda *given: _rms_norm(*given)[0],
-    "_native_batch_norm_legit_no_training": lambda *given: (_batch_norm(*given[:6], given[7]), Unknown(), Unknown()),
+    "_native_batch_norm_legit_no_training": _batch_norm_eval,
     "_native_batch_norm_legit": _batch_norm_legit,
     "_native_batch_norm_legit_functional": _batch_norm_legit, "native_batch_norm": _batch_norm_legit,
     "cudnn_batch_norm": _batch_norm_legit,
