@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernelwright.outcomes import Outcome
-from kernelwright.parsing import is_kernel, parse
+from kernelwright.parsing import is_kernel, names_within, parse
 from kernelwright.policy.compiler.helpers import LIBDEVICE, SOURCES, Plain
 from kernelwright.policy.compiler.reasons import CannotCompile
 from kernelwright.records import Candidate, Verdict
@@ -77,11 +77,11 @@ def migrate(code: str) -> Migrated:
         return Migrated(code, left="nested too deeply")
     if not names.changed:
         return Migrated(code)
-    loads = {one.id for one in ast.walk(tree) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load)}
-    stores = {
-        one.id for one in ast.walk(tree) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)
-    }
-    used = loads - stores - {one.arg for one in ast.walk(tree) if isinstance(one, ast.arg)}
+    used = (
+        {*names_within(tree, ast.Load)}
+        - {*names_within(tree, ast.Store)}
+        - {one.arg for one in ast.walk(tree) if isinstance(one, ast.arg)}
+    )
     for name, came in names.known.items():
         if name in used and name not in plain.used:
             return Migrated(code, left=f"no counterpart: {came}")
@@ -98,11 +98,9 @@ def migrated(candidate: Candidate) -> Candidate:
     if not candidate.code or candidate.problem is not None:
         return candidate
     made = migrate(candidate.code)
-    return (
-        candidate.model_copy(update={"code": made.code, "migrated": made.changed})
-        if made.changed
-        else candidate
-    )
+    if not made.changed:
+        return candidate
+    return candidate.model_copy(update={"code": made.code, "migrated": made.changed})
 
 
 def count_as_migrated(candidate: Candidate, verdict: Verdict) -> Verdict:
@@ -131,12 +129,9 @@ class _Names(ast.NodeTransformer):
         for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom) and _gone(node.module or ""):
                 self.known.update({alias.asname or alias.name: alias.name for alias in node.names})
-            elif (
-                isinstance(node, ast.Assign)
-                and isinstance(node.targets[0], ast.Name)
-                and _gone(_path(node.value))
-            ):
-                self.known[node.targets[0].id] = _path(node.value).rpartition(".")[2]
+            elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                if _gone(path := _path(node.value)):
+                    self.known[node.targets[0].id] = path.rpartition(".")[2]
             elif isinstance(node, ast.FunctionDef) and is_kernel(node):
                 self.kernels.add(node.name)
 
@@ -145,11 +140,8 @@ class _Names(ast.NodeTransformer):
         if isinstance(node, ast.Name):
             return self.known.get(node.id, "")
         path = _path(node)
-        return (
-            path.rpartition(".")[2]
-            if _gone(path) or path in ("torch.cuda.set_device", "torch.cuda._DeviceGuard")
-            else ""
-        )
+        gone = _gone(path) or path in ("torch.cuda.set_device", "torch.cuda._DeviceGuard")
+        return path.rpartition(".")[2] if gone else ""
 
     # -- statements --------------------------------------------------------------------------------------------
 
@@ -196,11 +188,8 @@ class _Names(ast.NodeTransformer):
         node.decorator_list = [one for one in node.decorator_list if not self._heuristics(one)]
         before, self._device = self._device, ast.Constant("cuda")
         given = _tensor_argument(node)
-        if (
-            given
-            and not is_kernel(node)
-            and any(isinstance(one, ast.Call) and self._met(one.func) in _EMPTY for one in ast.walk(node))
-        ):
+        calls = [one for one in ast.walk(node) if isinstance(one, ast.Call)]
+        if given and not is_kernel(node) and any(self._met(one.func) in _EMPTY for one in calls):
             place, tensor = given
             self._device = ast.Name("device", ast.Load())
             node.body.insert(place, ast.parse(f"device = {tensor}.device").body[0])
@@ -211,12 +200,14 @@ class _Names(ast.NodeTransformer):
 
     def _heuristics(self, node: ast.expr) -> bool:
         """Whether a decorator is one of Inductor's autotuner."""
-        found = (
-            isinstance(node, ast.Call) and _path(node.func).split(".")[0] in self.known and not _is_jit(node)
-        )
-        if found:
-            self.changed.add("triton_heuristics")
-        return found
+        if (
+            not isinstance(node, ast.Call)
+            or _path(node.func).split(".")[0] not in self.known
+            or _is_jit(node)
+        ):
+            return False
+        self.changed.add("triton_heuristics")
+        return True
 
     # -- expressions -------------------------------------------------------------------------------------------
 
@@ -252,13 +243,11 @@ class _Names(ast.NodeTransformer):
         if name in _VIEWS and len(node.args) >= 3:
             self.changed.add(name)
             return _view(*node.args)
-        if isinstance(node.func, ast.Attribute) and _path(node.func.value).split(".")[0] in self._libraries():
+        owner = _path(node.func).split(".")[0]
+        if isinstance(node.func, ast.Attribute) and self.known.get(owner) == "extern_kernels":
             self.changed.add(f"extern_kernels.{node.func.attr}")
             return ast.Call(_torch(node.func.attr), node.args, node.keywords)
         return node
-
-    def _libraries(self) -> set[str]:
-        return {name for name, came in self.known.items() if came == "extern_kernels"}
 
     def _launch(self, node: ast.Call) -> None:
         """`kernel[grid(n)](..., XBLOCK=256)` -> `kernel[(triton.cdiv(n, 256),)](...)`."""
@@ -276,20 +265,14 @@ def _programs(numels: Sequence[ast.expr], tiles: dict[str, ast.expr]) -> ast.exp
     sides: list[ast.expr] = []
     for axis, numel in zip("XYZ", reversed(numels), strict=False):
         tile = tiles.get(f"{axis}BLOCK")
-        one = isinstance(tile, ast.Constant) and tile.value == 1
-        sides.append(
-            numel
-            if tile is None or one
-            else ast.Call(
-                ast.Attribute(ast.Name("triton", ast.Load()), "cdiv", ast.Load()), [numel, tile], []
-            )
-        )
+        if tile is not None and not (isinstance(tile, ast.Constant) and tile.value == 1):
+            cdiv = ast.Attribute(ast.Name("triton", ast.Load()), "cdiv", ast.Load())
+            numel = ast.Call(cdiv, [numel, tile], [])
+        sides.append(numel)
     if len(sides) == 2 and isinstance(numels[0], ast.Constant) and isinstance(numels[0].value, int):
         tile = tiles.get("YBLOCK")
-        rows = -(
-            -numels[0].value
-            // (tile.value if isinstance(tile, ast.Constant) and isinstance(tile.value, int) else 1)
-        )
+        block = tile.value if isinstance(tile, ast.Constant) and isinstance(tile.value, int) else 1
+        rows = -(-numels[0].value // block)
         parts = -(-rows // _MOST_ROWS)
         if parts > 1:
             sides[1:] = [ast.Constant(-(-rows // parts)), ast.Constant(parts)]

@@ -7,7 +7,7 @@ in, both fail with "recursion depth mismatch" (python/cpython#106905).
 import ast
 import re
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 _ONE_AT_A_TIME = threading.Lock()
 
@@ -31,6 +31,19 @@ def name_of(node: ast.expr) -> str:
 def callee(node: ast.Call) -> str:
     """The last part of what is called: `relu` for `torch.nn.functional.relu(x)`."""
     return name_of(node.func)
+
+
+def names_within(node: ast.AST, *contexts: type[ast.expr_context]) -> list[str]:
+    """Names in a tree, one for each time that it stands there: all, or those in a context, such as `ast.Store`."""
+    found = (one for one in ast.walk(node) if isinstance(one, ast.Name))
+    return [one.id for one in found if isinstance(one.ctx, contexts or ast.expr_context)]
+
+
+def rename_within(node: ast.AST, new: Mapping[str, str]) -> None:
+    """Give names in a tree others, in place."""
+    for one in ast.walk(node):
+        if isinstance(one, ast.Name):
+            one.id = new.get(one.id, one.id)
 
 
 def is_kernel(node: ast.AST) -> bool:

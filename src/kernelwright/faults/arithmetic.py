@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from kernelwright.faults.source import Fault, Kernel, Source, callee
+from kernelwright.parsing import names_within
 
 _OTHER_FUNCTION = {
     "maximum": "minimum", "minimum": "maximum", "max": "min", "min": "max", "exp": "exp2", "exp2": "exp", "log": "log2",
@@ -21,14 +22,13 @@ def wrong_start(source: Source) -> Iterator[Fault]:
     """A running value that does not start at the neutral element."""
     for kernel in source.kernels:
         updated = {
-            target.id
+            name
             for loop in kernel.nodes(ast.For, ast.While)
             for statement in ast.walk(loop)
             if isinstance(statement, ast.Assign | ast.AugAssign)
-            for target in ast.walk(
+            for name in names_within(
                 statement.targets[0] if isinstance(statement, ast.Assign) else statement.target
             )
-            if isinstance(target, ast.Name)
         }
         for node in kernel.nodes(ast.Assign):
             assert isinstance(node, ast.Assign)

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from kernelwright.faults.source import JOINS, Fault, Kernel, Source, callee
+from kernelwright.parsing import names_within
 
 _MASKED = "lanes are chosen before they meet, whatever they hold"
 _LOOKED_UP = "masked lanes read the place that their index is padded with, which is there"
@@ -189,7 +190,7 @@ def _looked_up(kernel: Kernel, place: ast.AST) -> bool:
     """Whether an address is a pointer and nothing but places that a masked load has given."""
     if not isinstance(place, ast.BinOp) or not isinstance(place.op, ast.Add):
         return False
-    names = [one.id for one in ast.walk(place.right) if isinstance(one, ast.Name)]
+    names = names_within(place.right)
     return bool(names) and all(
         one in kernel.sizes or any(_is_loaded(kernel, made) for made in kernel.assigned(one)) for one in names
     )
@@ -229,8 +230,7 @@ def _names(node: ast.AST, name: str) -> bool:
 
 def _guards(kernel: Kernel, node: ast.AST) -> bool:
     """A comparison of positions that a mask is made of; not one of values, whose boundary a draw never meets."""
-    names = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
-    values = any("value" in kernel.roles_of(name) for name in names) or any(
+    values = any("value" in kernel.roles_of(name) for name in names_within(node)) or any(
         isinstance(one, ast.Constant) and isinstance(one.value, float) for one in ast.walk(node)
     )
     return kernel.role(node) == "mask" or (kernel.role(node) == "condition" and not values)

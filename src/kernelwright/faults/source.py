@@ -12,7 +12,7 @@ import ast
 import dataclasses
 from collections.abc import Iterator
 
-from kernelwright.parsing import apply_edits, spans
+from kernelwright.parsing import apply_edits, names_within, spans
 
 _STORES = ("store", "atomic_add", "atomic_max", "atomic_min", "atomic_and", "atomic_or", "atomic_xchg")
 _MEMORY = ("load", "atomic_cas", *_STORES)
@@ -193,7 +193,7 @@ class Kernel:
                 return {"slice"}
             elif isinstance(parent, ast.Assign | ast.AugAssign | ast.AnnAssign):
                 targets = parent.targets if isinstance(parent, ast.Assign) else [parent.target]
-                names = [n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name)]
+                names = [name for target in targets for name in names_within(target)]
                 return set().union(*(self._roles.get(name, set()) for name in names))
             elif isinstance(parent, ast.Return):
                 return {"value"}

@@ -25,6 +25,7 @@ from kernelwright.graph.execute import FLOATS
 from kernelwright.graph.partition import Group, Partition
 from kernelwright.graph.public import call
 from kernelwright.graph.types import Graph, Node, TensorType
+from kernelwright.parsing import names_within
 
 ENTRY = "kernel"
 """The function that a kernel's text defines."""
@@ -156,11 +157,7 @@ def _top_level_names(tree: ast.Module) -> set[str]:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             found.add(node.name)
         elif not isinstance(node, ast.Import | ast.ImportFrom):
-            found |= {
-                one.id
-                for one in ast.walk(node)
-                if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)
-            }
+            found |= {*names_within(node, ast.Store)}
     return found
 
 

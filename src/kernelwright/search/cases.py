@@ -24,6 +24,7 @@ from kernelwright.graph.capture import Captured, capture
 from kernelwright.graph.partition import alone
 from kernelwright.graph.shrink import Ties, scaled_by
 from kernelwright.graph.stitch import candidate, state_of, stitch
+from kernelwright.parsing import names_within
 from kernelwright.policy.compiler.reasons import CannotCompile
 from kernelwright.policy.compiler.task import cast_to, forward_only, module, read
 from kernelwright.precision import precision_of
@@ -139,7 +140,7 @@ def _without(text: str, module: str, name: str) -> str:
 def _names_assigned(code: str) -> set[str]:
     """Names that `run` assigns."""
     run = next(one for one in ast.parse(code).body if isinstance(one, ast.FunctionDef) and one.name == "run")
-    return {one.id for one in ast.walk(run) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
+    return {*names_within(run, ast.Store)}
 
 
 def of_captured(captured: Captured, check: Callable[[], object]) -> Case:

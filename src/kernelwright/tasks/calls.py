@@ -23,6 +23,7 @@ import copy
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 
+from kernelwright.parsing import names_within
 from kernelwright.tasks.effects import (
     DRAWS,
     LeftOut,
@@ -159,7 +160,7 @@ def _slice(wanted: Sequence[ast.expr], before: Sequence[ast.stmt]) -> tuple[list
     needed = {name for one in wanted for name in _loads(one)}
     kept: list[ast.stmt] = []
     for statement in reversed(before):
-        stored = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and _is_stored(node)}
+        stored = {*names_within(statement, ast.Store)}
         if not stored & needed:
             continue
         if not isinstance(statement, ast.Assign):
@@ -170,12 +171,7 @@ def _slice(wanted: Sequence[ast.expr], before: Sequence[ast.stmt]) -> tuple[list
 
 
 def _loads(tree: ast.AST) -> set[str]:
-    names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
-    return {node.id for node in names} - {node.id for node in names if _is_stored(node)}
-
-
-def _is_stored(node: ast.Name) -> bool:
-    return isinstance(node.ctx, ast.Store)
+    return {*names_within(tree)} - {*names_within(tree, ast.Store)}
 
 
 def _settle(kept: Sequence[ast.stmt]) -> tuple[dict[str, ast.expr], list[ast.Assign]]:
@@ -186,7 +182,7 @@ def _settle(kept: Sequence[ast.stmt]) -> tuple[dict[str, ast.expr], list[ast.Ass
         assert isinstance(statement, ast.Assign)
         for target, value in _pairs(statement):
             value = _substitute(value, literals)
-            names = {node.id for node in ast.walk(target) if isinstance(node, ast.Name)}
+            names = names_within(target)
             if isinstance(target, ast.Name) and (_is_literal(value) or isinstance(value, ast.List)):
                 literals[target.id] = value
                 continue
@@ -214,7 +210,8 @@ def _substitute(value: ast.expr, literals: Mapping[str, ast.expr]) -> ast.expr:
 
     class Plain(ast.NodeTransformer):
         def visit_Name(self, node: ast.Name) -> ast.expr:
-            return copy.deepcopy(literals[node.id]) if node.id in literals and not _is_stored(node) else node
+            known = literals.get(node.id) if isinstance(node.ctx, ast.Load) else None
+            return node if known is None else copy.deepcopy(known)
 
         def visit_Call(self, node: ast.Call) -> ast.expr:
             self.generic_visit(node)
@@ -272,7 +269,7 @@ class _Inputs:
             name = target.id if isinstance(target, ast.Name) else ""
             value = self._drawn(statement.value, parameters.get(name, name), defined)
             self.lines.append(f"{ast.unparse(target)} = {ast.unparse(value)}")
-            defined |= {node.id for node in ast.walk(target) if isinstance(node, ast.Name)}
+            defined |= {*names_within(target)}
         for name, value in tensors.items():
             shown = value if isinstance(value, ast.Name) else self._drawn(value, name, defined)
             self.returned.append(ast.unparse(shown))

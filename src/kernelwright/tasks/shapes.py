@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from itertools import product
 
-from kernelwright.parsing import parse
+from kernelwright.parsing import names_within, parse
 from kernelwright.records import Task
 from kernelwright.shapes import bindings, constants
 
@@ -75,17 +75,13 @@ def _read_by_the_model(source: str) -> set[str]:
     """Names that code of the reference itself reads, and those that they are made of: a candidate, which has other constants, cannot
     know that they are others."""
     tree = parse(source)
-
-    def names(node: ast.AST) -> set[str]:
-        return {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
-
     found: set[str] = set()
     for node in tree.body:
         if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name not in _DRAWING:
-            found |= names(node)
+            found |= {*names_within(node)}
     for name, value in reversed(list(bindings(tree))):
         if name in found:
-            found |= names(value)
+            found |= {*names_within(value)}
     return found & constants(source).keys()
 
 

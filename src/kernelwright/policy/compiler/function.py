@@ -16,6 +16,7 @@ from typing import Any, cast
 
 from kernelwright.graph import public
 from kernelwright.graph.sizes import solve
+from kernelwright.parsing import names_within, rename_within
 from kernelwright.policy.compiler import helpers, kernels, wrapper
 from kernelwright.policy.compiler.lower import Lowered
 from kernelwright.policy.compiler.naming import Names, local_names
@@ -56,7 +57,7 @@ def write(lowered: Lowered) -> str:
         host.name_kernel(one)
         _rename_parameters(one, host.parameter_names(next(use for use in uses if use.kernel is one)))
         used |= one.helpers
-        mentioned = {node.id for node in ast.walk(one.function) if isinstance(node, ast.Name)}
+        mentioned = names_within(one.function)
         texts += [_function(combine) for combine in one.combines if combine.name in mentioned]
         texts.append(_function(one.function))
     parts = ["import torch\nimport triton\nimport triton.language as tl"]
@@ -112,9 +113,7 @@ def _merge_sizes(parsed: Mapping[str, kernels.Kernel], uses: Sequence[_Use]) -> 
                     same(use.arguments[name], use.arguments[other]) for use in own
                 ):
                     keep, drop = (name, other) if name.endswith("numel") else (other, name)
-                    for node in ast.walk(kernel.function):
-                        if isinstance(node, ast.Name) and node.id == drop:
-                            node.id = keep
+                    rename_within(kernel.function, {drop: keep})
                     arguments = kernel.function.args
                     arguments.args = [argument for argument in arguments.args if argument.arg != drop]
                     for use in own:
@@ -365,9 +364,7 @@ class _Host:
     def text(self, expression: ast.expr) -> str:
         """An expression in the function's names."""
         tree = copy.deepcopy(expression)
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Name) and node.id in self.symbols:
-                node.id = self.symbols[node.id]
+        rename_within(tree, self.symbols)
         return ast.unparse(_Tidy().visit(tree))
 
     def _sizes(self, body: str) -> list[str]:
@@ -460,10 +457,9 @@ def _substitute(expression: ast.expr, values: Mapping[str, Any]) -> ast.expr:
 def _rename_parameters(kernel: kernels.Kernel, names: Mapping[str, str]) -> None:
     function = kernel.function
     new = dict(names) | local_names(kernel, names)
+    rename_within(function, new)
     for node in ast.walk(function):
-        if isinstance(node, ast.Name) and node.id in new:
-            node.id = new[node.id]
-        elif isinstance(node, ast.arg):
+        if isinstance(node, ast.arg):
             node.arg = new.get(node.arg, node.arg)
 
 

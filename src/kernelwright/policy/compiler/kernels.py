@@ -15,25 +15,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kernelwright.parsing import callee
+from kernelwright.parsing import callee, names_within
 from kernelwright.policy.compiler import helpers
 from kernelwright.policy.compiler.reasons import CannotCompile
 from kernelwright.policy.compiler.simplify import assignments, simplify
 
 AXES = ("x", "y", "z")
-_GRIDS = {
-    "Grid1D": 1,
-    "Grid2D": 2,
-    "Grid3D": 3,
-    "Grid2DWithYZOverflow": 2,
-    "FixedGrid": 0,
-    "BatchMatmulGrid3D": 3,
-}
+_GRIDS = ("Grid1D", "Grid2D", "Grid3D", "Grid2DWithYZOverflow", "FixedGrid", "BatchMatmulGrid3D")
+_OF_THE_HOST = {"to", "full", "power", "sqrt", "rsqrt", "abs"}
+"""Functions of sizes that a launch can calculate."""
 _TILE_NAME = re.compile(r"^(BLOCK_\w+|GROUP_M|[XYZ]BLOCK|R\d_BLOCK)$")
 _ELEMENT = {
     "fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64", "i1": "int1", "i8": "int8",
     "i16": "int16", "i32": "int32", "i64": "int64", "u8": "uint8",
 }  # fmt: skip
+_PROMISES = ("device_assert", "assume", "static_assert")
 _HINTS = ("max_contiguous", "multiple_of")
 
 
@@ -128,7 +124,7 @@ def plain(kernel: Kernel) -> None:
     simplify(function, types)
     if any(isinstance(node, ast.Return) for node in ast.walk(function)):
         raise CannotCompile("unsupported", "a kernel that returns early")
-    used = {node.id for node in ast.walk(function) if isinstance(node, ast.Name)}
+    used = names_within(function)
     kernel.function.args.args = [argument for argument in function.args.args if argument.arg in used]
     kernel.tiles = {name: size for name, size in kernel.tiles.items() if name in used}
     ast.fix_missing_locations(function)
@@ -139,11 +135,7 @@ class _Strip(ast.NodeTransformer):
 
     def visit_Expr(self, node: ast.Expr) -> Any:
         self.generic_visit(node)
-        if isinstance(node.value, ast.Call) and callee(node.value) in (
-            "device_assert",
-            "assume",
-            "static_assert",
-        ):
+        if isinstance(node.value, ast.Call) and callee(node.value) in _PROMISES:
             return None
         return None if isinstance(node.value, ast.Constant) else node
 
@@ -255,17 +247,12 @@ def _host_scalars(kernel: Kernel) -> None:
 
     class Hoist(ast.NodeTransformer):
         def visit_Call(self, node: ast.Call) -> ast.AST:
-            names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} - {"tl", "power"}
+            names = {*names_within(node)} - {"tl", "power"}
             wide = any(
                 isinstance(n, ast.Attribute) and n.attr in ("float64", "float32") for n in ast.walk(node)
             )
             functions = {callee(n) for n in ast.walk(node) if isinstance(n, ast.Call)}
-            if (
-                names
-                and names <= sizes
-                and wide
-                and functions <= {"to", "full", "power", "sqrt", "rsqrt", "abs"}
-            ):
+            if names and names <= sizes and wide and functions <= _OF_THE_HOST:
                 host = _HostForm().visit(node)
                 if isinstance(host, ast.Name):
                     return host  # an integer that Triton promotes by itself
@@ -282,10 +269,8 @@ def _host_scalars(kernel: Kernel) -> None:
     arguments = kernel.function.args.args
     place = next((i for i, argument in enumerate(arguments) if argument.annotation), len(arguments))
     arguments[place:place] = [ast.arg(name) for name in kernel.scalars]
-    if "power" in kernel.helpers and "power" not in {
-        n.id for n in ast.walk(kernel.function) if isinstance(n, ast.Name)
-    }:
-        del kernel.helpers["power"]
+    if "power" not in names_within(kernel.function):
+        kernel.helpers.pop("power", None)
 
 
 class _HostForm(ast.NodeTransformer):

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from kernelwright.parsing import callee
+from kernelwright.parsing import callee, names_within
 
 if TYPE_CHECKING:
     from kernelwright.policy.compiler.kernels import Kernel
@@ -100,7 +100,7 @@ def _make(value: ast.expr | None, parameters: Mapping[str, str]) -> str:
         value = value.value if isinstance(value, ast.Subscript) else value.func.value  # type: ignore[attr-defined]
     if isinstance(value, ast.Call):
         if callee(value) == "load":
-            pointer = next((n.id for n in ast.walk(value.args[0]) if isinstance(n, ast.Name)), "")
+            pointer = next(iter(names_within(value.args[0])), "")
             return parameters.get(pointer, pointer).removesuffix("_ptr") or "loaded"
         return _MADE.get(callee(value), "t")
     if isinstance(value, ast.Compare):

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from kernelwright.parsing import callee
+from kernelwright.parsing import callee, names_within, rename_within
 
 LINE = 92
 """Characters up to which an expression may grow by inlining."""
@@ -39,6 +39,7 @@ _SAME_TYPE = {
 """Functions whose value has the type of their first argument."""
 _POINTWISE = {"where", "maximum", "minimum", "abs", "exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sin", "cos", "erf",
     "floor", "ceil", "sigmoid", "tanh", "log1p", "expm1", "power", "fma"}  # fmt: skip
+_TAKE_CONSTANTS = ("where", "maximum", "minimum", "store", "full", "to")
 
 
 def simplify(function: ast.FunctionDef, types: Mapping[str, str]) -> None:
@@ -119,8 +120,7 @@ class Facts:
         if name == "to" and node.args:
             return _type_name(node.args[0])
         if name == "load":
-            pointer = next(n.id for n in ast.walk(node.args[0]) if isinstance(n, ast.Name))
-            return self.types.get(pointer)
+            return self.types.get(names_within(node.args[0])[0])
         if name in ("full", "zeros"):
             return _type_name(node.args[-1]) if node.args else None
         if name in ("program_id", "arange"):
@@ -223,8 +223,8 @@ class Fold(ast.NodeTransformer):
         left, right = _literal(node.left), _literal(node.comparators[0])
         if left and right and len(node.ops) == 1 and type(node.ops[0]) in _FOLDED:
             return ast.Constant(_FOLDED[type(node.ops[0])](left.value, right.value))
-        if right and right.value is False and isinstance(node.ops[0], ast.NotEq) and _is_test(node.left):
-            return node.left
+        if right and right.value is False and isinstance(node.ops[0], ast.NotEq):
+            return node.left if isinstance(node.left, ast.Compare) else node
         return node
 
     def visit_If(self, node: ast.If) -> Any:
@@ -248,23 +248,18 @@ class Fold(ast.NodeTransformer):
             if self.facts.axes(node.args[0]) == frozenset(range(rank)):
                 return node.args[0]
             if isinstance(node.args[0], ast.Name) and node.args[0].id in self.facts.sizes:
-                return ast.Call(
-                    tl("full"), [shape, node.args[0], tl("int64")], []
-                )  # a size of 1 is a plain number
+                # A size of 1 is a plain number.
+                return ast.Call(tl("full"), [shape, node.args[0], tl("int64")], [])
         if name in ("zeros", "full") and node.args and isinstance(node.args[0], ast.Attribute):
             like = _literal(node.args[0].value)  # the tile of what has become a number
             if like is not None and node.args[0].attr == "shape":
-                return (
-                    node.args[1]
-                    if name == "full"
-                    else ast.Constant(0.0 if isinstance(like.value, float) else 0)
-                )
+                zero = 0.0 if isinstance(like.value, float) else 0
+                return node.args[1] if name == "full" else ast.Constant(zero)
         if name == "where" and len(node.args) == 3 and isinstance(node.args[0], ast.Constant):
             return node.args[1 if node.args[0].value else 2]
-        if name == "where" and len(node.args) == 3 and _literal(node.args[1]) is not None:
-            first, second = map(ast.dump, node.args[1:])
-            if first == second:
-                return node.args[1]
+        same = name == "where" and len(node.args) == 3 and ast.dump(node.args[1]) == ast.dump(node.args[2])
+        if same and _literal(node.args[1]) is not None:
+            return node.args[1]
         if name == "full" and not node.keywords and len(node.args) == 3:
             value = _literal(node.args[1])
             sides = node.args[0].elts if isinstance(node.args[0], (ast.List, ast.Tuple)) else [node]
@@ -283,7 +278,7 @@ class Fold(ast.NodeTransformer):
             return _type(literal.value, wanted) or node
         if self.facts.type_of(value) == wanted and wanted is not None:
             return value
-        names = {part.id for part in ast.walk(value) if isinstance(part, ast.Name)}
+        names = set(names_within(value))
         if names and wanted is not None and names <= self.facts.sizes:
             # A size of 1 is a plain number to Triton, which has no casts.
             whole = wanted.startswith(("int", "uint"))
@@ -308,11 +303,7 @@ class Inline:
     def __init__(self, function: ast.FunctionDef, copies: bool) -> None:
         self.function, self.copies = function, copies
         self.counts = assignments(function)
-        self.uses = Counter(
-            node.id
-            for node in ast.walk(function)
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
-        )
+        self.uses = Counter(names_within(function, ast.Load))
         self.parameters = {argument.arg for argument in function.args.args}
 
     def run(self) -> None:
@@ -320,8 +311,8 @@ class Inline:
 
     def _block(self, block: list[ast.stmt]) -> None:
         for position, statement in enumerate(list(block)):
-            for inner in _bodies(statement):
-                self._block(inner)
+            for part in ("body", "orelse"):
+                self._block(getattr(statement, part, []))
             if not (isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name)):
                 continue
             name, value = statement.targets[0].id, statement.value
@@ -337,16 +328,8 @@ class Inline:
         """Whether every use takes a bare constant: as an operand, or as the value of a `where`."""
         for node in ast.walk(self.function):
             children: list[ast.AST] = []
-            if isinstance(node, ast.Call) and callee(node) not in (
-                "where",
-                "maximum",
-                "minimum",
-                "store",
-                "full",
-            ):
+            if isinstance(node, ast.Call) and callee(node) not in _TAKE_CONSTANTS:
                 children = [*node.args, node.func.value if isinstance(node.func, ast.Attribute) else node]
-                if callee(node) == "to":
-                    children = []
             elif isinstance(node, ast.Subscript):
                 children = [node.value]
             if any(isinstance(child, ast.Name) and child.id == name for child in children):
@@ -354,13 +337,11 @@ class Inline:
         return True
 
     def _steady(self, value: ast.expr) -> bool:
-        names = {node.id for node in ast.walk(value) if isinstance(node, ast.Name)}
-        return all(self.counts[name] <= (0 if name in self.parameters else 1) for name in names)
+        return all(self.counts[name] <= (name not in self.parameters) for name in names_within(value))
 
     def _once(self, name: str, value: ast.expr, rest: list[ast.stmt]) -> None:
         for statement in rest:
-            found = [n for n in ast.walk(statement) if isinstance(n, ast.Name) and n.id == name]
-            if not found:
+            if name not in names_within(statement):
                 continue
             if isinstance(statement, (ast.For, ast.If, ast.While)):
                 return
@@ -374,11 +355,7 @@ class Inline:
 
 def assignments(function: ast.FunctionDef) -> Counter[str]:
     """How often each name is assigned."""
-    return Counter(
-        node.id
-        for node in ast.walk(function)
-        if isinstance(node, ast.Name) and isinstance(node.ctx, (ast.Store, ast.Del))
-    )
+    return Counter(names_within(function, ast.Store, ast.Del))
 
 
 def _separate(function: ast.FunctionDef) -> None:
@@ -388,15 +365,11 @@ def _separate(function: ast.FunctionDef) -> None:
         inside = assignments(ast.FunctionDef(name="f", args=function.args, body=[loop], decorator_list=[]))
         everywhere = assignments(function)
         for name, count in inside.items():
-            own = count == everywhere[name] and not any(
-                isinstance(node, ast.Name) and node.id == name
-                for other in function.body
-                if other is not loop
-                for node in ast.walk(other)
-            )
+            others = (other for other in function.body if other is not loop)
+            own = count == everywhere[name] and not any(name in names_within(other) for other in others)
             if own or not _defined_first(loop, name) or _read_after(function.body, loop, name):
                 continue
-            _rename(loop, name, f"{name}__{number}")
+            rename_within(loop, {name: f"{name}__{number}"})
 
 
 def _version(function: ast.FunctionDef, block: list[ast.stmt]) -> None:
@@ -410,19 +383,17 @@ def _version(function: ast.FunctionDef, block: list[ast.stmt]) -> None:
             continue
         if any(isinstance(n, ast.Name) and n.id == name and id(n) not in inside for n in ast.walk(function)):
             continue
-        current = ""
-        first = next(n for s in block for n in _in_order(s) if isinstance(n, ast.Name) and n.id == name)
-        if not isinstance(first.ctx, ast.Store):
+        if _first_context(block, name) is not ast.Store:
             continue
-        number = 0
+        current, number = "", 0
         for statement in block:
             if statement in plain and statement.targets[0].id == name:  # type: ignore[attr-defined]
-                _rename(statement.value, name, current)
+                rename_within(statement.value, {name: current})
                 current = f"{name}__v{number}"
                 number += 1
                 statement.targets[0].id = current  # type: ignore[attr-defined]
             else:
-                _rename(statement, name, current)
+                rename_within(statement, {name: current})
 
 
 def _share(function: ast.FunctionDef) -> None:
@@ -434,8 +405,7 @@ def _share(function: ast.FunctionDef) -> None:
             if not (isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name)):
                 continue
             name, value = statement.targets[0].id, statement.value
-            names = [node.id for node in ast.walk(value) if isinstance(node, ast.Name)]
-            if counts[name] != 1 or _loads(value) or any(counts[other] > 1 for other in names):
+            if counts[name] != 1 or _loads(value) or any(counts[other] > 1 for other in names_within(value)):
                 continue
             if isinstance(value, (ast.Name, ast.Constant)):
                 continue
@@ -455,18 +425,17 @@ def _blocks(function: ast.FunctionDef) -> list[list[ast.stmt]]:
 
 
 def _defined_first(loop: ast.For, name: str) -> bool:
-    for node in _in_order(loop):
-        if isinstance(node, ast.Name) and node.id == name:
-            return isinstance(node.ctx, ast.Store)
-    return False
+    return _first_context([loop], name) is ast.Store
 
 
 def _read_after(body: list[ast.stmt], loop: ast.For, name: str) -> bool:
-    for statement in body[body.index(loop) + 1 :]:
-        for node in _in_order(statement):
-            if isinstance(node, ast.Name) and node.id == name:
-                return isinstance(node.ctx, ast.Load)
-    return False
+    return _first_context(body[body.index(loop) + 1 :], name) is ast.Load
+
+
+def _first_context(block: list[ast.stmt], name: str) -> type[ast.expr_context] | None:
+    """What first becomes of a name in a block; None where it does not stand there."""
+    nodes = (node for statement in block for node in _in_order(statement))
+    return next((type(node.ctx) for node in nodes if isinstance(node, ast.Name) and node.id == name), None)
 
 
 def _in_order(node: ast.AST) -> Iterator[ast.AST]:
@@ -486,12 +455,6 @@ def _in_order(node: ast.AST) -> Iterator[ast.AST]:
             yield from _in_order(child)
 
 
-def _rename(tree: ast.AST, old: str, new: str) -> None:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and node.id == old:
-            node.id = new
-
-
 def _replace(tree: ast.AST, name: str, value: ast.expr) -> None:
     class Put(ast.NodeTransformer):
         def visit_Name(self, node: ast.Name) -> ast.AST:
@@ -505,11 +468,7 @@ def _replace(tree: ast.AST, name: str, value: ast.expr) -> None:
 def _drop_unused(function: ast.FunctionDef) -> None:
     """Remove assignments to names that nobody reads."""
     while True:
-        read = {
-            node.id
-            for node in ast.walk(function)
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
-        }
+        read = set(names_within(function, ast.Load))
         before = sum(1 for _ in ast.walk(function))
         function.body = _without(function.body, read)
         if sum(1 for _ in ast.walk(function)) == before:
@@ -540,7 +499,7 @@ def _unpack(block: list[ast.stmt]) -> list[ast.stmt]:
             target = statement.targets[0]
             if isinstance(target, ast.Tuple) and len(target.elts) == len(statement.value.elts):
                 names = {getattr(element, "id", "") for element in target.elts}
-                if not names & {n.id for n in ast.walk(statement.value) if isinstance(n, ast.Name)}:
+                if names.isdisjoint(names_within(statement.value)):
                     for left, right in zip(target.elts, statement.value.elts, strict=True):
                         found.append(ast.Assign([left], right, lineno=0))
                     continue
@@ -557,10 +516,6 @@ def _flat(block: list[Any]) -> list[ast.stmt]:
         else:
             found.append(statement)
     return found
-
-
-def _bodies(statement: ast.stmt) -> list[list[ast.stmt]]:
-    return [getattr(statement, part) for part in ("body", "orelse") if getattr(statement, part, None)]
 
 
 def _loads(value: ast.expr) -> bool:
@@ -580,11 +535,6 @@ def _is(node: ast.AST, value: Any) -> bool:
 
 def _whole(node: ast.AST) -> bool:
     return isinstance(node, ast.Constant) and type(node.value) is int
-
-
-def _is_test(node: ast.AST) -> bool:
-    """Whether an expression is a truth value."""
-    return isinstance(node, ast.Compare)
 
 
 def tl(name: str) -> ast.Attribute:

@@ -16,6 +16,7 @@ from typing import Any, cast
 
 from kernelwright.graph import operators
 from kernelwright.graph.types import Dim
+from kernelwright.parsing import names_within
 from kernelwright.policy.compiler.lower import Lowered
 from kernelwright.policy.compiler.reasons import CannotCompile
 
@@ -265,7 +266,7 @@ class _Reader:
             return self.tensors[node.id]
         if isinstance(node, ast.Call) and "reinterpret_tensor" in ast.unparse(node.func):
             return self._view("view", node)
-        if any(isinstance(one, ast.Name) and one.id in self.tensors for one in ast.walk(node)):
+        if not self.tensors.keys().isdisjoint(names_within(node)):
             raise CannotCompile("unsupported", f"tensors in an argument {ast.unparse(node)[:60]}")
         return self.resolve(node)
 
@@ -323,7 +324,7 @@ def dense(size: Sequence[ast.expr], stride: Sequence[ast.expr]) -> bool:
 def same(one: ast.expr, other: ast.expr) -> bool:
     """Whether two size expressions agree, at sizes drawn at random, of magnitudes far apart for quotients of them."""
     dice = random.Random(7)
-    names = {node.id for tree in (one, other) for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    names = {*names_within(one), *names_within(other)}
     for _ in range(12):
         space = {name: int(2 ** dice.uniform(1, 20)) for name in sorted(names - {"max", "min"})}
         if evaluate(one, space) != evaluate(other, space):

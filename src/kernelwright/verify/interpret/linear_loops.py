@@ -8,7 +8,8 @@ is handed to a function that is none of Triton's.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+
+from kernelwright.parsing import names_within
 
 
 def linear_loops(tree: ast.FunctionDef) -> frozenset[int]:
@@ -53,16 +54,12 @@ def _names_stored(node: ast.AST) -> tuple[list[str], bool]:
             and isinstance(node.targets[0], ast.Name)
             and not isinstance(node.value, ast.Tuple)
         )
-        return [name for target in node.targets for name in _names(target)], plain
+        return [name for target in node.targets for name in names_within(target)], plain
     if isinstance(node, ast.AnnAssign | ast.NamedExpr):
-        return list(_names(node.target)), False
+        return names_within(node.target), False
     if isinstance(node, ast.For):
-        return list(_names(node.target)), isinstance(node.target, ast.Name)
+        return names_within(node.target), isinstance(node.target, ast.Name)
     return [], True
-
-
-def _names(node: ast.AST) -> Iterator[str]:
-    return (one.id for one in ast.walk(node) if isinstance(one, ast.Name))
 
 
 def _asked_itself(loop: ast.For, names: _Names) -> bool:
@@ -79,11 +76,11 @@ def _asked_itself(loop: ast.For, names: _Names) -> bool:
         elif isinstance(node, ast.Compare):
             sides = [node.left, *node.comparators]
             pairs = [(left, right) for place, left in enumerate(sides) for right in sides[place + 1 :]]
-        if any(names.may_be_float(left) and name in _names(right) for left, right in pairs):
+        if any(names.may_be_float(left) and name in names_within(right) for left, right in pairs):
             return False
         if isinstance(node, ast.Call) and not _tritons(node.func):
             handed = [*node.args, *(keyword.value for keyword in node.keywords)]
-            if any(name in _names(one) for one in handed):
+            if any(name in names_within(one) for one in handed):
                 return False
     return True
 

@@ -30,6 +30,7 @@ import triton
 import triton.language as tl
 from triton.runtime import jit
 
+from kernelwright.parsing import names_within
 from kernelwright.verify.trace import assembly
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def describe(
 
 @functools.cache
 def _names(source: str) -> tuple[str, ...]:
-    return tuple(sorted({node.id for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)}))
+    return tuple(sorted({*names_within(ast.parse(source))}))
 
 
 def inspect_closure(function: Function) -> dict[str, object]:
@@ -304,7 +305,7 @@ def _options(given: dict[str, object]) -> dict[str, Any]:
 def _spell_out(root: ast.FunctionDef, members: dict[str, tuple[str, str]], scope: dict[str, object]) -> bool:
     """Write `load` as `language.load` where it was imported by name: only a look-up in the module finds the
     interpreter's own. Returns whether the tree has changed."""
-    used = {node.id for node in ast.walk(root) if isinstance(node, ast.Name)} | set(scope)
+    used = {*names_within(root), *scope}
     local = _locals(root)
     spelt: dict[str, tuple[str, str]] = {}
     for name, (path, member) in members.items():
@@ -335,7 +336,7 @@ def _refuse_to_compile(root: ast.FunctionDef, scope: dict[str, object]) -> bool:
     Returns whether the tree has changed."""
     if not any(isinstance(node, ast.Raise) for node in ast.walk(root)):
         return False
-    used = {node.id for node in ast.walk(root) if isinstance(node, ast.Name)} | _locals(root)
+    used = {*names_within(root), *_locals(root)}
     alias = next(name for name in _aliases(tl) if name not in used or scope.get(name) is tl)
     scope[alias] = tl
 
@@ -357,7 +358,7 @@ def _aliases(module: types.ModuleType) -> Iterator[str]:
 
 def _locals(root: ast.FunctionDef) -> set[str]:
     names = {node.arg for node in ast.walk(root) if isinstance(node, ast.arg)}
-    return names | {n.id for n in ast.walk(root) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    return names | {*names_within(root, ast.Store)}
 
 
 def _public(value: object, name: str) -> bool:
@@ -428,7 +429,7 @@ class _Checker:
             if plain is not None and not isinstance(plain, (ast.Constant, ast.Attribute, ast.Name)):
                 raise NotAKernel(f"line {plain.lineno}: a default that is computed")
         callees = {id(node.func): node for node in ast.walk(root) if isinstance(node, ast.Call)}
-        made = {n.id for n in ast.walk(root) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        made = {*names_within(root, ast.Store)}
         for node in ast.walk(root):
             if isinstance(node, (ast.Call, ast.Compare)):
                 _same_kind(node, made, none=self.allowed is _BUILTINS)
