@@ -41,42 +41,18 @@ class Asked:
     began: float = 0.0
 
 
-def read_question(
-    spec: str,
-    *,
-    seconds: float = 45.0,
-    target: str = "",
-    contractions: str = "own",
-    backend: str = "auto",
-    protocol: str = "strict",
-    workers: int = 0,
-    rungs: Sequence[str] = (),
-    model: str = "default",
-    kernel: Path | None = None,
-    cache: bool | str = True,
-    precision: str = "default",
-) -> Asked:
-    """The question that a command line puts. Raises UserError, in one line."""
+def read_question(spec: str, *, kernel: Path | None = None, cache: bool | str = True, **asked: Any) -> Asked:
+    """The question that a command line puts; `asked` is for `api.settings_of`. Raises UserError, in one line."""
     from kernelwright import api
     from kernelwright.cli import read
     from kernelwright.tasks.form import read_text
 
     began = time.monotonic()
-    settings, _, made = api.settings_of(
-        seconds,
-        target,
-        contractions,  # type: ignore[arg-type]  # it is checked there
-        backend,
-        protocol,
-        workers,
-        rungs,
-        model,
-        precision,
-    )
+    settings, _, made = api.settings_of(**({"contractions": "own"} | asked))
     user = "" if kernel is None else read_text(kernel)
     if kernel is not None:
         _check_kernel(user, kernel)
-    return Asked(read.case(spec, settings), settings, made, backend, user, cache, began)
+    return Asked(read.case(spec, settings), settings, made, asked.get("backend", "auto"), user, cache, began)
 
 
 def run(wanted: Asked, folder: RunFolder, *, quiet: bool = False) -> tuple[Found, list[Rollout]]:

@@ -262,10 +262,8 @@ def _evaluate_rungs(
     from kernelwright.search.suite import evaluate_rungs
     from kernelwright.verify import opened
 
-    settings, _, asked = api.settings_of(
-        search["seconds"], judge["target"], search["contractions"], judge["backend"], judge["protocol"], judge["workers"],
-        () if policy == "ladder" else (policy,), precision=search["precision"],
-    )  # fmt: skip
+    shared = {name: judge[name] for name in ("target", "backend", "protocol", "workers")}
+    settings, _, asked = api.settings_of(rungs=() if policy == "ladder" else (policy,), **shared, **search)
     with opened.judge_at(task=None, **judge) as one, opened.judge_at(task=None, **judge) as other:
         summary = evaluate_rungs(policy, tasks, out, (one, other), lambda: asked, settings, resume=resume)
     console.print(show.metrics([(policy, summary)]))

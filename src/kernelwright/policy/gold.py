@@ -7,6 +7,7 @@ gets an empty completion.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from kernelwright.errors import UserError
 from kernelwright.policy.policy import OnCompletion
@@ -23,10 +24,8 @@ class GoldPolicy:
         prompts: Sequence[Prompt],
         n: int = 1,
         *,
-        temperature: float = 1.0,
-        top_p: float = 1.0,
-        seed: int = 0,
         on_completion: OnCompletion | None = None,
+        **sampling: Any,
     ) -> list[list[Completion]]:
         answers = [[_answer(prompt.task_id)] * n for prompt in prompts]
         if on_completion is not None:

@@ -66,16 +66,15 @@ class OpenAIPolicy:
         def one(job: tuple[int, int]) -> Completion:
             row, sample = job
             prompt = prompts[row]
-            completion = self._ask(
-                {
-                    "model": self.model,
-                    "messages": [{"role": m.role, "content": m.content} for m in prompt.messages],
-                    "max_tokens": prompt.max_tokens,
-                    "temperature": temperature,
-                    "top_p": top_p,
-                    "seed": (seed * 1_000_003 + row * 1_009 + sample) % (1 << 31),
-                }
-            )
+            body = {
+                "model": self.model,
+                "messages": [{"role": m.role, "content": m.content} for m in prompt.messages],
+                "max_tokens": prompt.max_tokens,
+                "temperature": temperature,
+                "top_p": top_p,
+                "seed": (seed * 1_000_003 + row * 1_009 + sample) % (1 << 31),
+            }
+            completion = self._ask(body)
             if on_completion is not None:
                 on_completion(row, sample, completion)
             return completion

@@ -37,10 +37,8 @@ class PlanFirst:
         prompts: Sequence[Prompt],
         n: int = 1,
         *,
-        temperature: float = 1.0,
-        top_p: float = 1.0,
-        seed: int = 0,
         on_completion: OnCompletion | None = None,
+        **sampling: Any,
     ) -> list[list[Completion]]:
         """As the policy's own. An answer whose plan does not end in time is as it was cut off."""
         short = [
@@ -49,7 +47,7 @@ class PlanFirst:
             else one
             for one in prompts
         ]
-        drawn = self._policy.generate(short, n, temperature=temperature, top_p=top_p, seed=seed)
+        drawn = self._policy.generate(short, n, **sampling)
         follow: dict[tuple[int, tuple[int, ...]], Prompt] = {}
         for row, (prompt, group) in enumerate(zip(prompts, drawn, strict=True)):
             for place, one in enumerate(group):
@@ -59,7 +57,7 @@ class PlanFirst:
                 assert kept.token_ids is not None
                 left = max(1, prompt.max_tokens - len(kept.token_ids))
                 follow.setdefault((row, kept.token_ids), prompt.model_copy(update={"max_tokens": left}))
-        written = self._written(prompts, follow, top_p, seed)
+        written = self._written(prompts, follow, sampling | {"temperature": 0.0})
         for row, group in enumerate(drawn):
             for place, one in enumerate(group):
                 code = written.get((row, one.token_ids or ()))
@@ -72,14 +70,13 @@ class PlanFirst:
         self,
         prompts: Sequence[Prompt],
         follow: dict[tuple[int, tuple[int, ...]], Prompt],
-        top_p: float,
-        seed: int,
+        sampling: dict[str, Any],
     ) -> dict[tuple[int, tuple[int, ...]], Completion]:
         """The code behind each plan, the same plan once."""
         given = {id(one): [*self._policy.encode(prompts[row]), *ids] for (row, ids), one in follow.items()}
         self._policy.given.update(given)
         try:
-            said = self._policy.generate(list(follow.values()), 1, temperature=0.0, top_p=top_p, seed=seed)
+            said = self._policy.generate(list(follow.values()), 1, **sampling)
         finally:
             for one in given:
                 del self._policy.given[one]

@@ -42,10 +42,8 @@ class VllmPolicy(HFPolicy):
         prompts: Sequence[Prompt],
         n: int = 1,
         *,
-        temperature: float = 1.0,
-        top_p: float = 1.0,
-        seed: int = 0,
         on_completion: OnCompletion | None = None,
+        **sampling: Any,
     ) -> list[list[Completion]]:
         asked = [ids for prompt in prompts for ids in [self.encode(prompt)] * n]
         made: dict[int, Completion] = {}

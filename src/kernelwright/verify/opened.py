@@ -64,12 +64,11 @@ def judge_at(
     backend: str,
     protocol: str,
     target: str,
-    workers: int = 0,
     deadline_s: float = 30.0,
-    sanitize: bool = False,
-    proofs: bool = False,
+    **more: Any,
 ) -> Iterator[VerifierPool | RemotePool | ClusterPool]:
-    """The judge on servers, where `addresses` are given; else `judge`, here. Servers judge by their own settings."""
+    """The judge on servers, where `addresses` are given; else `judge`, here, to which `more` is said. Servers judge by their own
+    settings."""
     if addresses:
         decides: object = protocol.split(",")[0]
         with pool_at(
@@ -79,5 +78,5 @@ def judge_at(
                 pool.reach()
             yield pool
         return
-    with judge(task, backend, protocol, target, workers, deadline_s, sanitize, proofs) as here:
+    with judge(task, backend, protocol, target, deadline_s=deadline_s, **more) as here:
         yield here
