@@ -268,11 +268,9 @@ class _State:
         kind = (
             "one" if form == 0 else "tuple" if type(form) is tuple else "list" if type(form) is list else ""
         )
-        return (
-            (tuple(found), kind)
-            if kind and (kind == "one" or all(type(one) is int for one in form))
-            else None
-        )
+        if kind and (kind == "one" or all(type(one) is int for one in form)):
+            return (tuple(found), kind)
+        return None
 
     def _unusual(self) -> str:
         """What of torch's own state, or of the module, is not as it was verified."""

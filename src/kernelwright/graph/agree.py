@@ -147,11 +147,9 @@ def _holding(part: Part, values: Mapping[str, Any]) -> Iterator[None]:
 
 def _key(part: Part, argument: Argument) -> str:
     """The name of an argument's tensor in the module, which for a method is its owner's."""
-    return (
-        f"owner.{argument.origin}"
-        if isinstance(getattr(part.module, "owner", None), torch.nn.Module)
-        else argument.origin
-    )
+    if isinstance(getattr(part.module, "owner", None), torch.nn.Module):
+        return f"owner.{argument.origin}"
+    return argument.origin
 
 
 class _Widened(TorchDispatchMode):

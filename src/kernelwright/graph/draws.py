@@ -187,11 +187,9 @@ def _least(one: Dim, other: Dim) -> Dim:
 def _parts(size: Dim) -> list[str]:
     """The sizes that `_least` took the smallest of."""
     text = str(size)
-    return (
-        text[4:-1].split(", ")
-        if text.startswith("min(") and text.endswith(")") and text.count("(") == 1
-        else [text]
-    )
+    if text.startswith("min(") and text.endswith(")") and text.count("(") == 1:
+        return text[4:-1].split(", ")
+    return [text]
 
 
 def _draw(argument: Argument, type: TensorType, value: Any, bound: Dim | None) -> Draw:

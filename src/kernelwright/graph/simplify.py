@@ -84,11 +84,9 @@ class _Simplifier:
         if name == "permute" and isinstance(node.args[1], tuple):
             return source if list(node.args[1]) == list(range(len(node.args[1]))) else None
         if name in ("mul", "div") and new.dtype in ("float64", "float32", "float16", "bfloat16"):
-            return (
-                source
-                if node.args[1] == 1.0 and type(node.args[1]) in (int, float) and len(node.args) == 2
-                else None
-            )
+            if node.args[1] == 1.0 and type(node.args[1]) in (int, float) and len(node.args) == 2:
+                return source
+            return None
         if name in ("add", "sub") and new.dtype.startswith(("int", "uint")):
             return source if node.args[1] == 0 and type(node.args[1]) is int else None
         return None

@@ -683,13 +683,11 @@ def _literal(text: str) -> bool:
 def _number(text: str) -> Any:
     if text in ("True", "False"):
         return text == "True"
-    return (
-        float(text[7:-2])
-        if text.startswith('float("')
-        else float(text)
-        if not text.lstrip("-").isdigit()
-        else int(text)
-    )
+    if text.startswith('float("'):
+        return float(text[7:-2])
+    if not text.lstrip("-").isdigit():
+        return float(text)
+    return int(text)
 
 
 def _parenthesize(text: str) -> str:

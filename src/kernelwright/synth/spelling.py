@@ -121,11 +121,9 @@ class Spelled:
             return self.rng.choice(args)
         if name == "main" or name in _CALLS:
             dtype = getattr(torch, _CALLS.get(name, self.dtype))
-            return (
-                args[0]
-                if args[0].meta.dtype == dtype
-                else self.builder.op("aten._to_copy.default", args[0], dtype=dtype)
-            )
+            if args[0].meta.dtype == dtype:
+                return args[0]
+            return self.builder.op("aten._to_copy.default", args[0], dtype=dtype)
         return self.builder.call(name, *args, **kwargs)
 
 

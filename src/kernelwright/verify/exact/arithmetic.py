@@ -391,11 +391,9 @@ class Arithmetic:
             )
         )
         alike = same(*self.aligned(factor.plain(), chosen.plain())) | ~counts
-        return (
-            Tag("scale", (chosen.mapped(lambda planes: planes.squeeze(axis + 1)),))
-            if bool(alike.all())
-            else None
-        )
+        if bool(alike.all()):
+            return Tag("scale", (chosen.mapped(lambda planes: planes.squeeze(axis + 1)),))
+        return None
 
     def is_exponential(self, value: Exact) -> bool:
         """Whether a value is exp(t) for the t of its tag `scale`."""

@@ -146,11 +146,9 @@ class Calculator(Functions):
         return self._decide(self.subtract(self.add(a, b), self.multiply(self.multiply(a, b), 2)).plain("b"))
 
     def _bits(self, condition: Condition) -> Exact:
-        return (
-            condition.plain("i")
-            if isinstance(condition, Exact)
-            else self.number(np.asarray(condition)).plain("i")
-        )
+        if isinstance(condition, Exact):
+            return condition.plain("i")
+        return self.number(np.asarray(condition)).plain("i")
 
     @staticmethod
     def _decide(made: Exact) -> Condition:

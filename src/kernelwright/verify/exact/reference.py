@@ -108,11 +108,9 @@ def run(
         if isinstance(tree, torch.fx.Node):
             return values[tree]
         if isinstance(tree, list | tuple):
-            return (
-                type(tree)(filled(item) for item in tree)
-                if type(tree) in (list, tuple)
-                else [filled(x) for x in tree]
-            )
+            if type(tree) in (list, tuple):
+                return type(tree)(filled(item) for item in tree)
+            return [filled(x) for x in tree]
         return {key: filled(item) for key, item in tree.items()} if isinstance(tree, dict) else tree
 
     last = {one: node for node in traced.graph.graph.nodes for one in node.all_input_nodes}
