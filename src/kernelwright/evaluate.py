@@ -122,7 +122,7 @@ def _config(
     policy: Policy, tasks: Sequence[Task], todo: Sequence[Task], migrating: bool, facts: dict[str, Any]
 ) -> dict[str, Any]:
     """What an evaluation is known by; what is as it mostly is is left out, so that older ones go on."""
-    precision, usual = _precisions(tasks), {"answer": "plan+code"}
+    precision, usual = ", ".join(sorted({task.precision for task in tasks})), {"answer": "plan+code"}
     return {
         "policy": policy.name,
         "tasks": [task.id for task in todo],
@@ -194,11 +194,6 @@ def gain(before: Before, after: Before) -> dict[str, Any]:
         "improved": sum(ratio > 1 for ratio in flat) / len(flat) if flat else None,
         "samples": len(flat),
     }
-
-
-def _precisions(tasks: Sequence[Task]) -> str:
-    """The precisions that tasks are asked in."""
-    return ", ".join(sorted({task.precision for task in tasks}))
 
 
 def _unfinished(

@@ -23,14 +23,9 @@ def parse(source: str) -> ast.Module:
         return ast.parse(source)
 
 
-def name_of(node: ast.expr) -> str:
-    """The last part of a name: `load` of `tl.load`; empty for anything else."""
-    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
-
-
 def callee(node: ast.Call) -> str:
     """The last part of what is called: `relu` for `torch.nn.functional.relu(x)`."""
-    return name_of(node.func)
+    return getattr(node.func, "attr", getattr(node.func, "id", ""))
 
 
 def names_within(node: ast.AST, *contexts: type[ast.expr_context]) -> list[str]:
@@ -55,10 +50,10 @@ def is_kernel(node: ast.AST) -> bool:
     )
 
 
-def constructor_of(node: ast.ClassDef) -> ast.FunctionDef | None:
-    """The class's `__init__`, where it has one."""
+def method_of(node: ast.ClassDef, name: str = "__init__") -> ast.FunctionDef | None:
+    """The class's own method of that name, where it has one."""
     functions = (one for one in node.body if isinstance(one, ast.FunctionDef))
-    return next((one for one in functions if one.name == "__init__"), None)
+    return next((one for one in functions if one.name == name), None)
 
 
 def spans(code: str) -> Callable[[ast.AST], Span]:

@@ -193,11 +193,8 @@ def check_version(package: str, least: tuple[int, ...], below: tuple[int, ...] |
     """Whether a package is there, in a version that is supported."""
     wanted = f">={_version_name(least)}" + (f",<{_version_name(below)}" if below else "")
     judging = package in JUDGING
-    mend = (
-        f"pip install '{package}{wanted}'"
-        if judging
-        else "for training only: pip install 'kernelwright[train]'"
-    )
+    mend = "for training only: pip install 'kernelwright[train]'"
+    mend = f"pip install '{package}{wanted}'" if judging else mend
     try:
         version = metadata.version(package)
     except metadata.PackageNotFoundError:

@@ -21,7 +21,7 @@ from kernelwright import migrate
 from kernelwright.data.decide import fair
 from kernelwright.data.streams import Progress, Stream
 from kernelwright.errors import UserError, one_line
-from kernelwright.parsing import constructor_of, parse
+from kernelwright.parsing import method_of, parse
 from kernelwright.records import Candidate, Example, Record, Task, Verdict
 from kernelwright.rollouts import Verifier
 from kernelwright.tasks.files import json_rows, parquet_rows
@@ -86,11 +86,9 @@ def _judge_all(
         while True:
             for number, row in islice(left, AHEAD - len(waiting)):
                 made = draft(row, number)
-                judged = (
-                    None
-                    if isinstance(made, Refused)
-                    else verifier.submit(made.task, Candidate(code=made.code))
-                )
+                judged = None
+                if not isinstance(made, Refused):
+                    judged = verifier.submit(made.task, Candidate(code=made.code))
                 waiting.append((number, made, judged))
             if not waiting:
                 return
@@ -180,7 +178,7 @@ def module_of(text: str, name: str) -> str:
 def _rename(tree: ast.Module, name: str, to: str) -> ast.Module:
     """The tree with the class `name` called `to`; without a name, its last class that has a `forward`."""
     if not name:
-        found = [one for one in tree.body if isinstance(one, ast.ClassDef) and _has(one, "forward")]
+        found = [one for one in tree.body if isinstance(one, ast.ClassDef) and method_of(one, "forward")]
         name = found[-1].name if found else to
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and node.id == name:
@@ -188,10 +186,6 @@ def _rename(tree: ast.Module, name: str, to: str) -> ast.Module:
         elif isinstance(node, ast.ClassDef) and node.name == name:
             node.name = to
     return tree
-
-
-def _has(node: ast.ClassDef, name: str) -> bool:
-    return any(isinstance(one, ast.FunctionDef) and one.name == name for one in node.body)
 
 
 def _without_keywords(asked: ast.FunctionDef, model: ast.ClassDef) -> None:
@@ -208,7 +202,7 @@ def _without_keywords(asked: ast.FunctionDef, model: ast.ClassDef) -> None:
         if isinstance(key, ast.Constant)
     }
     made = list(first.elts)
-    constructor = constructor_of(model)
+    constructor = method_of(model)
     if words and constructor is None:
         raise ValueError("keywords for a constructor that the class has not")
     if constructor is not None:

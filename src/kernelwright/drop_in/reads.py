@@ -112,15 +112,8 @@ def _of_class(owner: type, names: Collection[str] = ()) -> Iterator[Found]:
             continue
         for name in names or [one for one in vars(home) if one == "__call__" or not one.startswith("__")]:
             if name in vars(home):
-                yield (
-                    (id(home), name),
-                    Read(f"{home.__name__}.{name}", partial(_look_up, home, name), home),
-                    owner,
-                )
-
-
-def _look_up(home: type, name: str) -> Any:
-    return vars(home).get(name, _GONE)
+                now = partial(lambda home, name: vars(home).get(name, _GONE), home, name)
+                yield (id(home), name), Read(f"{home.__name__}.{name}", now, home), owner
 
 
 def _attributes(code: types.CodeType) -> Iterator[str]:
@@ -151,18 +144,14 @@ def _names(code: types.CodeType) -> Iterator[tuple[str, str]]:
 def _functions(value: Any) -> Iterator[types.FunctionType]:
     """The Python functions of the user's own behind a value: its own, and the one that it wraps."""
     if isinstance(value, property):
-        for one in (value.fget,):
-            yield from _functions(one)
+        yield from _functions(value.fget)
         return
     value = value.func if isinstance(value, partial | cached_property) else value
     value = getattr(value, "__func__", value)
-    for one in {value, getattr(value, "__wrapped__", value)} if callable(value) and _hashable(value) else ():
+    hashable = callable(value) and type(value).__hash__ is not None
+    for one in {value, getattr(value, "__wrapped__", value)} if hashable else ():
         if isinstance(one, types.FunctionType) and not is_foreign(one.__globals__.get("__name__") or ""):
             yield one
-
-
-def _hashable(value: Any) -> bool:
-    return type(value).__hash__ is not None
 
 
 def _is_helper(value: Any) -> bool:

@@ -93,7 +93,10 @@ def wrong_operator(source: Source) -> Iterator[Fault]:
             elif isinstance(node, ast.Call) and any(word.arg == "reverse" for word in node.keywords):
                 word = next(word for word in node.keywords if word.arg == "reverse")
                 yield source.fault("wrong_operator", word, "reverse=False")
-            elif isinstance(node, ast.BinOp | ast.AugAssign) and kernel.role(_value_of(node)) == "value":
+            elif (
+                isinstance(node, ast.BinOp | ast.AugAssign)
+                and kernel.role(getattr(node, "value", node)) == "value"
+            ):
                 new = _OTHER_OPERATOR.get(type(node.op))
                 if new is None:
                     continue
@@ -163,10 +166,6 @@ def wrong_constant(source: Source) -> Iterator[Fault]:
                 yield source.fault("wrong_constant", node, repr(node.value * factor))
             elif isinstance(node, ast.Attribute) and node.attr == "eps" and isinstance(node.ctx, ast.Load):
                 yield source.fault("wrong_constant", node, f"({source.text(node)} * 10.0)")
-
-
-def _value_of(node: ast.BinOp | ast.AugAssign) -> ast.AST:
-    return node if isinstance(node, ast.BinOp) else node.value
 
 
 def _even(kernel: Kernel, node: ast.BinOp) -> bool:

@@ -571,11 +571,8 @@ def _clone(value: Any) -> Any:
 
 
 def _label(module: Callable[..., Any]) -> str:
-    name = (
-        type(module).__name__
-        if isinstance(module, torch.nn.Module)
-        else getattr(module, "__name__", "function")
-    )
+    named = type(module) if isinstance(module, torch.nn.Module) else module
+    name = getattr(named, "__name__", "function")
     return name if name.isidentifier() else "function"
 
 

@@ -54,11 +54,10 @@ def regions(found: Mapping[Cut, Partition]) -> list[dict[Cut, tuple[Group, ...]]
                 if part_of(node) != "free":
                     region_of[node] = together
     distinct = {id(one): one for one in region_of.values()}.values()
-    return [_ways(found, one) for one in distinct]
-
-
-def _ways(found: Mapping[Cut, Partition], region: set[Group]) -> dict[Cut, tuple[Group, ...]]:
-    return {name: tuple(group for group in whole.groups if group in region) for name, whole in found.items()}
+    return [
+        {name: tuple(group for group in whole.groups if group in region) for name, whole in found.items()}
+        for region in distinct
+    ]
 
 
 def rivals(found: Mapping[Cut, Partition]) -> dict[str, set[str]]:

@@ -450,10 +450,8 @@ def work(graph: Graph, symbols: Mapping[str, int]) -> tuple[int, int]:
                 if backward
                 else next((shape(one.name) for one in node.outputs if one is not None), [])
             )
-            depth = (
-                math.prod(given[1 + backward]) // max(1, given[1 + backward][0])
-                if "convolution" in node.op
-                else max((s[-1] for s in given if s), default=1)
-            )
+            depth = max((s[-1] for s in given if s), default=1)
+            if "convolution" in node.op:
+                depth = math.prod(given[1 + backward]) // max(1, given[1 + backward][0])
             products += out * max(1, depth)
     return elements, products

@@ -113,7 +113,7 @@ def _watch(path: str, module: torch.nn.Module, counter: _Counter, calls: dict[st
     def before(called: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         running.append(counter.computed)
         if path not in calls and any(isinstance(x, torch.Tensor) for x in pytree.tree_leaves((args, kwargs))):
-            with counter.paused():
+            with _Paused(counter):
                 kept = pytree.tree_map(_copy, args), pytree.tree_map(_copy, kwargs)
             calls[path] = Called(path, called, *kept, _digest(called, *kept))
 
@@ -135,9 +135,6 @@ class _Counter(TorchDispatchMode):
         super().__init__()
         self.computed = 0
         self._off = False
-
-    def paused(self) -> _Paused:
-        return _Paused(self)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         returns = func._schema.returns

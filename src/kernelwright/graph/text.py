@@ -65,11 +65,9 @@ def type_text(type: TensorType | NumberType) -> str:
     if isinstance(type, NumberType):
         return type.of
     shape = ",".join(str(one).replace(" ", "") for one in type.shape)
-    strides = (
-        ""
-        if type.strides is None
-        else " strides " + ",".join(str(one).replace(" ", "") for one in type.strides)
-    )
+    strides = ""
+    if type.strides is not None:
+        strides = " strides " + ",".join(str(one).replace(" ", "") for one in type.strides)
     return f"{SHORT[type.dtype]}[{shape}]{strides}"
 
 

@@ -157,16 +157,14 @@ class HFPolicy:
         asked = _Request(encoded, budgets, numbers, n, temperature, top_p, seed, keep)
         training = self.model.training
         self.model.eval()
-        decode = self._continuous if asked.rows and self._in_slots() else self._batches
+        slots = self.continuous and asked.rows and in_layers(self.model) and has_room(self.model)
+        decode = self._continuous if slots else self._batches
         try:
             with self.busy():
                 decode(asked)
         finally:
             self.model.train(training)
         return [[completion for completion in group if completion is not None] for group in answers]
-
-    def _in_slots(self) -> bool:
-        return self.continuous and in_layers(self.model) and has_room(self.model)
 
     def _continuous(self, asked: _Request) -> None:
         """Decode everything in slots, the longest prompts first, and hand on each completion."""

@@ -243,11 +243,8 @@ class _Asked:
             if verdict is None:
                 continue
             self.judged += 1
-            what = (
-                "verified"
-                if verdict.correct
-                else f"{verdict.outcome.value.replace('_', ' ')}: {verdict.detail}"
-            )
+            what = f"{verdict.outcome.value.replace('_', ' ')}: {verdict.detail}"
+            what = "verified" if verdict.correct else what
             self.ladder.watch(
                 Tried(
                     self.graph.name,

@@ -54,11 +54,8 @@ def _singles() -> Iterator[Row]:
     for word in _REDUCTIONS.split():
         name = word.rstrip("!")
         given = "mul(x, 0.01)" if word.endswith("!") else "x"
-        dims = (
-            ("[1]", "[0]")
-            if name in ("sum", "mean", "amax", "amin", "std", "var", "logsumexp", "nansum")
-            else ("1", "0")
-        )
+        several = name in ("sum", "mean", "amax", "amin", "std", "var", "logsumexp", "nansum")
+        dims = ("[1]", "[0]") if several else ("1", "0")
         for dim in dims:
             yield Row(f"{name}_{dim.strip('[]')}", "x:[R,W]", f"{name}({given}, {dim})")
 

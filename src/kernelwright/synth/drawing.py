@@ -149,7 +149,7 @@ class Drawing:
         self, name: str, *args: Any, low: float = -5.0, high: float = 5.0, exact: bool = False, **kwargs: Any
     ) -> Value:
         """An operator whose interval is known."""
-        given = [_handle(one) for one in args]
+        given = [one.handle if isinstance(one, Value) else one for one in args]
         made = self.builder.call(name, *given, **kwargs)
         first = made[0] if isinstance(made, tuple) else made
         return Value(first, low, high, exact)
@@ -292,10 +292,6 @@ class Drawing:
         """Integers that name places: drawn as `draws.index_bounds` finds."""
         name = next(self._names)
         return Value(self.builder.input(name, "int64", shape), 0, 3, exact=True)
-
-
-def _handle(one: Any) -> Any:
-    return one.handle if isinstance(one, Value) else one
 
 
 def interval(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[float, float, bool] | None:

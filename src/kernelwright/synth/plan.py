@@ -31,10 +31,6 @@ def _read_yes(text: str) -> bool:
     return {"yes": True, "no": False}[text]
 
 
-def _read_tile(text: str) -> tuple[int, ...]:
-    return tuple(map(int, text.split("x")))
-
-
 def _call_syntax(name: str) -> tuple[Callable[[Any], str], Callable[[str], int]]:
     """`name(8)` for a number."""
 
@@ -48,7 +44,7 @@ def _call_syntax(name: str) -> tuple[Callable[[Any], str], Callable[[str], int]]
 
 
 _FORMS: dict[str, tuple[str, Callable[[Any], str], Callable[[str], Any]]] = {
-    "tile": ("tile", _tile, _read_tile),
+    "tile": ("tile", _tile, lambda text: tuple(map(int, text.split("x")))),
     "group": ("order", *_call_syntax("grouped")),
     "persistent": ("persistent", _yes, _read_yes),
     "flat": ("flat", _yes, _read_yes),

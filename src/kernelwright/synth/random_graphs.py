@@ -139,11 +139,8 @@ class _Forms(RowDrawing):
             if how == "tied":
                 x, w = self.argument((k, m)), w
                 x = self.op("permute", x, [1, 0], low=x.low, high=x.high)
-            y = (
-                self.op("addmm", self.other(self.op_shape((m, n))), x, w)
-                if how == "addmm"
-                else self.op(how if how != "tied" else "mm", x, w)
-            )
+            added = [self.other(self.op_shape((m, n)))] if how == "addmm" else []
+            y = self.op(how if how != "tied" else "mm", *added, x, w)
         else:
             b = rng.choice((2, 4, 8, 16))
             x, w = self.argument((b, m // b + 1, k)), self.argument((b, k, n // b + 16), role="weight")

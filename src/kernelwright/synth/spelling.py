@@ -61,13 +61,9 @@ class Spelled:
                 self.kept.add((name, at))
             else:
                 shape.append(self._size(ast.parse(text, mode="eval").body))
-        dtype = (
-            kind
-            if hasattr(torch, kind) and kind not in ("unit", "sign")
-            else "int64"
-            if kind == "idx"
-            else self.dtype
-        )
+        dtype = "int64" if kind == "idx" else self.dtype
+        if hasattr(torch, kind) and kind not in ("unit", "sign"):
+            dtype = kind
         role: Any = "weight" if kind == "weight" else "input"
         self.values[name] = self.builder.input(name, dtype, tuple(shape), role)
         if kind in DRAWS:

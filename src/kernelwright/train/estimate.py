@@ -341,11 +341,9 @@ def _sft(
     config, longest = recipe.sft, min(recipe.data.max_tokens or recipe.model.context, recipe.model.context)
     steps = config.steps or math.ceil(math.ceil(epoch.count / config.batch) * config.epochs)
     rows = min(config.minibatch or config.batch, max(1, config.batch // processes))
-    samples = (
-        min(steps * config.batch, round(epoch.count * config.epochs))
-        if not config.steps
-        else steps * config.batch
-    )
+    samples = steps * config.batch
+    if not config.steps:
+        samples = min(samples, round(epoch.count * config.epochs))
     tokens = round(samples * epoch.length)
     memory = _resident_bytes(recipe, model, "sft", split) | {
         "activations": _activations(recipe, model, rows, longest, longest) + _gather(recipe, model, split)

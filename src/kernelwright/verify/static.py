@@ -213,11 +213,7 @@ class _Visitor(ast.NodeVisitor):
     def visit_Name(self, node: ast.Name) -> None:
         name = node.id
         if _dunder(name):
-            allowed = (
-                rules.NAMED["dunder_names"]
-                if isinstance(node.ctx, ast.Load)
-                else rules.NAMED["dunder_globals"]
-            )
+            allowed = rules.NAMED["dunder_names" if isinstance(node.ctx, ast.Load) else "dunder_globals"]
             if name not in allowed:
                 self._reject(Outcome.FORBIDDEN_CODE, node, f"`{name}`")
         elif isinstance(node.ctx, ast.Load) and not self._local(name):

@@ -302,11 +302,8 @@ class Verification:
             layouts = [way for way in others if ways.layout_of(way) and way not in in_gradients]
             others = [way for way in others if way not in layouts]
             others += [f"{way} #{place}" for way in layouts for place in range(min(count, _MOST_LAID_OUT))]
-            elsewhere = (
-                traced(dataclasses.replace(again, ways=others, calls=again.calls + len(others)))
-                if others
-                else elsewhere
-            )
+            if others:
+                elsewhere = traced(dataclasses.replace(again, ways=others, calls=again.calls + len(others)))
         else:
             others = asked
         self._otherwise = [

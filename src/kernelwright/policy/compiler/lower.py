@@ -142,7 +142,7 @@ class _Run:
             for value, result in zip(node.outputs, results, strict=True):
                 if value is not None:
                     values[value.name] = result
-        moves_nothing = all(_is_view(node.op) for node in self.graph.nodes)
+        moves_nothing = all(resolve(node.op).is_view for node in self.graph.nodes)
         return [self._result(name, values[name], moves_nothing) for name in self.graph.results]
 
     def _result(self, name: str, value: Any, copy: bool) -> Any:
@@ -165,10 +165,6 @@ def resolve(name: str) -> Any:
         return getattr(getattr(getattr(torch.ops, space), packet), overload)
     except AttributeError:
         raise CannotCompile("unsupported", f"no operator {name} in this torch") from None
-
-
-def _is_view(name: str) -> bool:
-    return bool(resolve(name).is_view)
 
 
 def _operand(operand: Operand, values: Mapping[str, Any], symbols: Mapping[str, Any]) -> Any:

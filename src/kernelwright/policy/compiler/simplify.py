@@ -316,7 +316,8 @@ class Inline:
             if not (isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name)):
                 continue
             name, value = statement.targets[0].id, statement.value
-            if self.counts[name] != 1 or name in self.parameters or not self._steady(value):
+            steady = all(self.counts[one] <= (one not in self.parameters) for one in names_within(value))
+            if self.counts[name] != 1 or name in self.parameters or not steady:
                 continue
             if self.copies:
                 if isinstance(value, ast.Name) or (_literal(value) is not None and self._may_stand(name)):
@@ -335,9 +336,6 @@ class Inline:
             if any(isinstance(child, ast.Name) and child.id == name for child in children):
                 return False
         return True
-
-    def _steady(self, value: ast.expr) -> bool:
-        return all(self.counts[name] <= (name not in self.parameters) for name in names_within(value))
 
     def _once(self, name: str, value: ast.expr, rest: list[ast.stmt]) -> None:
         for statement in rest:
@@ -367,7 +365,12 @@ def _separate(function: ast.FunctionDef) -> None:
         for name, count in inside.items():
             others = (other for other in function.body if other is not loop)
             own = count == everywhere[name] and not any(name in names_within(other) for other in others)
-            if own or not _defined_first(loop, name) or _read_after(function.body, loop, name):
+            after = function.body[function.body.index(loop) + 1 :]
+            if (
+                own
+                or _first_context([loop], name) is not ast.Store
+                or _first_context(after, name) is ast.Load
+            ):
                 continue
             rename_within(loop, {name: f"{name}__{number}"})
 
@@ -422,14 +425,6 @@ def _blocks(function: ast.FunctionDef) -> list[list[ast.stmt]]:
         for block in (getattr(node, "body", None), getattr(node, "orelse", None))
         if isinstance(block, list) and block
     ]
-
-
-def _defined_first(loop: ast.For, name: str) -> bool:
-    return _first_context([loop], name) is ast.Store
-
-
-def _read_after(body: list[ast.stmt], loop: ast.For, name: str) -> bool:
-    return _first_context(body[body.index(loop) + 1 :], name) is ast.Load
 
 
 def _first_context(block: list[ast.stmt], name: str) -> type[ast.expr_context] | None:

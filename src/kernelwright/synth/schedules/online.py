@@ -19,11 +19,8 @@ def softmax_pair(printer: RowPrinter) -> tuple[Prim, Prim]:
     for level in printer.levels:
         for total in level:
             powers = made.get(total.reads()[0].name)
-            gap = (
-                made.get(powers.reads()[0].name)
-                if total.op == "sum" and powers and powers.op == "exp"
-                else None
-            )
+            exponential = total.op == "sum" and powers and powers.op == "exp"
+            gap = made.get(powers.reads()[0].name) if powers and exponential else None
             if gap is None or gap.op != "sub" or not all(isinstance(one, Val) for one in gap.args):
                 continue
             peak = peaks.get(gap.args[1].name)

@@ -157,19 +157,15 @@ class ProductPrinter:
         loops = self.loops | {"k"}
         if side.row:
             k = Base("k[None, :]", self.k, frozenset({1}), ("in_k[None, :]",), loops)
-            m = (
-                dataclasses.replace(self.m_base, name="m_at[:, None]", masks=())
-                if side.along_k
-                else self.m_base
-            )
+            m = self.m_base
+            if side.along_k:
+                m = dataclasses.replace(m, name="m_at[:, None]", masks=())
             own = (*split_index(m, self.row_shape), Index.whole(k))
         else:
             k = Base("k[:, None]", self.k, frozenset({0}), ("in_k[:, None]",), loops)
-            n = (
-                dataclasses.replace(self.n_base, name="n_at[None, :]", masks=())
-                if side.along_k
-                else self.n_base
-            )
+            n = self.n_base
+            if side.along_k:
+                n = dataclasses.replace(n, name="n_at[None, :]", masks=())
             own = (Index.whole(k), Index.whole(n))
         own = self.emitter.broadcast(side.value, (*self.batch_coordinates(), *own))
         return self.emitter.cast(self.emitter.value(side.value, own, raw=True), side.value.dtype)
@@ -214,11 +210,9 @@ class ProductPrinter:
         own, own_size = (m, self.m) if side.row else (n, self.n)
         block = [own, k] if side.along_k else [k, own]
         width = self.k if side.along_k else own_size
-        flat = (
-            side.argument
-            if len(self.shapes.of[side.argument]) == 2
-            else f"{side.argument}.view(-1, {self.source.size(width)})"
-        )
+        flat = side.argument
+        if len(self.shapes.of[side.argument]) != 2:
+            flat = f"{flat}.view(-1, {self.source.size(width)})"
         return f"TensorDescriptor.from_tensor({flat}, {block})"
 
     def _accumulate(self, place: int, coordinates: Coordinates, guard: tuple[Guard, ...]) -> Term:

@@ -464,7 +464,7 @@ def evaluate(
     places: list[list[str]] = []
     number = 0
     for kind in results:
-        count = _registers(kind, pack)
+        count = pack * kind.itemsize // _register_bytes(kind, pack)
         places.append([f"${number + place}" for place in range(count)])
         for name in places[-1]:
             machine.widths[name] = _register_bytes(kind, pack) * 8
@@ -496,10 +496,6 @@ def evaluate(
 def _register_bytes(kind: np.dtype, pack: int) -> int:
     """Bytes of a register that holds elements of a type: smaller ones share 32 bits, as many as are packed."""
     return kind.itemsize * min(max(4 // kind.itemsize, 1), pack)
-
-
-def _registers(kind: np.dtype, pack: int) -> int:
-    return pack * kind.itemsize // _register_bytes(kind, pack)
 
 
 def _execute(machine: _Machine, text: str) -> None:

@@ -191,11 +191,8 @@ class Recording:
         self, name: str, function: Function, args: Args, kwargs: dict[str, object], made: object
     ) -> None:
         if any(id(one) in self._places for one in _handles(kwargs)):
-            args, kwargs, function = (
-                (*args, *kwargs.values()),
-                {},
-                _by_name(function, len(args), list(kwargs)),
-            )
+            function = _by_name(function, len(args), list(kwargs))
+            args, kwargs = (*args, *kwargs.values()), {}
         places = []
         for one in args:
             if isinstance(one, list | tuple) and any(id(part) in self._places for part in _handles(one)):

@@ -184,10 +184,6 @@ def _by_value(tensor: torch.Tensor, seed: int) -> torch.Tensor:
     return noise.add_(noise.sign())
 
 
-def _summed_off(tensor: torch.Tensor, rounding: _Rounding) -> torch.Tensor:
-    return tensor if tensor.dtype in (torch.float16, torch.bfloat16) else rounding.off(tensor)
-
-
 def largest_moves(
     module: torch.nn.Module, inputs: Any, exact: list[torch.Tensor], ties: bool = False
 ) -> list[torch.Tensor]:
@@ -201,9 +197,12 @@ def largest_moves(
     largest = [torch.zeros_like(right, dtype=torch.float64) for right in exact]
     for run in range(RUNS):
         rounding = _Rounding(run, ties)
-        given = convert(
-            inputs, lambda one, rounding=rounding: one.clone() if ties else _summed_off(one.clone(), rounding)
-        )
+
+        def moved(one: torch.Tensor, rounding: _Rounding = rounding) -> torch.Tensor:
+            exact = ties or one.dtype in (torch.float16, torch.bfloat16)
+            return one.clone() if exact else rounding.off(one.clone())
+
+        given = convert(inputs, moved)
         device = next((tensor.device for tensor in flatten(given)), torch.device("cpu"))
         fresh = copy.deepcopy(module).to(device)
         with rounding:

@@ -239,7 +239,7 @@ def with_special_values(
         "bounds": _bounds,
         "signs": _signs,
         "sparse": _sparse,
-        "faint": _faint,
+        "faint": lambda x, *_: x * _FAINT,
         "named": _named,
         "beyond": _beyond,
         "crowded": _crowd,
@@ -503,12 +503,6 @@ def _sparse(
     made = x.masked_fill(torch.rand(x.shape, generator=generator) < 0.5, 0.0)
     made[..., 0] = made[..., -1] = 0.0  # as padding has it
     return made
-
-
-def _faint(
-    x: torch.Tensor, generator: torch.Generator, landmarks: Sequence[float], dtype: torch.dtype
-) -> torch.Tensor:
-    return x * _FAINT
 
 
 def _far(

@@ -191,11 +191,8 @@ class Session:
             [self._argument(item) for item in arguments["args"]],
             {name: self._argument(item) for name, item in arguments["kwargs"].items()},
         )
-        made = (
-            [out]
-            if isinstance(out, torch.Tensor)
-            else [item for item in out if isinstance(item, torch.Tensor)]
-        )
+        found = [out] if isinstance(out, torch.Tensor) else out
+        made = [item for item in found if isinstance(item, torch.Tensor)]
         for view, tensor in zip(fields["results"], made, strict=True):
             if view.storage not in self.storages:
                 self.provide(view.storage, view.end)

@@ -164,11 +164,8 @@ class Surroundings:
             _CLOCK.tzset()
             random.seed(dice.getrandbits(64))
             np.random.seed(dice.getrandbits(32))
-        self.name = (
-            f"{dice.choice(_NAMES)}_{dice.randrange(1 << 16):x}"
-            if dice.random() < 0.8
-            else dice.choice(_NAMES)
-        )
+        numbered = dice.random() < 0.8
+        self.name = dice.choice(_NAMES) + (f"_{dice.randrange(1 << 16):x}" if numbered else "")
         folder = dice.choice(
             (variables["HOME"], "/workspace", "/opt/app", f"/var/lib/app{dice.randrange(99)}")
         )
