@@ -200,11 +200,8 @@ class _Names(ast.NodeTransformer):
 
     def _heuristics(self, node: ast.expr) -> bool:
         """Whether a decorator is one of Inductor's autotuner."""
-        if (
-            not isinstance(node, ast.Call)
-            or _path(node.func).split(".")[0] not in self.known
-            or _is_jit(node)
-        ):
+        known = isinstance(node, ast.Call) and _path(node.func).split(".")[0] in self.known
+        if not known or _is_jit(node):
             return False
         self.changed.add("triton_heuristics")
         return True

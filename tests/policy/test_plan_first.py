@@ -37,7 +37,7 @@ class Model:
         return {"a": ("a plan", "</plan>", "more"), "b": ("b plan", "goes on")}[one.text[0]]
 
     def generate(
-        self, prompts: Sequence[Prompt], n: int = 1, *, temperature: float, top_p: float, seed: int
+        self, prompts: Sequence[Prompt], n: int = 1, *, temperature: float = 1.0, **sampling: Any
     ) -> Any:
         self.asked += [(one.max_tokens, temperature, self.encode(one)) for one in prompts]
         if temperature == 0:

@@ -187,11 +187,9 @@ def _write(
             if isinstance(name, str)
         ]
         for old, one in pairs:
-            if (
-                one.meta["val"].shape != old.meta["val"].shape
-                or one.meta["val"].dtype != old.meta["val"].dtype
-            ):
-                raise ValueError(f"{old.name} would become {one.meta['val']}")
+            made, was = one.meta["val"], old.meta["val"]
+            if made.shape != was.shape or made.dtype != was.dtype:
+                raise ValueError(f"{old.name} would become {made}")
     except Exception:
         for node in reversed(added):
             graph.erase_node(node)

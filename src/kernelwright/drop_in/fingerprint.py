@@ -111,12 +111,7 @@ class Fingerprint:
                 return f"the class or forward of {_place(one.path)} was changed"
             if one.path:
                 d = module.__dict__
-                if (
-                    d["_forward_hooks"]
-                    or d["_forward_pre_hooks"]
-                    or d["_backward_hooks"]
-                    or d["_backward_pre_hooks"]
-                ):
+                if any(d[name] for name in _HOOKS):
                     return f"{one.path} has hooks now, which a kernel for the whole would not call"
             if one.quick() != one.ids:
                 why = _difference(one)

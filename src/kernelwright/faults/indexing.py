@@ -136,11 +136,8 @@ def loop_bound(source: Source) -> Iterator[Fault]:
         for loop in kernel.nodes(ast.For):
             assert isinstance(loop, ast.For)
             call = loop.iter
-            if (
-                not isinstance(call, ast.Call)
-                or callee(call) not in ("range", "static_range")
-                or not call.args
-            ):
+            loops = callee(call) in ("range", "static_range")
+            if not isinstance(call, ast.Call) or not loops or not call.args:
                 continue
             bounds = [f"({source.text(argument)})" for argument in call.args]
             if len(bounds) == 1:

@@ -48,11 +48,8 @@ def half_accumulator(source: Source, dtype: str) -> Iterator[Fault]:
     for kernel in source.kernels:
         for node in kernel.nodes(ast.AugAssign, ast.Assign):
             if isinstance(node, ast.AugAssign):
-                if (
-                    kernel.role(node.value) == "value"
-                    and isinstance(node.op, ast.Add)
-                    and _in_loop(source, node)
-                ):
+                adds = isinstance(node.op, ast.Add) and kernel.role(node.value) == "value"
+                if adds and _in_loop(source, node):
                     target, value = source.text(node.target), source.text(node.value)
                     new = f"{target} = ({target} + {value}).to(tl.{own}).to(tl.float32)"
                     yield source.fault("half_accumulator", node, new)

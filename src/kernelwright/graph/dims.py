@@ -294,10 +294,7 @@ def _solutions(difference: Expr) -> list[tuple[str, Expr]]:
         if coefficient != -1 or len(names) != 1:
             continue
         rest = Expr(tuple(term for term in difference.terms if term[1] != names))
-        if (
-            names[0] not in rest.unknowns
-            and all(c > 0 for c, others in rest.terms if others)
-            and rest.unknowns
-        ):
+        grows = rest.unknowns and all(c > 0 for c, others in rest.terms if others)
+        if grows and names[0] not in rest.unknowns:
             found.append((names[0], rest))
     return found

@@ -32,6 +32,8 @@ _LOWEST = -1e4
 """Floats below this are a mask's `never`."""
 _CARRIES = frozenset({"view", "move"})
 _ROOTS = frozenset({"sqrt", "rsqrt", "log", "log2", "log10"})
+_INTEGERS = (torch.int64, torch.int32)
+_INDEXED = ("gather", "index_select", "scatter", "scatter_add", "scatter_reduce", "index_add", "index_copy")
 _PICKS = frozenset({"gather", "index", "_unsafe_index", "index_select"})
 """Their values are some of their first argument's."""
 
@@ -108,11 +110,7 @@ def in_order(values: Mapping[str, Any]) -> dict[str, Draw]:
     segments, boundaries. For where any integers will not do."""
     found = {}
     for name, value in values.items():
-        if (
-            not isinstance(value, torch.Tensor)
-            or value.ndim != 1
-            or value.dtype not in (torch.int64, torch.int32)
-        ):
+        if not isinstance(value, torch.Tensor) or value.ndim != 1 or value.dtype not in _INTEGERS:
             continue
         if value.numel() > 1 and value[0] < value[-1] and bool((value[1:] >= value[:-1]).all()):
             low, high = int(value[0]), int(value[-1])
@@ -150,15 +148,7 @@ def index_bounds(graph: Graph) -> dict[str, Dim]:
         ):
             for size, one in zip(shape(args[0]), args[1], strict=False):
                 bound(one, size)
-        elif name in (
-            "gather",
-            "index_select",
-            "scatter",
-            "scatter_add",
-            "scatter_reduce",
-            "index_add",
-            "index_copy",
-        ):
+        elif name in _INDEXED:
             if isinstance(args[1], int) and shape(args[0]):
                 bound(args[2], shape(args[0])[args[1]])
         elif name in ("cross_entropy_loss", "nll_loss_forward", "nll_loss2d_forward"):

@@ -368,11 +368,7 @@ class _Translation:
             default = one.default_value if one.has_default_value() else None
             if one.name not in given and one.name != "dtype":
                 continue
-            if (
-                ignored
-                or (value is not None and type(value) is type(default) and value == default)
-                or value is None
-            ):
+            if ignored or value is None or (type(value) is type(default) and value == default):
                 continue
             kwargs.append((one.name, self._operand(value)))
         return tuple(args[:length]), tuple(kwargs)
@@ -527,12 +523,8 @@ def _check(target: torch._ops.OpOverload) -> None:
     name = _full_name(target)
     if target.namespace not in NAMESPACES:
         raise UserError(f"the operator {name} is not torch's own; capture the parts before and after it")
-    if "item" in name or operators.packet(name) in (
-        "_local_scalar_dense",
-        "nonzero",
-        "masked_select",
-        "_unique2",
-    ):
+    counts = ("_local_scalar_dense", "nonzero", "masked_select", "_unique2")
+    if "item" in name or operators.packet(name) in counts:
         raise UserError(f"{name} makes sizes or numbers of the data; leave that part outside")
     if target._schema.is_mutable:
         raise UserError(

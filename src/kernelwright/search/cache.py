@@ -97,12 +97,9 @@ def against_inductor(verdict: Verdict, inductor_ms: float | None) -> Verdict:
     The judge models torch.compile as if it fused whatever could be, without having its kernels. A measured time stays.
     """
     timing = verdict.timing
-    if (
-        inductor_ms is None
-        or timing is None
-        or timing.kind != "modelled"
-        or "compile" not in timing.baseline_ms
-    ):
+    if inductor_ms is None or timing is None:
+        return verdict
+    if timing.kind != "modelled" or "compile" not in timing.baseline_ms:
         return verdict
     ratio = max(1.0, inductor_ms / timing.baseline_ms["compile"])
     low, high = timing.speedup_ci["compile"]

@@ -93,11 +93,9 @@ class ModelRung:
         rollouts: list[Rollout] = []
         for agent in AGENTS:
             for _ in range(_TURNS):
-                if (
-                    agent not in named
-                    or climb.left <= 0
-                    or (agent != "frontend" and not any(_right(rollouts)))
-                ):
+                if agent not in named or climb.left <= 0:
+                    break
+                if agent != "frontend" and not _right(rollouts):
                     break
                 made = self._turn(climb, agent, named[agent], rollouts)
                 rollouts += made

@@ -282,11 +282,9 @@ class _Search:
                 before = len(found)
                 ladder.rungs = [*([UserRung(self.user)] if self.user else []), *rungs]
                 found += self._in_one_piece(ladder)
-                while (
-                    len(found) == before
-                    and self._has_pinned_size()
-                    and time.monotonic() < self._until(_WHOLE_UNTIL)
-                ):
+                while len(found) == before and self._has_pinned_size():
+                    if time.monotonic() >= self._until(_WHOLE_UNTIL):
+                        break
                     found += self._in_one_piece(ladder)
                 ladder.rungs = list(rungs)
                 settled = not s.gpu and any(one.worth_it for one in found)
@@ -408,11 +406,7 @@ class _Search:
 
     def _in_groups(self, ladder: Ladder) -> list[_Option]:
         whole = partition(self.graph)
-        if (
-            len(self.graph.nodes) <= LONG
-            and len(whole.groups) == 1
-            and whole.groups[0].nodes == self.graph.nodes
-        ):
+        if len(self.graph.nodes) <= LONG and [one.nodes for one in whole.groups] == [self.graph.nodes]:
             return []  # it is one piece, which was searched already
         distinct, cost, total = self._costs(whole)
         order = sorted(distinct, key=lambda digest: -cost[digest])

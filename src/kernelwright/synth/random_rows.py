@@ -67,11 +67,8 @@ class RowDrawing(MoveDrawing):
                 name = "mean"
             else:
                 return [self.op(name, x, dims[0], keep)]
-        if (
-            name in ("sum", "nansum")
-            and self.dtype == "float16"
-            and count * max(abs(x.low), abs(x.high)) > 2e4
-        ):
+        sums = name in ("sum", "nansum") and self.dtype == "float16"
+        if sums and count * max(abs(x.low), abs(x.high)) > 2e4:
             name = "mean"
         return [
             self.op(

@@ -53,12 +53,8 @@ def _cross_entropy(call: Call) -> Val:
     """Of rows of logits with class indices, `reduction="none"`: logsumexp(x) - x[target]."""
     b, x, target = call.b, call.x, call.arg(1)
     smoothing, ignored = call.arg(5, "label_smoothing", 0.0), call.arg(4, "ignore_index", -100)
-    if (
-        call.arg(2, "weight") is not None
-        or call.arg(3, "reduction", 1) != 0
-        or smoothing
-        or len(x.shape) != 2
-    ):
+    plain = call.arg(2, "weight") is None and call.arg(3, "reduction", 1) == 0
+    if not plain or smoothing or len(x.shape) != 2:
         raise Unsupported("cross entropy with weights, a mean, smoothing, or more than two dimensions")
     if target.is_float or ignored != -100:
         raise Unsupported("cross entropy of probabilities")

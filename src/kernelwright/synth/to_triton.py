@@ -38,6 +38,8 @@ PRINTERS: dict[str, Callable[[Source, Any], None]] = {
     "scan": print_scan,
     "transpose": print_transpose,
 }
+_QUIET = {"view", "permute", "t", "transpose", "expand", "to", "to_copy", "clone", "unsqueeze", "squeeze"}
+"""Operators that a label leaves out."""
 
 
 @contextmanager
@@ -119,18 +121,7 @@ def label_of(graph: Graph) -> str:
     names = []
     for node in graph.nodes:
         name = node.op.split(".")[1].strip("_")
-        if name not in (
-            "view",
-            "permute",
-            "t",
-            "transpose",
-            "expand",
-            "to",
-            "to_copy",
-            "clone",
-            "unsqueeze",
-            "squeeze",
-        ):
+        if name not in _QUIET:
             names.append(name)
     return "+".join(names) or "copy"
 

@@ -195,12 +195,9 @@ def _pairs(statement: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:
     """(target, value) of `a = b = 1` and of `a, b = 1, 2`."""
     for target in statement.targets:
         value = statement.value
-        if (
-            isinstance(target, ast.Tuple)
-            and isinstance(value, ast.Tuple)
-            and len(target.elts) == len(value.elts)
-        ):
-            yield from zip(target.elts, value.elts, strict=True)
+        sides = [one.elts for one in (target, value) if isinstance(one, ast.Tuple)]
+        if len(sides) == 2 and len(sides[0]) == len(sides[1]):
+            yield from zip(*sides, strict=True)
         else:
             yield target, value
 

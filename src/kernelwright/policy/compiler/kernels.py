@@ -411,10 +411,8 @@ class _Row(ast.NodeTransformer):
             return node.args[1]
         if name == "broadcast_to" and len(node.args) == 2 and _is_one(node.args[1]):
             return node.args[0]  # one number of a row is a number, as the row's sum is
-        if (
-            name in ("sum", "max", "min", "reduce", "cumsum", "cumprod", "associative_scan", "sort")
-            and len(node.args) > 1
-        ):
+        folds = ("sum", "max", "min", "reduce", "cumsum", "cumprod", "associative_scan", "sort")
+        if name in folds and len(node.args) > 1:
             node.args[1] = ast.Constant(0)
         return node
 

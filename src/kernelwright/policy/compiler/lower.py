@@ -231,12 +231,7 @@ def _trace(run: _Run, table: dict[Any, Any], flat: list[Any], mode: Any) -> Any:
 
 def _counts_values(node: Any) -> bool:
     """Whether the shape of a node's result depends on values, as that of an index by truth values does."""
-    if node.target.overloadpacket.__name__ not in (
-        "index",
-        "_unsafe_index",
-        "index_put",
-        "_unsafe_index_put",
-    ):
+    if node.target.overloadpacket.__name__.removeprefix("_unsafe_") not in ("index", "index_put"):
         return True
     import torch
 

@@ -101,10 +101,8 @@ class Work:
         ]
         for amounts in (work.unique_bytes, work.sizes, work.flops, work.loaded_bytes, work.stored_bytes):
             numbers += amounts.values()
-        if (
-            any(not math.isfinite(number) or number < 0 for number in numbers)
-            or not 1 <= work.num_warps <= 64
-        ):
+        sound = all(math.isfinite(number) and number >= 0 for number in numbers)
+        if not sound or not 1 <= work.num_warps <= 64:
             raise ValueError("work is not finite")
         return work
 

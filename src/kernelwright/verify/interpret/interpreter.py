@@ -588,11 +588,8 @@ class Engine:
         total = traced.programs
         count = min(1 if self.benching else self.samples, total)
         self._run_samples(body, arguments, grid, traced, count)
-        if (
-            not self.benching
-            and count < total
-            and _uneven(traced.traffic, by_argument=count > SAMPLED_PROGRAMS)
-        ):
+        partly = not self.benching and count < total
+        if partly and _uneven(traced.traffic, by_argument=count > SAMPLED_PROGRAMS):
             traced.traffic.clear()  # programs differ (a triangle, say): a few are no fair sample
             self._run_samples(body, arguments, grid, traced, min(4 * count, total))
         if not self.benching and total > 1 and not any(traffic.invented for traffic in traced.traffic):

@@ -283,11 +283,8 @@ def _conversions(engine: Watcher) -> list[Patch]:
         return made
 
     def fp_to_fp(self: Builder, src: Handle, dst_type: tl.dtype, rounding_mode: object) -> Handle:
-        if (
-            src.dtype.scalar == tl.float32
-            and dst_type.scalar == tl.bfloat16
-            and "RTZ" not in str(rounding_mode)
-        ):
+        narrows = src.dtype.scalar == tl.float32 and dst_type.scalar == tl.bfloat16
+        if narrows and "RTZ" not in str(rounding_mode):
             return _carry_sum(engine, interpreter.TensorHandle(to_bf16(src.data), tl.bfloat16), src)
         return _carry_sum(engine, fp_cast(self, src, dst_type, rounding_mode), src)
 

@@ -363,11 +363,9 @@ class Follower:
         for one, other in zip(former, self._calls, strict=True):
             if (one.label, one.step, one.flops) != (other.label, other.step, other.flops):
                 raise Differs
-            if (
-                _function(one) != _function(other)
-                or one.kwargs != other.kwargs
-                or len(one.args) != len(other.args)
-            ):
+            if _function(one) != _function(other) or one.kwargs != other.kwargs:
+                raise Differs
+            if len(one.args) != len(other.args):
                 raise Differs
             if any(isinstance(value, _Handle | Round | list | tuple) for value in other.kwargs.values()):
                 raise Differs

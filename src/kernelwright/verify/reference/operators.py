@@ -67,11 +67,9 @@ def _kinds_in(value: object, other: object) -> list[int]:
         return []
     if type(other) is int:
         return [other]
-    if (
-        not isinstance(other, torch.Tensor)
-        or other.is_floating_point()
-        or not 1 < other.numel() <= _MOST_KINDS
-    ):
+    if not isinstance(other, torch.Tensor) or other.is_floating_point():
+        return []
+    if not 1 < other.numel() <= _MOST_KINDS:
         return []
     in_turn: list[int] = other.reshape(-1).tolist()
     return in_turn if in_turn == list(range(in_turn[0], in_turn[0] + len(in_turn))) else []

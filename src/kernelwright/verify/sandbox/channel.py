@@ -141,11 +141,9 @@ def encode(tree: object, tensors: list[torch.Tensor]) -> object:
             {"value": tree} if not isinstance(tree, float) or math.isfinite(tree) else {"float": repr(tree)}
         )
     # A subclass is taken for what it holds; one that tells a user something else is no list or tuple.
-    if isinstance(tree, (list, tuple)) and any(
-        getattr(type(tree), method) is not getattr(base, method)
-        for base in (list if isinstance(tree, list) else tuple,)
-        for method in _READING
-    ):
+    base = list if isinstance(tree, list) else tuple
+    own = (getattr(type(tree), method, None) is not getattr(base, method) for method in _READING)
+    if isinstance(tree, base) and any(own):
         raise TypeError(f"{type(tree).__name__} reads its own elements otherwise, and cannot be sent")
     if isinstance(tree, list):
         return {"list": [encode(item, tensors) for item in list.__iter__(tree)]}

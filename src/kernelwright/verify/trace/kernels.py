@@ -447,11 +447,9 @@ class _Checker:
                 raise NotAKernel("a very long text in a kernel")
 
     def _name(self, node: ast.Name, local: set[str]) -> None:
-        if (
-            node.id in local
-            or (node.id in self.scope and not node.id.startswith("__"))
-            or node.id in self.allowed
-        ):
+        if node.id in local or node.id in self.allowed:
+            return
+        if node.id in self.scope and not node.id.startswith("__"):
             return
         # Undefined, or defined as something no kernel may use: the compiler's own complaint names it best.
         if hasattr(builtins, node.id) or _is_reserved(node.id):
@@ -476,19 +474,16 @@ class _Checker:
         while isinstance(base, ast.Attribute):
             path.insert(0, base.attr)
             base = base.value
-        if (
-            isinstance(base, ast.Name)
-            and base.id not in local
-            and isinstance(self.scope.get(base.id), types.ModuleType)
-        ):
-            value: Any = self.scope[base.id]
+        named = self.scope.get(base.id) if isinstance(base, ast.Name) and base.id not in local else None
+        if isinstance(named, types.ModuleType):
+            value: Any = named
             for number, part in enumerate(path):
                 if not isinstance(value, types.ModuleType):
                     if part in _MEMBERS:
                         return
                     raise NotAKernel(f"line {node.lineno}: `.{part}` in a kernel")
                 if part not in _PUBLIC.get(value.__name__, ()):
-                    name = ".".join([base.id, *path[: number + 1]])
+                    name = ".".join([ast.unparse(base), *path[: number + 1]])
                     raise NotAKernel(
                         f"line {node.lineno}: `{name}` is not part of Triton {triton.__version__}'s language"
                     )

@@ -86,8 +86,8 @@ class View:
         )
         if (
             dtype not in _ITEMSIZES
-            or len(view.shape) != len(view.stride)
             or len(view.shape) > _MAX_DIMENSIONS
+            or len(view.shape) != len(view.stride)
         ):
             raise TapeError("bad view")
         return view
