@@ -264,15 +264,8 @@ def improvements(archive: Archive, *, shown: int = 3, held: frozenset[str] = fro
                 assert slow.us is not None
                 profile = f"time: {slow.us / 1e3:.4g} ms {clock} on {target}"
                 given = Shown(plan=slow.plan, code=text, feedback=profile, us=slow.us)
-                yield Pair(
-                    kind="improve",
-                    plan=best.plan,
-                    code=code,
-                    us=best.us,
-                    writer=best.source,
-                    shown=given,
-                    **shared,
-                )
+                said = {"plan": best.plan, "code": code, "us": best.us, "writer": best.source}
+                yield Pair(kind="improve", shown=given, **said, **shared)
 
 
 def verdicts(

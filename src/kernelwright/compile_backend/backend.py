@@ -141,12 +141,8 @@ def _compile_inner(
     source = _SOURCE if _SOURCE is not None else _ladder()
     clocked = ours["race"] and _on_gpu(example_inputs) and not options.get("cudagraphs")
     compiling = Compiling(module, example_inputs, options)
-    best, first, races = race_changes(
-        compiling,
-        functools.partial(_Pass, source, ours),
-        example_inputs if clocked else None,
-        max(_TRYING_S, ours["search"]),
-    )
+    change, seconds = functools.partial(_Pass, source, ours), max(_TRYING_S, ours["search"])
+    best, first, races = race_changes(compiling, change, example_inputs if clocked else None, seconds)
     _REPORT.races += races
     if first is not None:
         _REPORT.graphs.append(best.spliced if best else Spliced(first.groups, left=first.left))

@@ -97,13 +97,8 @@ def _judge_all(
                 verdict = fair(judged)
                 if not verdict.correct:
                     names = migrate.migrate(str(_column(given[number], KERNEL))).changed
-                    made = Refused(
-                        row=number,
-                        reason=f"judge: {verdict.outcome}",
-                        rewritten=names,
-                        verdict=verdict,
-                        code=made.code,
-                    )
+                    why = f"judge: {verdict.outcome}"
+                    made = Refused(row=number, reason=why, rewritten=names, verdict=verdict, code=made.code)
             if isinstance(made, Example):
                 good.write(made)
             else:
@@ -125,13 +120,8 @@ def draft(row: Mapping[str, Any], number: int) -> Example | Refused:
     if made.left:
         return Refused(row=number, reason=f"left: {made.left}"[:120])
     place = row.get("uuid") if row.get("uuid") is not None else number
-    task = Task(
-        id=f"import/{place}-{name or 'Model'}",
-        suite="import",
-        source=reference,
-        family="import",
-        shapes={"small": {}},
-    )
+    id = f"import/{place}-{name or 'Model'}"
+    task = Task(id=id, suite="import", source=reference, family="import", shapes={"small": {}})
     teacher = REWRITTEN if made.changed else AS_IT_WAS
     return Example(task=task, plan="", code=made.code, teacher=teacher, graph=task.digest)
 

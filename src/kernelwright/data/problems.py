@@ -111,7 +111,7 @@ def problem(
         except (NotDrawn, Unsupported, UserError) as error:
             reason = str(error)
             continue
-        broken = _broken(settings, answers, graph, precision, rng) if judged else ()
+        broken = _broken(settings, answers, precision, rng) if judged else ()
         return Problem(
             task,
             graph,
@@ -227,11 +227,7 @@ def _answers(
 
 
 def _broken(
-    settings: CorpusSettings,
-    answers: Sequence[Answer],
-    graph: Graph,
-    precision: PrecisionName,
-    rng: random.Random,
+    settings: CorpusSettings, answers: Sequence[Answer], precision: PrecisionName, rng: random.Random
 ) -> tuple[Broken, ...]:
     """Planted faults, each of another kind: of precision in float32 alone, for in less PyTorch rounds as much itself."""
     kinds = [*faults.KINDS, *(faults.PRECISION if DTYPES[precision] == "float32" else ())]

@@ -51,13 +51,8 @@ class Draw:
         shape = ", ".join(size(one) for one in type.shape)
         dtype = "" if type.dtype == "float32" else f", dtype=torch.{type.dtype}"
         listed = f"({shape},)" if len(type.shape) == 1 else f"({shape})"
-        return self.text.format(
-            shape=shape or "()",
-            listed=listed,
-            dtype=dtype,
-            name=f"torch.{type.dtype}",
-            bound=size(self.bound),
-        )
+        name, bound = f"torch.{type.dtype}", size(self.bound)
+        return self.text.format(shape=shape or "()", listed=listed, dtype=dtype, name=name, bound=bound)
 
     def draw(
         self, type: TensorType, device: torch.device | str = "cpu", symbols: Mapping[str, int] | None = None

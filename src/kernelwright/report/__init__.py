@@ -57,15 +57,8 @@ def render(runs: Sequence[Run]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(
-        python=highlight.python,
-        percent=_percent,
-        times=_times,
-        number=_number,
-        pretty=_pretty,
-        size=_size,
-        breakable=_breakable,
-    )
+    filters = (_percent, _times, _number, _pretty, _size, _breakable)
+    environment.filters |= {one.__name__.lstrip("_"): one for one in filters} | {"python": highlight.python}
     kind, tasks = _timing_kind(stages), task_rows(stages)
     labels = [*(stage.label for stage in stages), *_series(runs, "loss"), *_series(runs, "reward")]
     colours = {label: number for number, label in enumerate(dict.fromkeys(labels))}

@@ -15,7 +15,7 @@ import ast
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from kernelwright.errors import UserError
 from kernelwright.graph import Graph
@@ -115,14 +115,9 @@ class Case:
             graph, shapes = pin_symbols(graph, self.values, shapes, names)
         else:
             check_parameters(text, graph)
-        form = function_form(
-            graph,
-            self.values,
-            shapes,
-            "partial" if written else "full",
-            precision,
-            free=bool(self.graph.symbols),
-        )
+        policy: Literal["partial", "full"] = "partial" if written else "full"
+        free = bool(self.graph.symbols)
+        form = function_form(graph, self.values, shapes, policy, precision, free=free)
         return form.task, form.text(text, "user")
 
 

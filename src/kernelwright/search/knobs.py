@@ -241,12 +241,8 @@ def _axes(kernel: ast.FunctionDef) -> dict[int, set[str]]:
 
 def _block(name: str, value: object, spans: Iterable[Span]) -> Knob:
     assert isinstance(value, int)
-    return Knob(
-        name,
-        "count" if _COUNT.search(name.partition(" of ")[0]) else "block",
-        value,
-        tuple(dict.fromkeys(spans)),
-    )
+    kind = "count" if _COUNT.search(name.partition(" of ")[0]) else "block"
+    return Knob(name, kind, value, tuple(dict.fromkeys(spans)))
 
 
 def _power(value: ast.expr) -> bool:

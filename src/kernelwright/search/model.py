@@ -113,12 +113,8 @@ class ModelRung:
             asked = [one for one in asked if fitting(policy)(one)]
             if not asked:
                 return []
-            said = policy.generate(
-                asked,
-                max(1, self.samples // len(asked)),
-                temperature=self.temperature,
-                seed=self.seed + 1000 * len(before),
-            )
+            each, seed = max(1, self.samples // len(asked)), self.seed + 1000 * len(before)
+            said = policy.generate(asked, each, temperature=self.temperature, seed=seed)
         if climb.left <= 0:
             raise TimeoutError
         return self._judged(

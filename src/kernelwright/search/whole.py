@@ -463,13 +463,8 @@ class _Search:
                         or f"the whole was refused ({judged.outcome.value.replace('_', ' ')}: {one_line(judged.detail)})"
                     )
                     continue
-                answer = Answer(
-                    graph=(self.captured or self.graph).digest,
-                    rung=option.rung,
-                    code=text,
-                    verdict=judged,
-                    rows=option.rows,
-                )
+                digest, rows = (self.captured or self.graph).digest, option.rows
+                answer = Answer(graph=digest, rung=option.rung, code=text, verdict=judged, rows=rows)
                 if best is None or best.answer is None or _faster(answer, best.answer):
                     best = Found(answer, option.rows)
         return best or Found(reason=refused, rows=options[0].rows)

@@ -432,12 +432,8 @@ class Emitter:
         if not own or (fill in ("0", "0.0") and source.name in self.arguments):
             return term
         parts = [term, *(Term(one.text, "bool", one.axes, one.loops) for one in own)]
-        return self.assign(
-            prim.out.name,
-            f"tl.where({' & '.join(g.text for g in own)}, {term.text}, {fill})",
-            term.dtype,
-            parts,
-        )
+        text = f"tl.where({' & '.join(g.text for g in own)}, {term.text}, {fill})"
+        return self.assign(prim.out.name, text, term.dtype, parts)
 
     def _emit_patches(
         self, prim: Prim, coordinates: Coordinates, guard: tuple[Guard, ...], raw: bool

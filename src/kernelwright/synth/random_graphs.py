@@ -201,15 +201,8 @@ class _Forms(RowDrawing):
         x = self.chain(self.floats(tuple(self.extents[one] for one in shape)), 1)
         size, how = rng.choice((2, 2, 3)), rng.choice(("max", "avg"))
         step, pad = rng.choice((1, 2, size)), rng.choice((0, size // 2))
-        y = self.op(
-            f"{how}_pool{rank}d",
-            self.float_of(x),
-            [size] * rank,
-            [step] * rank,
-            [pad] * rank,
-            low=x.low,
-            high=x.high,
-        )
+        window = ([one] * rank for one in (size, step, pad))
+        y = self.op(f"{how}_pool{rank}d", self.float_of(x), *window, low=x.low, high=x.high)
         return self.finished(self.chain(y, 2))
 
     def _lookup(self) -> list[Value]:

@@ -310,15 +310,11 @@ class Shapes:
             return self.canonical(self.of[prim.attr("like")])
         sizes: list[Size] = []
         for left, right in groups_of(have, want):
-            sizes += self._group(
-                f"{prim.out.name}_{right}",
-                [inputs[0][i] for i in left],
-                [have[i] for i in left],
-                [want[j] for j in right],
-            )
+            given, made = [inputs[0][i] for i in left], [want[j] for j in right]
+            sizes += self._group(f"{prim.out.name}_{right}", given, made)
         return tuple(sizes)
 
-    def _group(self, name: str, sizes: list[Size], have: list[int], want: list[int]) -> list[Size]:
+    def _group(self, name: str, sizes: list[Size], want: list[int]) -> list[Size]:
         total = product(sizes)
         if len(want) <= 1:
             return [total] if want else []

@@ -108,13 +108,8 @@ def _product_defaults(source: Source, precision: str) -> Iterator[Any]:
         )
     if not wide and m * n >= 128 * 256 * 66:
         yield from legal(ProductSchedule, tile=(128, 256, 32), warps=8, stages=5)
-    yield from legal(
-        ProductSchedule,
-        tile=(tile_m, tile_n, 32),
-        warps=8 if tile_m * tile_n > 8192 else 4,
-        stages=3,
-        precision=how,
-    )
+    warps = 8 if tile_m * tile_n > 8192 else 4
+    yield from legal(ProductSchedule, tile=(tile_m, tile_n, 32), warps=warps, stages=3, precision=how)
     yield from legal(ProductSchedule, tile=(64, 64, 32), warps=4, stages=3, precision=how)
 
 
@@ -122,12 +117,8 @@ def _attention_defaults(source: Source, precision: str) -> Iterator[Any]:
     width = extents_of(source, "attention")[3]
     wide = itemsize_of(source) == 4
     tile = (64, 32) if wide else (128, 64) if width <= 128 else (64, 32)
-    yield AttentionSchedule(
-        tile=tile,
-        warps=4 if width <= 64 or wide else 8,
-        stages=2 if wide else 3,
-        precision=instruction(precision),
-    )
+    warps, stages = 4 if width <= 64 or wide else 8, 2 if wide else 3
+    yield AttentionSchedule(tile=tile, warps=warps, stages=stages, precision=instruction(precision))
 
 
 def _convolution_facts(source: Source) -> tuple[int, int, int, int, bool]:
@@ -229,11 +220,8 @@ def _scan_space(source: Source, precision: str) -> Iterator[Any]:
         (4, 512, 4),
         (4, 1024, 8),
     )
-    for rows, block, warps in (
-        blocks
-        if contiguous
-        else ((8, 64, 4), (16, 64, 4), (32, 32, 4), (32, 64, 4), (64, 32, 4), (64, 64, 8))
-    ):
+    others = ((8, 64, 4), (16, 64, 4), (32, 32, 4), (32, 64, 4), (64, 32, 4), (64, 64, 8))
+    for rows, block, warps in blocks if contiguous else others:
         yield from legal(ScanSchedule, rows=rows, block=block, warps=warps)
 
 
@@ -355,14 +343,8 @@ def _product_space(source: Source, precision: str) -> Iterator[Any]:
     if min(rows, n) <= 64:
         for tile_m, tile_n, split in itertools.product((16, 32, 64), (32, 64, 128), (1, 4, 8, 16)):
             if tile_m <= max(16, 2 * rows) and tile_n <= max(32, 2 * n):
-                yield from legal(
-                    ProductSchedule,
-                    tile=(tile_m, tile_n, 128),
-                    warps=4,
-                    stages=4,
-                    split_k=split,
-                    precision=how,
-                )
+                tile = (tile_m, tile_n, 128)
+                yield from legal(ProductSchedule, tile=tile, warps=4, stages=4, split_k=split, precision=how)
 
 
 def _attention_space(source: Source, precision: str) -> Iterator[Any]:
@@ -374,14 +356,8 @@ def _attention_space(source: Source, precision: str) -> Iterator[Any]:
         if m + 2 * stages * n > most:  # queries, and keys and values of every stage
             continue
         for loads in ("pointer", "descriptor"):
-            yield from legal(
-                AttentionSchedule,
-                tile=(m, n),
-                warps=warps,
-                stages=stages,
-                loads=loads,
-                precision=instruction(precision),
-            )
+            shared = {"tile": (m, n), "warps": warps, "stages": stages, "precision": instruction(precision)}
+            yield from legal(AttentionSchedule, loads=loads, **shared)
 
 
 DEFAULTS = {

@@ -142,12 +142,8 @@ def repaid(rollout: Rollout, band: float) -> Rollout:
     """`rollout` with the reward of its banded verdict; the verdict that is logged stays as it was measured."""
     if not band or rollout.reward is None:
         return rollout
-    paid = rewards.reward(
-        rollout.reward.preset,
-        round_speedup(rollout.verdict, band),
-        candidate=rollout.candidate,
-        completion=rollout.completion,
-    )
+    verdict, said = round_speedup(rollout.verdict, band), rollout.completion
+    paid = rewards.reward(rollout.reward.preset, verdict, candidate=rollout.candidate, completion=said)
     return rollout.model_copy(update={"reward": paid})
 
 

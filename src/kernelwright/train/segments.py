@@ -314,15 +314,8 @@ class SegmentTrainer(ChosenOptimizer, Timed, AtomicCheckpoints, trl.GRPOTrainer)
         multiple = PAD_TO if input_ids.is_cuda else 1
         with self.accelerator.autocast():
             parts = [
-                score_tokens(
-                    model,
-                    config,
-                    input_ids[start : start + each],
-                    attention_mask[start : start + each],
-                    logits_to_keep,
-                    multiple,
-                )
-                for start in range(0, len(input_ids), each)
+                score_tokens(model, config, *some, logits_to_keep, multiple)
+                for some in zip(input_ids.split(each), attention_mask.split(each), strict=True)
             ]
         logps = torch.cat([part[0] for part in parts])
         entropies = [part[1] for part in parts if part[1] is not None] if compute_entropy else []

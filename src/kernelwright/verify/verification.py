@@ -750,14 +750,8 @@ class Verification:
         worst = self._compared(case, answer, outputs, gate, position, number)
         if self.protocol.honesty and answer["false_hints"] and not run.believing:
             try:
-                self._interpret(
-                    device,
-                    gate,
-                    dataclasses.replace(run, believing=True, races=False),
-                    case,
-                    position,
-                    number,
-                )
+                believing = dataclasses.replace(run, believing=True, races=False)
+                self._interpret(device, gate, believing, case, position, number)
             except Stop as stop:
                 if not device.alive or stop.outcome is Outcome.UNSUPPORTED:
                     raise

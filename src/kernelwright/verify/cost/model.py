@@ -166,12 +166,8 @@ def price(work: Work, target: Target, binary: Binary | None = None) -> Price:
     l1 = work.touched_bytes * programs / (target.sms * _L1_BYTES_PER_CLOCK * _CLOCK_GHZ * 1e9)
     parts = (dram / bandwidth, l2 / (target.l2_gb_s * _L2_REUSE * 1e9), l1, arithmetic, chain)
     busy = sum(part**_OVERLAP for part in parts) ** (1.0 / _OVERLAP)
-    return Price(
-        ms=1e3 * busy + 1e-3 * target.launch_us,
-        dram_bytes=dram,
-        l2_bytes=l2,
-        flops=sum(work.flops.values()) * programs,
-    )
+    ms, flops = 1e3 * busy + 1e-3 * target.launch_us, sum(work.flops.values()) * programs
+    return Price(ms=ms, dram_bytes=dram, l2_bytes=l2, flops=flops)
 
 
 def _together(work: Work, programs: int) -> float:

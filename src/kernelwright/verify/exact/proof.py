@@ -87,12 +87,8 @@ class Question:
             return Proof(status="proven")
         known = sorted({*self.functions, *functions})
         names = f", or not in one form: {', '.join(known)}" if known else ""
-        return Proof(
-            status="tested",
-            reason=f"{share:.1%} of an output differs{names}"[:200],
-            differs=share,
-            functions=tuple(known),
-        )
+        reason = f"{share:.1%} of an output differs{names}"[:200]
+        return Proof(status="tested", reason=reason, differs=share, functions=tuple(known))
 
     @staticmethod
     def _wrong(calculator: Calculator, expected: Value, got: Value) -> float:

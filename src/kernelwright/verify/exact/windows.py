@@ -57,7 +57,7 @@ def convolve(
     kernel = w.shape[2:]
     if transposed:
         extra = _each(output_padding, dims)
-        a, w = _spread(a, stride, dims), _turned(w, groups)
+        a, w = _spread(a, stride), _turned(w, groups)
         low = [d * (k - 1) - p for d, k, p in zip(dilation, kernel, padding, strict=True)]
         high = [before + more for before, more in zip(low, extra, strict=True)]
         if min((*low, *high), default=0) < 0:
@@ -83,7 +83,7 @@ def convolve(
     return made if bias is None else c.add(made, exact(c, bias).plain().reshape(1, w.shape[0], *(1,) * dims))
 
 
-def _spread(a: Exact, stride: Sequence[int], dims: int) -> Exact:
+def _spread(a: Exact, stride: Sequence[int]) -> Exact:
     """With zeros between elements."""
     shape = [(n - 1) * s + 1 for n, s in zip(a.shape[2:], stride, strict=True)]
     planes = np.zeros((*a.planes.shape[:3], *shape), dtype=np.int64)

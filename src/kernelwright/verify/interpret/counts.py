@@ -39,7 +39,7 @@ def overflow(recording: Recording) -> bool:
             loaded.add(out)
         if out not in loaded or out not in recording.made or "load" in label:
             continue
-        found = _most(label, function, [bound(place) for place in places], recording, places, out)
+        found = _most(label, function, [bound(place) for place in places], recording, places)
         if found is None or (not any(place in most for place in places) and not label.startswith(_COMPARES)):
             continue
         most[out] = found
@@ -55,7 +55,6 @@ def _most(
     given: list[int | None],
     recording: Recording,
     places: tuple[int, ...],
-    out: int,
 ) -> int | None:
     if label.startswith(_COMPARES):
         return 1

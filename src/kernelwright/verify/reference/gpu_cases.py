@@ -242,13 +242,8 @@ class Audit:
     def compare(self, outputs: list[torch.Tensor], protocol: Protocol) -> Comparison | None:
         """The first output that is wrong, or None."""
         for index, (got, sample) in enumerate(zip(outputs, self.samples, strict=True)):
-            comparison = compare_or_round(
-                index,
-                sample.of_tensor(got),
-                sample.expected,
-                protocol,
-                functools.partial(self._with_roundings, index, protocol),
-            )
+            roundings = functools.partial(self._with_roundings, index, protocol)
+            comparison = compare_or_round(index, sample.of_tensor(got), sample.expected, protocol, roundings)
             if comparison.kind:
                 return comparison
         return None

@@ -160,13 +160,8 @@ class Zygote:
         try:
             with self._lock:
                 self._wait_ready()
-                answer = self._request(
-                    [theirs.fileno()],
-                    fork=str(scratch),
-                    role=role,
-                    gpu=gpu,
-                    limits=dataclasses.asdict(limits),
-                )
+                asked = {"role": role, "gpu": gpu, "limits": dataclasses.asdict(limits)}
+                answer = self._request([theirs.fileno()], fork=str(scratch), **asked)
         except BaseException:
             ours.close()
             raise

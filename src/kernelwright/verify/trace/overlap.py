@@ -69,13 +69,8 @@ def _marks(views: Sequence[View]) -> np.ndarray | None:
 
 def view_of(tensor: torch.Tensor, storage: int = 0) -> View:
     """A torch tensor as the tape writes one; `storage` numbers its memory."""
-    return View(
-        storage,
-        int(tensor.storage_offset()),
-        tuple(tensor.shape),
-        tuple(tensor.stride()),
-        str(tensor.dtype).removeprefix("torch."),
-    )
+    shape, dtype = tuple(tensor.shape), str(tensor.dtype).removeprefix("torch.")
+    return View(storage, int(tensor.storage_offset()), shape, tuple(tensor.stride()), dtype)
 
 
 def sharing(tensors: Sequence[torch.Tensor]) -> list[int]:
