@@ -127,6 +127,9 @@ class _Forms(RowDrawing):
         rng = self.rng
         how = rng.choices(("linear", "mm", "bmm", "addmm", "matmul", "mv", "tied"), (8, 3, 3, 1, 2, 1, 1))[0]
         m, n, k = (self.extents[letter] for letter in "MNK")
+        turned = rng.random() < 0.3  # the second operand, as keys are where scores are written out
+        if turned and rng.random() < 0.3:
+            n = m
         while m * k + n * k + m * n > 2**26:
             m, n, k = (max(16, one // 2) for one in (m, n, k))
         if how == "linear":
@@ -135,7 +138,10 @@ class _Forms(RowDrawing):
             bias = self.argument((n,), role="weight") if rng.random() < 0.6 else None
             y = self.op("linear", x, w, bias)
         elif how in ("mm", "addmm", "mv", "tied"):
-            x, w = self.argument((m, k)), self.argument((k, n) if how != "mv" else (k,), role="weight")
+            x, w = (
+                self.argument((m, k)),
+                self.argument((k,), role="weight") if how == "mv" else self._right((k, n), turned),
+            )
             if how == "tied":
                 x, w = self.argument((k, m)), w
                 x = self.op("permute", x, [1, 0], low=x.low, high=x.high)
@@ -143,9 +149,21 @@ class _Forms(RowDrawing):
             y = self.op(how if how != "tied" else "mm", *added, x, w)
         else:
             b = rng.choice((2, 4, 8, 16))
-            x, w = self.argument((b, m // b + 1, k)), self.argument((b, k, n // b + 16), role="weight")
+            x, w = (
+                self.argument((b, m // b + 1, k)),
+                self._right((b, k, n // b + (16 if n != m else 1)), turned),
+            )
             y = self.op("bmm" if how == "bmm" else "matmul", x, w)
         return self.finished(self.chain(y, 4))
+
+    def _right(self, shape: tuple[int, ...], turned: bool) -> Value:
+        """A product's second operand; `turned`: an input whose last two dimensions a permute exchanges."""
+        if not turned:
+            return self.argument(shape, role="weight")
+        *batch, k, n = shape
+        w = self.argument((*batch, n, k))
+        order = [*range(len(batch)), len(batch) + 1, len(batch)]
+        return self.op("permute", w, order, low=w.low, high=w.high)
 
     def op_shape(self, shape: tuple[int, ...]) -> Value:
         """Nothing but a shape, for `other`."""
