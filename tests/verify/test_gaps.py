@@ -35,6 +35,7 @@ def get_init_inputs():
         ("F.max_pool2d(x, 2, 3, dilation=2)", "F.conv2d(x, torch.ones(1, 3, 2, 2), stride=3, dilation=2)"),
         ("F.avg_pool2d(x, 2, 4, padding=1)", ""),
         ("F.avg_pool1d(x.flatten(0, 1), 5)", ""),
+        ("F.avg_pool1d(x.flatten(0, 2), 5)", ""),  # without a batch
         ("F.avg_pool2d(x, 3, ceil_mode=True)", ""),
         ("F.conv2d(x, w, stride=4)", ""),
         ("F.conv2d(x, w, stride=(5, 2), padding=1, dilation=(1, 2))", ""),

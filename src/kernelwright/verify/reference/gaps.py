@@ -20,11 +20,12 @@ def share_read(name: str, args: Sequence[Any], outputs: Sequence[torch.Tensor]) 
         dilation = more[2] if name.startswith("max") else 1  # what averages take there is another option
     else:
         return 1.0
-    sizes = args[0].shape[2:]
+    axes = args[1].dim() - 2 if name == "convolution" else int(name[name.index("pool") + 4])
+    sizes, counts = args[0].shape[-axes:], outputs[0].shape[-axes:]  # a batch may be left out
     options = [_each(option, len(sizes)) for option in (kernel, stride, padding, dilation)]
     return math.prod(
         _along(size, count, *one)
-        for size, count, one in zip(sizes, outputs[0].shape[2:], zip(*options, strict=True), strict=True)
+        for size, count, one in zip(sizes, counts, zip(*options, strict=True), strict=True)
     )
 
 
