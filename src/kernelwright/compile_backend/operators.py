@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import threading
+import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -45,7 +46,6 @@ def operator_for(graph: Graph, code: str, verdict: Verdict | None = None) -> tor
 def load(code: str, name: str) -> Callable[..., Any]:
     """The `kernel` of a candidate in function form. Raises KeyError where there is none."""
     import linecache
-    import types
 
     module = types.ModuleType(f"{NAMESPACE}.{name}")
     path = f"<{NAMESPACE} {name}>"

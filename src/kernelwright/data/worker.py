@@ -10,6 +10,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from kernelwright.children import serve
 from kernelwright.data.chunks import Chunk, make_chunk, tasks_of
 from kernelwright.data.settings import CorpusSettings
@@ -18,8 +20,6 @@ from kernelwright.verify import VerifierPool
 
 def main(settings: str, parts: str) -> None:
     """Serve until standard input ends."""
-    import torch
-
     torch.set_num_threads(1)
     wanted = CorpusSettings.model_validate_json(settings)
     tasks = tasks_of(wanted)

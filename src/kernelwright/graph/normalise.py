@@ -23,7 +23,7 @@ import torch
 from torch import fx
 
 from kernelwright.errors import UserError
-from kernelwright.graph import operators
+from kernelwright.graph import operators, sizes
 from kernelwright.graph.execute import DTYPE_NAMES
 from kernelwright.graph.pairs import unfold
 from kernelwright.graph.simplify import simplify
@@ -469,8 +469,6 @@ class _Symbols:
             self._names.setdefault(symbol, f"s{len(self._names)}")
         named = expression.xreplace({old: _integer_symbol(new) for old, new in self._names.items()})
         text = PythonPrinter().doprint(named)
-        from kernelwright.graph import sizes
-
         try:
             sizes.parse(text)
         except ValueError as error:

@@ -17,6 +17,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import torch
+
 from kernelwright.errors import UserError
 from kernelwright.graph import Graph
 from kernelwright.graph.agree import agree
@@ -178,8 +180,6 @@ def _of_module(task: Task) -> Case:
 
 def _at_full_size(task: Task, why: str, large: bool) -> Case:
     """As it stands. Raises UserError where it cannot be captured so, with `why` it was not otherwise."""
-    import torch
-
     if not large and (size := _bytes(task)) > _LARGEST:
         raise UserError(
             f"{task.id}: {why}, and its full size takes {size / 2**30:.0f} GiB; give it smaller sizes in a task.toml"

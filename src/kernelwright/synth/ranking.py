@@ -16,6 +16,8 @@ from collections.abc import Callable, Sequence
 from importlib import resources
 from typing import Any
 
+import torch
+
 from kernelwright.graph.types import Graph
 from kernelwright.hardware import TARGETS
 from kernelwright.hardware import target as sheet_of
@@ -35,8 +37,6 @@ _AHEAD = 100.0
 
 def target_here() -> str:
     """The sheet of this machine's first GPU, by its name; "h200" where there is none or another."""
-    import torch
-
     name = torch.cuda.get_device_name().lower() if torch.cuda.is_available() else ""
     return next((one for one in TARGETS if one in name), "h200")
 

@@ -11,6 +11,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from kernelwright.errors import UserError
 from kernelwright.runs import writing
 
@@ -51,7 +53,6 @@ class Best:
         """Give `model` the weights that were kept; where none were, it stays as it is."""
         if not self.path.exists():
             return
-        import torch
         from safetensors.torch import load_file
 
         kept = load_file(self.path)

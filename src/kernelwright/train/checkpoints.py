@@ -13,6 +13,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from kernelwright.runs import new_folder, writing
 from kernelwright.train.processes import first
 
@@ -80,8 +82,6 @@ class AtomicCheckpoints:
 
 def round_states(model: Any, optimizer: Any) -> None:
     """Round weights and the optimizer's tensors to bfloat16 in place. Counters, which are scalars, stay exact."""
-    import torch
-
     inner = getattr(optimizer, "optimizer", optimizer)
     states = [
         value
@@ -97,7 +97,6 @@ def round_states(model: Any, optimizer: Any) -> None:
 
 def shrink(folder: Path) -> None:
     """Store in bfloat16 what `round_states` has rounded; loading widens it again."""
-    import torch
     from safetensors.torch import load_file, save_file
 
     for path in folder.glob("*model*.safetensors"):
@@ -118,8 +117,6 @@ def _half(value: Any) -> Any:
 
 
 def _is_half(value: Any) -> bool:
-    import torch
-
     return isinstance(value, torch.Tensor) and value.dtype == torch.float32 and value.numel() > 1
 
 

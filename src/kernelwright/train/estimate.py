@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from kernelwright import hardware
 from kernelwright.config import Kind, Recipe, Stage
 from kernelwright.errors import UserError
@@ -235,8 +237,6 @@ def device_named(on: str) -> Device:
     if on != "here":
         target = hardware.target(on)
         return Device(on, int(GPU_GB[on] * 1e9), target)
-    import torch
-
     if torch.cuda.is_available():
         properties = torch.cuda.get_device_properties(0)
         return Device(properties.name, properties.total_memory, hardware.target(target_here()))
@@ -245,7 +245,6 @@ def device_named(on: str) -> Device:
 
 def measure(recipe: Recipe) -> Model:
     """Sizes of the recipe's model, from a model on torch's `meta` device."""
-    import torch
     from transformers import AutoModelForCausalLM
 
     from kernelwright.train.model import adapters, architecture_of, parameters

@@ -6,6 +6,8 @@ there.
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -152,9 +154,6 @@ def attend(model: Any, how: str) -> None:
 
 def load_adapted(folder: str, dtype: str) -> Any:
     """A model saved by `save_model`: whole, or its base with the adapter in `folder`, ready for more training."""
-    import json
-    from pathlib import Path
-
     adapter = Path(folder) / "adapter_config.json"
     if not adapter.exists():
         return load_model(folder, dtype)

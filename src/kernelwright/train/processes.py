@@ -9,6 +9,8 @@ import os
 from collections.abc import Iterator
 from datetime import timedelta
 
+import torch
+
 from kernelwright.config import VerifyConfig
 from kernelwright.errors import InfrastructureError, UserError, one_line
 
@@ -34,7 +36,6 @@ def split() -> bool:
 def together() -> None:
     """Wait until every process has come here."""
     if count() > 1:
-        import torch
         from accelerate import PartialState
 
         # Without a GPU it has to be told, or it takes each process for the only one.
@@ -95,6 +96,4 @@ def share_of_judge(config: VerifyConfig) -> VerifyConfig:
 
 def gpus() -> int:
     """GPUs that this process sees."""
-    import torch
-
     return torch.cuda.device_count() if torch.cuda.is_available() else 0

@@ -11,6 +11,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import torch
+from transformers import PrinterCallback
+
 from kernelwright.config import Recipe
 from kernelwright.errors import UserError
 from kernelwright.records import Supervised
@@ -63,7 +66,6 @@ def sft_trainer(
     recipe: Recipe, model: Any, tokenizer: Any, rows: Rows, curves: Curves, **changes: Any
 ) -> Any:
     """The trainer of `run_sft`; `changes` are arguments of TRL's SFTConfig."""
-    import torch
     import trl
     from datasets import Dataset
 
@@ -120,8 +122,6 @@ def common_args(
     recipe: Recipe, curves: Curves, save_every: int, learning_rate: float, warmup: float
 ) -> dict[str, Any]:
     """What both of TRL's configs are told: quiet, whole checkpoints."""
-    import torch
-
     cuda = torch.cuda.is_available()
     check_trackers(recipe)
     # Else a batch that is copied to the GPU waits for all that the GPU was asked before.
@@ -170,8 +170,6 @@ def on_one_gpu(args: Any) -> Any:
 def fit(trainer: Any, best: Best | None) -> Any:
     """Run a trainer, from its last checkpoint where there is one, without TRL's printing. Returns the model, with the `best`
     weights where they were kept."""
-    from transformers import PrinterCallback
-
     curves = trainer.curves
     trainer.remove_callback(PrinterCallback)
     resume = last_checkpoint(curves.steps_dir)

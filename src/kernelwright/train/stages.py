@@ -20,16 +20,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from kernelwright.children import on_all_cores
 from kernelwright.config import Recipe
 from kernelwright.errors import UserError
 from kernelwright.models import place_of
+from kernelwright.policy.text import prompt_ids
 from kernelwright.records import Rollout, Supervised
 from kernelwright.rewards import UNTIMED
 from kernelwright.rollouts import Verifier
 from kernelwright.runs import RunFolder
 from kernelwright.train import processes
 from kernelwright.train.printers_word import PrintersWord
+from kernelwright.verify import open_pool
 
 if TYPE_CHECKING:
     from kernelwright.train.prompts import Ask
@@ -140,8 +144,6 @@ def _reinforce(
     curriculum.observe(r for r in logged if r.stage == stage)
     with contextlib.ExitStack() as open_:
         if verifier is None or recipe.judging(stage) != recipe.verify:
-            from kernelwright.verify import open_pool
-
             verifier = open_.enter_context(open_pool(processes.share_of_judge(recipe.judging(stage))))
         if rl.judged < 1:
             verifier = open_.enter_context(
@@ -183,8 +185,6 @@ def _asks_of(
 
 def _fitting(asks: list[Ask], recipe: Recipe, stage: str, tokenizer: Any) -> list[Ask]:
     """Those whose prompts leave room for an answer. Raises UserError where none does."""
-    from kernelwright.policy.text import prompt_ids
-
     rl = recipe.rl(stage)
     room = recipe.model.context - rl.max_tokens
     lengths = on_all_cores(
@@ -248,8 +248,6 @@ def _forget_after(run: RunFolder, stage: str, step: int) -> None:
 
 def _let_go() -> None:
     """Give back what a trainer or a model held, whose parts may hold one another: large ones do not fit twice."""
-    import torch
-
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
@@ -260,7 +258,6 @@ def _quieten(recipe: Recipe) -> None:
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
     import datasets
-    import torch
     import transformers
 
     transformers.logging.set_verbosity_error()

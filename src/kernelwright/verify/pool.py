@@ -21,6 +21,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from typing import Any, Literal, Self
 
+import torch
+
 from kernelwright.config import VerifyConfig
 from kernelwright.errors import InfrastructureError, UserError
 from kernelwright.outcomes import Gate, Outcome
@@ -186,8 +188,6 @@ class VerifierPool(Pool):
 
     def at_work(self) -> AbstractContextManager[object]:
         """What a trainer enters while it computes on its GPU: nothing is clocked there meanwhile, all else goes on."""
-        import torch
-
         busy = [gpu for gpu in self.gpus if gpu.index == torch.cuda.current_device()]
         return busy[0].lock.busy() if busy else contextlib.nullcontext()
 

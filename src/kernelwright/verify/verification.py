@@ -30,8 +30,9 @@ from kernelwright.verify.gradients import label
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.messages import HALF_SUMS, TINY, Building, Gradients, Run
 from kernelwright.verify.reference.hidden_sizes import LEAST, ONE
-from kernelwright.verify.reference.leaning import Leanings
+from kernelwright.verify.reference.leaning import Leanings, leaning
 from kernelwright.verify.sandbox.zygote import Role, Zygote
+from kernelwright.verify.structures import describe, equal_plain, fits, flatten, skeleton
 from kernelwright.verify.traced import Trace
 
 if TYPE_CHECKING:
@@ -216,7 +217,6 @@ class Verification:
         """
         from kernelwright.verify.reference.task_module import INIT_SEED
         from kernelwright.verify.sandbox import channel
-        from kernelwright.verify.structures import describe
 
         gradients = of.gradients
         asked = Building(
@@ -429,8 +429,6 @@ class Verification:
         """Of modules that were built of the same arguments, inputs of other sizes (`describe`d) that one was called on, the first
         small ones if there are; None where there are none. A user calls one module at several sizes; but the first call of a
         process counts, too, so the first set for which this could be done is left as it is."""
-        from kernelwright.verify.structures import equal_plain
-
         if self.task.gradients or not self.protocol.honesty:
             return None
         alike = [
@@ -491,7 +489,6 @@ class Verification:
 
     def _form(self, gate: Gate, trace: Trace, case: Returned) -> None:
         """Structure, shapes, dtypes and aliases of the outputs, which the tape tells without a run."""
-        from kernelwright.verify.structures import fits, skeleton
         from kernelwright.verify.trace.overlap import shared_views
 
         def stop(outcome: Outcome, detail: str) -> Stop:
@@ -537,7 +534,6 @@ class Verification:
     ) -> float:
         """Raises Stop on the first difference; returns the worst error as a share of the allowed one."""
         from kernelwright.verify.reference.comparison import compare_or_round
-        from kernelwright.verify.reference.leaning import leaning
         from kernelwright.verify.static import bare_load
 
         def stop(outcome: Outcome, detail: str, mismatch: Mismatch | None = None) -> Stop:
@@ -606,7 +602,6 @@ class Verification:
         copies by torch make the output. `operators` are the reference's."""
         from kernelwright.verify import causality
         from kernelwright.verify.reference import special_values
-        from kernelwright.verify.structures import flatten
 
         full, case = self.task.policy == "full", cases[0]
         moved = causality.relaid(trace.tape, case.expected, case.aliases) if full else {}
@@ -650,7 +645,6 @@ class Verification:
         """Raises Stop where torch copies most of the output, or of one result, at the small size `name`. What a reference that
         `scatters` is given may stay in its output."""
         from kernelwright.verify import causality
-        from kernelwright.verify.structures import flatten
 
         marked, given = Run(name, marks=True), flatten(case.inputs)
         _, tensors = device.ask(Gate.CAUSALITY, marked.body(), given)
@@ -738,8 +732,6 @@ class Verification:
         Stop.
 
         Where a hint to the compiler was false of some lane, the call is made again as the compiler may read it."""
-        from kernelwright.verify.structures import flatten
-
         brackets = self._brackets + 7919 * (position + number)
         same = [one for one in case.written if isinstance(one, str) and one not in case.after]  # by chance
         run = dataclasses.replace(run, after=[*case.after, *same], brackets=brackets)

@@ -31,12 +31,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import torch
+
 from kernelwright.errors import InfrastructureError
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Backend, Candidate, Task, Timing, Verdict
 from kernelwright.verify.confined import Stop
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.sandbox.zygote import Zygote
+from kernelwright.verify.structures import describe, flatten
 from kernelwright.verify.verification import Verification
 
 if TYPE_CHECKING:
@@ -301,8 +304,6 @@ class WatchedVerification(Verification):
 
     def _replay(self, shape: ShapeCases) -> tuple[list[str], dict[str, Any], list[torch.Tensor]]:
         """(names of the candidate's kernels, body, tensors) for `examine`."""
-        from kernelwright.verify.structures import describe, flatten
-
         host = self._summon("host")
         host.ask(Gate.LOAD, {"command": "load", "code": self.candidate.code})
         inputs = list(shape.cases[0].inputs)
@@ -409,7 +410,6 @@ def replay(body: dict[str, Any], tensors: list[torch.Tensor], session: Any) -> i
     `body`: {"trace": as the host process wrote it, "blobs": n, "state": names, "calls": numbers of tapes}; `tensors`:
     n blobs, the weights in the order of `state`, then the inputs. `session(kernels)` makes a fresh session.
     """
-    import torch
     from triton.compiler.errors import CompilationError
     from triton.runtime.errors import OutOfResources
 
@@ -453,8 +453,6 @@ def main(device: int, limit_s: int) -> None:
     signal.alarm(limit_s)  # ends this process, hung kernel or not
     sock = socket.socket(fileno=os.dup(0))
     threading.Thread(target=_end_with, args=(sock,), daemon=True).start()
-
-    import torch
 
     from kernelwright.verify.gpu.device import CudaSession
     from kernelwright.verify.sandbox import channel

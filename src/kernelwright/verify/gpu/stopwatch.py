@@ -10,6 +10,8 @@ import secrets
 import time
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from kernelwright.errors import InfrastructureError
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Task, Timing
@@ -50,8 +52,6 @@ class Stopwatch:
 
     def prepare(self, task: Task, against_itself: bool) -> None:
         """Build the reference in the device process and lay out inputs and outputs. Raises Stop."""
-        import torch
-
         body = {
             "command": "reference",
             "key": self._shape.name,

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from kernelwright.errors import InfrastructureError
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.precision import precision_of
@@ -315,8 +317,6 @@ class MeasuredVerification(Verification):
                     self.facts |= {"cases": passed, "worst_error": worst}
 
     def _open(self, gate: Gate, device: Confined, shape: GpuCases, trace: Trace) -> None:
-        import torch
-
         self._arena.reset()
         state = {name: self._arena.place(shape.state[name]) for name in trace.traced.state}
         blobs = [self._arena.place(blob) for blob in trace.blobs]
@@ -348,8 +348,6 @@ class MeasuredVerification(Verification):
         self, gate: Gate, device: Confined, shape: GpuCases, case: Case, call: int = -1, ablate: bool = False
     ) -> tuple[dict[str, Any], list[torch.Tensor]]:
         """One call, and its outputs where they lie in the arena."""
-        import torch
-
         arena = self._arena
         arena.reset()
         inputs = [arena.place(tensor) for tensor in flatten(case.inputs)]
@@ -393,8 +391,6 @@ class MeasuredVerification(Verification):
 
     def _weights(self, device: Confined, shape: GpuCases, trace: Trace) -> None:
         """After all calls, the module holds what it held."""
-        import torch
-
         with self._timed(Gate.DETERMINISM):
             self._arena.reset()
             state = {name: self._arena.place(shape.state[name]) for name in trace.traced.state}

@@ -17,6 +17,7 @@ from kernelwright.verify.confined import Confined, Stop
 from kernelwright.verify.messages import LOADED, ROUNDED, ROUNDS, TINY, WHOLE_SIZE, Launched, Run
 from kernelwright.verify.reference.hidden_sizes import ALSO_ONE, full_sizes, may_decline
 from kernelwright.verify.reference.long_sizes import held_sizes
+from kernelwright.verify.structures import describe, flatten, same_bits
 from kernelwright.verify.traced import Trace, storages_of
 from kernelwright.verify.verification import LATER, LONG_PROGRAMS, Verification, explain
 
@@ -225,8 +226,6 @@ class InterpretedVerification(Verification):
 
     def _small(self, host: Confined, shape: ShapeCases, position: int) -> tuple[ShapeCases, Trace]:
         """A shape set, as far as the candidate's weights can be that of a checkpoint, and the tape there."""
-        from kernelwright.verify.structures import describe
-
         inputs = describe(list(shape.cases[0].inputs))
         many = position == 0
         how: dict[str, Any] = {"earlier": self._met_before(shape.init, inputs)}
@@ -351,8 +350,6 @@ class InterpretedVerification(Verification):
         number: int = 0,
         races: bool = False,
     ) -> float:
-        from kernelwright.verify.structures import same_bits
-
         run = Run(shape.name, call, races=races, configuration=position + number)
         if shape.name == WHOLE_SIZE:  # as it is priced
             run = dataclasses.replace(run, configuration=0, measured=_MANY_SAMPLES)
@@ -976,8 +973,6 @@ class InterpretedVerification(Verification):
         small: Trace,
         samples: int,
     ) -> str:
-        from kernelwright.verify.structures import flatten
-
         large = [i for i, view in enumerate(full.inputs) if view.numel * view.itemsize >= _COVERED_BYTES]
         if any(not view.dtype.startswith(("float", "bfloat")) for view in full.inputs):
             # How much is read by indices is a matter of their values.
