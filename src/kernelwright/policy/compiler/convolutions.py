@@ -15,6 +15,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import torch
+
 from kernelwright.policy.compiler.pooling import symbolic, wide, windows
 
 _MOST_TAPS = 1024
@@ -26,8 +28,6 @@ def convolution(
     output_padding: Any, groups: int,
 ) -> Any:  # fmt: skip
     """`aten.convolution` taken apart, or NotImplemented where a template takes it whole."""
-    import torch
-
     rank = weight.dim() - 2
     if x.dim() != rank + 2:
         return NotImplemented
@@ -54,8 +54,6 @@ def convolution(
 def _depthwise(
     x: Any, weight: Any, bias: Any, stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int]
 ) -> Any:
-    import torch
-
     rank = weight.dim() - 2
     times = weight.shape[0] // x.shape[1]
     if not _is(weight.shape[0], x.shape[1]):
@@ -75,8 +73,6 @@ def _by_windows(
     x: Any, weight: Any, bias: Any, stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int],
     groups: int,
 ) -> Any:  # fmt: skip
-    import torch
-
     rank = weight.dim() - 2
     kernel = list(weight.shape[2:])
     seen = windows(x, kernel, stride, dilation, [(edge, edge) for edge in padding], 0.0)
@@ -101,8 +97,6 @@ def _transpose(
     output_padding: Sequence[int], groups: int,
 ) -> Any:  # fmt: skip
     """x [N, C, *in], weight [C, D / groups, *kernel] -> [N, D, *out]."""
-    import torch
-
     rank = weight.dim() - 2
     kernel = list(weight.shape[2:])
     batch, channels, *places = x.shape

@@ -15,6 +15,8 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import torch
+
 from kernelwright.policy.compiler import convolutions, pooling, ranks
 from kernelwright.policy.compiler.reasons import CannotCompile
 
@@ -52,7 +54,6 @@ def semantic(contractions: str) -> Mapping[str, Callable[..., Any]]:
 
 def table(contractions: str) -> dict[Any, Any]:
     """Inductor's own, with variances in two passes (a mean, then a sum of squares) instead of Welford's method."""
-    import torch
     from torch._inductor.decomposition import select_decomp_table
 
     aten = torch.ops.aten
@@ -74,8 +75,6 @@ def _adaptive() -> dict[str, Callable[..., Any]]:
 
 def _linear(x: Any, weight: Any, bias: Any = None) -> Any:
     """As one product of two dimensions, whatever the rank of `x`: [..., K] by [N, K] -> [..., N]."""
-    import torch
-
     lead = list(x.shape[:-1])
     rows = x if x.dim() == 2 else x.reshape(-1 if not lead else math.prod(lead), x.shape[-1])
     found = torch.mm(rows, weight.t()) if bias is None else torch.addmm(bias, rows, weight.t())
@@ -86,8 +85,6 @@ def _group_norm(
     x: Any, groups: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5, _cudnn: bool = True
 ) -> Any:
     """For a number of groups that is a symbol, which torch's own takes as a number only."""
-    import torch
-
     if not pooling.symbolic(groups):
         return NotImplemented
     grouped = x.reshape(x.shape[0], groups, -1).float()
@@ -103,8 +100,6 @@ def _embedding_bag(
     factors: Any = None, closed: bool = False, padding: int = -1,
 ) -> Any:  # fmt: skip
     """Rows of a table added up in bags that begin at `offsets`, or their means. What gradients would need is left out."""
-    import torch
-
     if mode > 1 or padding >= 0 or indices.dim() != 1:
         return NotImplemented
     bags = offsets[:-1] if closed else offsets
@@ -124,8 +119,6 @@ def _max_pool1d(
     x: Any, kernel: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
 ) -> Any:
     """Of a row of pixels: torch's own for the CPU takes one size only."""
-    import torch
-
     (size,), (edge,), (apart,) = (pooling.wide(one, 1) for one in (kernel, padding, dilation))
     (step,) = pooling.wide(stride or kernel, 1)
     windows = [1, size], [1, step], [0, edge], [1, apart], ceil_mode
@@ -137,8 +130,6 @@ def _max_pool1d(
 
 def _remainder(x: Any, divisor: Any) -> Any:
     """With the divisor's sign; Inductor's own asks for sign bits."""
-    import torch
-
     rest = torch.fmod(x, divisor)
     return torch.where((rest != 0) & ((rest < 0) != (divisor < 0)), rest + divisor, rest)
 
@@ -156,8 +147,6 @@ def _attention(
     *, scale: float | None = None, enable_gqa: bool = False,
 ) -> Any:  # fmt: skip
     """softmax(Q K' scale + mask) V, with scores in float32."""
-    import torch
-
     if dropout_p:
         raise CannotCompile("random", "attention with dropout")
     if enable_gqa and query.shape[-3] != key.shape[-3]:
@@ -195,8 +184,6 @@ def _upsample(name: str) -> Callable[..., Any]:
     written."""
 
     def run(x: Any, size: Any, *rest: Any) -> Any:
-        import torch
-
         *options, factors = rest
         if size is not None or not factors or any(factor != int(factor) for factor in factors):
             return NotImplemented
@@ -215,8 +202,6 @@ def _whole_convolution(
         return _convolution_operator()(x, weight, bias, stride, padding, dilation, transposed, extra, groups)
     if x.dim() != 3:
         return NotImplemented
-    import torch
-
     whole = x.clone(memory_format=torch.contiguous_format)
     return torch.ops.aten.convolution.default(
         whole, weight, bias, stride, padding, dilation, transposed, extra, groups
@@ -259,8 +244,6 @@ def _convolution_operator() -> Any:
 
 def _operator(schema: str, shape_only: Callable[..., Any]) -> Any:
     """An operator that Inductor does not know and so leaves whole; it is traced and never run."""
-    import torch
-
     library = torch.library.Library("kernelwright", "FRAGMENT")
     library.define(schema)
     name = schema.partition("(")[0]
@@ -282,8 +265,6 @@ _KEPT: list[Any] = []
 def _mean_and_spread(
     x: Any, dim: Any = None, correction: Any = None, keepdim: bool = False
 ) -> tuple[Any, Any]:
-    import torch
-
     axes = [axis % x.dim() for axis in (dim or range(x.dim()))]
     count = math.prod([x.shape[axis] for axis in axes])
     wide = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 from unittest import mock
 
+import torch
+
 from kernelwright.graph.types import Dim, DtypeArg, Graph, Operand, Other, Ref, Scale, Size, TensorType
 from kernelwright.policy.compiler import decompositions, offline
 from kernelwright.policy.compiler.reasons import CannotCompile
@@ -81,7 +83,6 @@ def lower(graph: Graph, contractions: str = "own", sizes: Sequence[Mapping[str, 
 
 def _symbols(graph: Graph, env: Any, sizes: Sequence[Mapping[str, int]]) -> dict[str, Any]:
     """A symbolic integer for each of the graph's symbols."""
-    import torch
     from torch._dynamo.source import ConstantSource
     from torch.fx.experimental.symbolic_shapes import DimDynamic
 
@@ -98,15 +99,11 @@ def _symbols(graph: Graph, env: Any, sizes: Sequence[Mapping[str, int]]) -> dict
 
 def size_of(dim: Dim, symbols: Mapping[str, Any]) -> Any:
     """A size of a graph over the given values of its symbols."""
-    import torch
-
     space = {"__builtins__": {}, "min": torch.sym_min, "max": torch.sym_max}
     return dim if isinstance(dim, int) else eval(dim, space, dict(symbols))
 
 
 def _tensor(kind: TensorType, symbols: Mapping[str, Any], device: str) -> Any:
-    import torch
-
     shape = [size_of(dim, symbols) for dim in kind.shape]
     dtype = getattr(torch, kind.dtype)
     if kind.strides is None:
@@ -147,8 +144,6 @@ class _Run:
 
     def _result(self, name: str, value: Any, copy: bool) -> Any:
         """Results whose strides the graph leaves open are contiguous, as the arguments of the next graph are."""
-        import torch
-
         kind = self.types[name]
         assert isinstance(kind, TensorType)
         if copy or (kind.strides is None and not _is_contiguous(value)):
@@ -158,8 +153,6 @@ class _Run:
 
 def resolve(name: str) -> Any:
     """The operator of torch with that name. Raises CannotCompile where there is none."""
-    import torch
-
     space, packet, overload = name.split(".")
     try:
         return getattr(getattr(getattr(torch.ops, space), packet), overload)
@@ -168,8 +161,6 @@ def resolve(name: str) -> Any:
 
 
 def _operand(operand: Operand, values: Mapping[str, Any], symbols: Mapping[str, Any]) -> Any:
-    import torch
-
     if isinstance(operand, Ref):
         return values[operand.ref]
     if isinstance(operand, Size):
@@ -191,7 +182,6 @@ def _operand(operand: Operand, values: Mapping[str, Any], symbols: Mapping[str, 
 
 def _trace(run: _Run, table: dict[Any, Any], flat: list[Any], mode: Any) -> Any:
     """The aten graph, without mutations, on the CPU: a torch without CUDA has no functionalisation for it."""
-    import torch
     from torch._dispatch.python import enable_python_dispatcher
     from torch.fx.experimental.proxy_tensor import make_fx
     from torch.fx.traceback import preserve_node_meta
@@ -233,15 +223,11 @@ def _counts_values(node: Any) -> bool:
     """Whether the shape of a node's result depends on values, as that of an index by truth values does."""
     if node.target.overloadpacket.__name__.removeprefix("_unsafe_") not in ("index", "index_put"):
         return True
-    import torch
-
     return any(one is not None and one.meta["val"].dtype in (torch.bool, torch.uint8) for one in node.args[1])
 
 
 def _to_device(traced: Any, flat: list[Any], mode: Any) -> None:
     """Move the graph to the GPU: the devices it names, and what is known of every value."""
-    import torch
-
     gpu = torch.device("cuda", 0)
 
     def moved(value: Any) -> Any:
@@ -296,7 +282,6 @@ def _decides(graph: Graph) -> bool:
 
 
 def _compile(traced: Any, flat: list[Any], mode: Any, settings: Mapping[str, Any]) -> str:
-    import torch
     from torch._inductor import config
     from torch._inductor.compile_fx import compile_fx_inner
     from torch._inductor.fx_passes import reinplace

@@ -11,6 +11,8 @@ import sys
 import types
 from typing import Any
 
+import torch
+
 from kernelwright.hardware import Target
 from kernelwright.synth.sizes import next_power_of_two
 
@@ -92,7 +94,6 @@ def settings(contractions: str = "own") -> dict[str, Any]:
 
 def _host() -> None:
     """What a symbolic trace needs on any machine."""
-    import torch
     from torch.utils._sympy.value_ranges import SymPyValueRangeAnalysis, ValueRanges
 
     # With symbols its cache costs more than it saves: a fifth of a compilation.
@@ -112,7 +113,6 @@ def _host() -> None:
 
 
 def _device(sheet: Target) -> None:
-    import torch
     from torch._dynamo import device_interface
     from torch._subclasses import fake_tensor
 
@@ -166,7 +166,6 @@ def _device(sheet: Target) -> None:
 
 
 def _driver(sheet: Target) -> None:
-    import torch
     import triton
     from triton.backends.compiler import GPUTarget
 

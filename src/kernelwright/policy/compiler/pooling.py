@@ -9,6 +9,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
+
 _SMALL = 25
 """Elements of a window up to which Inductor writes the whole sum out."""
 
@@ -18,8 +20,6 @@ def windows(
     edges: Sequence[tuple[Any, Any]], fill: float,
 ) -> Any:  # fmt: skip
     """[N, C, *in] -> [N, C, *out, *kernel], with `fill` beyond the edges (before, after) of each axis."""
-    import torch
-
     rank = len(kernel)
     lead = x.dim() - rank
     if any(not (_zero(before) and _zero(after)) for before, after in edges):
@@ -40,8 +40,6 @@ def _gather(
     x: Any, kernel: Sequence[Any], stride: Sequence[Any], dilation: Sequence[Any], spans: Sequence[Any]
 ) -> Any:
     """The windows of a padded tensor by computed places, which may follow from symbols."""
-    import torch
-
     rank = len(kernel)
     places = []
     for axis in range(rank):
@@ -60,8 +58,6 @@ def average(rank: int) -> Callable[..., Any]:
         x: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
         count_include_pad: bool = True, divisor_override: Any = None,
     ) -> Any:  # fmt: skip
-        import torch
-
         kernel, step, edge = _pool_sizes(rank, kernel_size, stride, padding)
         if any(map(symbolic, (*kernel, *step, *edge))) or (math.prod(kernel) <= _SMALL and rank < 3):
             return NotImplemented
@@ -127,8 +123,6 @@ def adaptive(rank: int, largest: bool) -> Callable[..., Any]:
     """`aten.adaptive_avg_pool1d` to `3d`, and `adaptive_max_pool1d` to `3d` with places, axis by axis."""
 
     def pool(x: Any, output_size: Any) -> Any:
-        import torch
-
         counts, sizes = wide(output_size, rank), x.shape[-rank:]
         if not x.is_floating_point() or any(map(symbolic, counts)) or (counts == [1] * rank and not largest):
             return NotImplemented
@@ -155,8 +149,6 @@ def adaptive(rank: int, largest: bool) -> Callable[..., Any]:
 def _uneven(x: Any, axis: int, count: int) -> tuple[Any, Any, Any]:
     """Windows of an axis, with their elements behind it, at `axis`; which of them lie in their window, and where on the
     axis. Window i is [i size // count, ceil((i + 1) size / count))."""
-    import torch
-
     size = x.shape[axis]
     number = torch.arange(count, device=x.device).unsqueeze(-1)
     start, stop = (number * size) // count, ((number + 1) * size + count - 1) // count
@@ -171,8 +163,6 @@ def _place(
     best: Any, x: Any, kernel: Sequence[int], step: Sequence[int], edge: Sequence[int], apart: Sequence[int]
 ) -> Any:
     """Where in a flattened image the taps numbered `best` lie."""
-    import torch
-
     rank, place, rest = len(kernel), None, best
     taps: list[Any] = []
     for size in reversed(kernel):
@@ -218,8 +208,6 @@ def wide(value: Any, rank: int) -> list[Any]:
 
 def symbolic(size: Any) -> bool:
     """Whether a size is no number."""
-    import torch
-
     return isinstance(size, torch.SymInt)
 
 

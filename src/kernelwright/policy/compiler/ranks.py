@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+
 LONGEST = 1024
 """Elements of a row up to which it is worth it."""
 
@@ -38,8 +40,6 @@ def _short(x: Any, dim: int) -> bool:
 
 def _pick(x: Any, count: Any, dim: int, descending: bool) -> tuple[Any, ...]:
     """The first `count` of each row in order, and where they stood."""
-    import torch
-
     rows = x.movedim(dim, -1)
     places = torch.arange(rows.shape[-1], device=x.device)
     one, other = rows.unsqueeze(-1), rows.unsqueeze(-2)

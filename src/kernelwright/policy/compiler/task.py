@@ -16,6 +16,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from kernelwright.errors import UserError
 from kernelwright.graph import Argument, Graph
 from kernelwright.graph.family import Formulas, NoFamily, unify
@@ -154,8 +156,6 @@ def _alike(one: Build, other: Build) -> bool:
 
 
 def _build(task: Task, overrides: Mapping[str, int]) -> Build:
-    import torch
-
     from kernelwright.graph.capture import capture
 
     source = apply_shape(task.source, overrides)
@@ -184,8 +184,6 @@ def _build(task: Task, overrides: Mapping[str, int]) -> Build:
 
 def cast_to(dtype: str, model: Any, inputs: Sequence[Any]) -> tuple[Any, list[Any]]:
     """Module and inputs with their floating-point numbers in `dtype`; empty: as they are."""
-    import torch
-
     if not dtype:
         return model, list(inputs)
     kind = getattr(torch, dtype)
@@ -285,8 +283,6 @@ def _integers(path: str, values: Sequence[Any]) -> list[tuple[str, list[int]]]:
 
 
 def _constants(graph: Graph, builds: Sequence[Build]) -> dict[str, Any]:
-    import torch
-
     found = {}
     for argument in graph.arguments:
         if argument.role == "input" or argument.origin in builds[0].state:
