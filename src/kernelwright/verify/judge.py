@@ -15,14 +15,23 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from kernelwright.errors import InfrastructureError, UserError
+from kernelwright.graph import Graph
+from kernelwright.graph.shrink import work
 from kernelwright.hardware import target as target_sheet
 from kernelwright.records import Task
+from kernelwright.verify.exact.asking import Posed, question
+from kernelwright.verify.gpu import compiled
+from kernelwright.verify.gpu.admission import ran_out
+from kernelwright.verify.gpu.gpu import Gpu
 from kernelwright.verify.gpu.timing import PRECISION
 from kernelwright.verify.messages import WHOLE_SIZE
 from kernelwright.verify.protocol import BELOW_ZERO, Protocol
+from kernelwright.verify.reference import distributions, periodic
+from kernelwright.verify.reference.baseline import Baseline, baseline
+from kernelwright.verify.reference.gpu_cases import GpuCases
 from kernelwright.verify.reference.hidden_sizes import (
     DECLINABLE,
     FEW,
@@ -41,16 +50,14 @@ from kernelwright.verify.reference.hidden_sizes import (
     sizes_of,
 )
 from kernelwright.verify.reference.long_sizes import LONG, MOST_BYTES, MOST_FLOPS, long_sets, one_more_full
+from kernelwright.verify.reference.named_values import at_named_values, named_values
+from kernelwright.verify.reference.oracle import ShapeCases, has_special, shape_cases
+from kernelwright.verify.reference.periodic import Patch
+from kernelwright.verify.reference.reach import farther
+from kernelwright.verify.reference.task_module import NotModelled, Reference, for_task, init_seed
+from kernelwright.verify.sandbox.zygote import Zygote
 from kernelwright.verify.store import Store
-
-if TYPE_CHECKING:
-    from kernelwright.verify.exact.asking import Posed
-    from kernelwright.verify.gpu.gpu import Gpu
-    from kernelwright.verify.reference.baseline import Baseline
-    from kernelwright.verify.reference.gpu_cases import GpuCases
-    from kernelwright.verify.reference.oracle import ShapeCases
-    from kernelwright.verify.reference.periodic import Patch
-    from kernelwright.verify.sandbox.zygote import Zygote
+from kernelwright.verify.structures import equal_plain
 
 _CACHED_TASKS = 512
 _COSTS = 1 << 14
@@ -112,9 +119,6 @@ class _Entry(Generic[T]):
 def _ours(what: str) -> Iterator[None]:
     """Around what the judge makes for itself: raises UserError, NotModelled and what says that memory ran out as they are,
     and InfrastructureError for anything else. A bug of ours must never end as if there were nothing to check."""
-    from kernelwright.verify.gpu.admission import ran_out
-    from kernelwright.verify.reference.task_module import NotModelled
-
     try:
         yield
     except (UserError, NotModelled, InfrastructureError, OSError):
@@ -246,8 +250,6 @@ class Judge:
         self, task: Task, name: str, sizes: Mapping[str, int], position: int = _NAMED_POSITION, **options: Any
     ) -> ShapeCases:
         """Those of the oracle; `options` are its own. Raises UserError."""
-        from kernelwright.verify.reference.oracle import shape_cases
-
         return shape_cases(task, name, sizes, self.protocol, self._secret, position, **options)
 
     def _kept_case(
@@ -290,9 +292,6 @@ class Judge:
 
     def cases_for(self, task: Task, code: str) -> list[ShapeCases]:
         """All that a candidate is asked at small sizes: what every one is, and what it names itself."""
-        from kernelwright.verify.reference.named_values import at_named_values, named_values
-        from kernelwright.verify.reference.task_module import for_task
-
         first, *others = self.cases(task)
         if self.protocol.honesty and (values := named_values(code)):
 
@@ -339,7 +338,6 @@ class Judge:
     def long_cases(self, task: Task, special: bool, room: int = 1) -> list[ShapeCases]:
         """Cases at sizes of which some are as long as at full size (`reference/long_sizes.py`), made once. `special`: none where
         they would be of ordinary values only. The reference may do `room` times as much there as usual."""
-        from kernelwright.verify.reference.oracle import has_special
 
         def make() -> list[ShapeCases]:
             found: list[ShapeCases] = []
@@ -376,9 +374,6 @@ class Judge:
 
     def _told_cost(self, task: Task) -> Work | None:
         """`_cost` of a task with a graph, in proportion to what the graph does at full size; None without."""
-        from kernelwright.graph import Graph
-        from kernelwright.graph.shrink import work
-
         base = self.baseline(task) if task.graph else None
         if base is None:
             return None
@@ -406,8 +401,6 @@ class Judge:
         """Weights under which elements reach further (`reference/reach.py`)."""
 
         def make() -> dict[str, float]:
-            from kernelwright.verify.reference.reach import farther
-
             if task.gradients:
                 return {}
             with _ours("how far elements reach"):
@@ -463,9 +456,6 @@ class Judge:
     def none_case(self, task: Task) -> ShapeCases | None:
         """One case at sizes of which the first that no constructor is given is 0, made once; None where the reference does not take
         that."""
-        from kernelwright.verify.reference.oracle import shape_cases
-        from kernelwright.verify.reference.task_module import Reference
-        from kernelwright.verify.structures import equal_plain
 
         def make() -> list[ShapeCases]:
             init = self.cases(task)[0].init
@@ -489,9 +479,6 @@ class Judge:
         not take them."""
 
         def make() -> float:
-            from kernelwright.verify.reference.baseline import baseline
-            from kernelwright.verify.reference.task_module import NotModelled
-
             with contextlib.suppress(NotModelled, UserError), _ours("long sizes"):
                 made = baseline(task, dict(sizes), self.target)
                 return max(made.eager.bytes / MOST_BYTES, made.contraction_flops / MOST_FLOPS)
@@ -502,9 +489,6 @@ class Judge:
     def another_size(self, task: Task) -> object:
         """Inputs (`describe`d) that differ in one size from those of the first small set, for a module that is built of the same
         arguments; None where every size is among those."""
-        from kernelwright.verify.reference.baseline import baseline
-        from kernelwright.verify.reference.task_module import NotModelled
-        from kernelwright.verify.structures import equal_plain
 
         def make() -> object:
             sizes = dict(task.shapes[self.small(task)[0]])
@@ -536,8 +520,6 @@ class Judge:
 
     def gpu_draws(self, full: bool, position: int) -> list[tuple[float, int]]:
         """(scale, seed) of each case of a shape set on a GPU, the `position`-th of its task."""
-        from kernelwright.verify.reference import distributions
-
         rank = 0 if full and not self.protocol.honesty else min(position, 1) if full else position
         plan = distributions.draws(self.protocol, self._secret, rank)
         if full and self.protocol.honesty:
@@ -550,9 +532,6 @@ class Judge:
         return plan
 
     def _make_gpu_cases(self, task: Task, gpu: Gpu) -> list[GpuCases]:
-        from kernelwright.verify.reference.gpu_cases import GpuCases
-        from kernelwright.verify.reference.task_module import init_seed
-
         base = self.baseline(task)
         products = base is None or base.products
         small = self.small(task) if self.protocol.honesty else []
@@ -580,9 +559,6 @@ class Judge:
         """The modelled baselines at full size; None where the reference cannot be modelled."""
 
         def make() -> Baseline | None:
-            from kernelwright.verify.reference.baseline import baseline
-            from kernelwright.verify.reference.task_module import NotModelled
-
             with contextlib.suppress(NotModelled), _ours("the baseline"):
                 return baseline(task, dict(task.shapes.get("full", {})), self.target)
             return None
@@ -593,9 +569,6 @@ class Judge:
         """One period of a case at full size (`reference/periodic.py`); None where there is none."""
 
         def make() -> Patch | None:
-            from kernelwright.verify.reference import periodic
-            from kernelwright.verify.reference.task_module import NotModelled
-
             with contextlib.suppress(NotModelled), _ours("a case at full size"):
                 small, base = [shape.cases[0] for shape in self.cases(task)], self.baseline(task)
                 return periodic.patch(task, small, base, self.protocol, self._secret) if base else None
@@ -611,8 +584,6 @@ class Judge:
         """Outputs that depend on every element of an input, at every small size (`periodic.needs_all`); -1 where they do together."""
 
         def make() -> frozenset[int]:
-            from kernelwright.verify.reference import periodic
-
             dice = random.Random(f"{self._secret}:{task.digest}:{index}")
             with _ours("what an output depends on"):
                 found = [
@@ -626,7 +597,6 @@ class Judge:
 
     def question(self, task: Task, shape: ShapeCases) -> Posed:
         """What exact arithmetic says of the reference at a small size (`exact/verification.py`)."""
-        from kernelwright.verify.exact.asking import question
 
         def make() -> Posed:
             with _ours("exact arithmetic"):
@@ -638,8 +608,6 @@ class Judge:
         """Whether part of a reference's products is of no consequence (`periodic.in_part`), as of a causal attention."""
 
         def make() -> bool:
-            from kernelwright.verify.reference import periodic
-
             dice = random.Random(f"{self._secret}:{task.digest}:part")
             shape = self.cases(task)[0]
             if any("conv" in name for name in shape.operators):
@@ -651,8 +619,6 @@ class Judge:
 
     def compiled_ratio(self, task: Task, gpu: Gpu, zygote: Zygote, size: int) -> float | None:
         """torch.compile's time over eager's at full size; None where that is not clocked or cannot be compiled."""
-        from kernelwright.verify.gpu import compiled
-
         if self._compiled is None:
             return None
         return self._compiled.get(

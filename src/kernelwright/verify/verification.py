@@ -17,37 +17,52 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
 
 from kernelwright.errors import UserError
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.precision import precision_of
 from kernelwright.records import Backend, Candidate, Evidence, Mismatch, Task, Timing, Verdict
 from kernelwright.shapes import constants
+from kernelwright.verify import causality, folding
+from kernelwright.verify.checkpointed import loads_weights
 from kernelwright.verify.confined import Confined, Stop, plain
 from kernelwright.verify.gradient_ways import GradientWay, draw_ways, subsets
 from kernelwright.verify.gradients import label
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.messages import HALF_SUMS, TINY, Building, Gradients, Run
+from kernelwright.verify.reference import gradient_cases, special_values
+from kernelwright.verify.reference.baseline import Baseline, Form
+from kernelwright.verify.reference.cases import (
+    Case,
+    evaluating,
+    native,
+    of_one_tensor,
+    roughly,
+    steers,
+    with_one_row,
+)
+from kernelwright.verify.reference.comparison import Comparison, compare, compare_or_round
+from kernelwright.verify.reference.expected import Expected
+from kernelwright.verify.reference.gpu_cases import GpuCases
 from kernelwright.verify.reference.hidden_sizes import LEAST, ONE
 from kernelwright.verify.reference.leaning import Leanings, leaning
+from kernelwright.verify.reference.oracle import ShapeCases
+from kernelwright.verify.reference.task_module import INIT_SEED
+from kernelwright.verify.sandbox import channel
 from kernelwright.verify.sandbox.zygote import Role, Zygote
+from kernelwright.verify.static import bare_load, inspect_code
 from kernelwright.verify.structures import describe, equal_plain, fits, flatten, skeleton
+from kernelwright.verify.trace import ways
+from kernelwright.verify.trace.affine import tame
+from kernelwright.verify.trace.overlap import shared_views
 from kernelwright.verify.traced import Trace
 
-if TYPE_CHECKING:
-    import torch
-
-    from kernelwright.verify.reference.baseline import Baseline, Form
-    from kernelwright.verify.reference.cases import Case
-    from kernelwright.verify.reference.comparison import Comparison
-    from kernelwright.verify.reference.expected import Expected
-    from kernelwright.verify.reference.gpu_cases import GpuCases
-    from kernelwright.verify.reference.oracle import ShapeCases
-
-    Shape = ShapeCases | GpuCases
-    Returned = Case | Form | GpuCases
-    """What says which form outputs have."""
+Shape = ShapeCases | GpuCases
+Returned = Case | Form | GpuCases
+"""What says which form outputs have."""
 
 LATER = 7
 """As the position of a shape set: none of the first."""
@@ -190,8 +205,6 @@ class Verification:
 
     def _read(self) -> None:
         """The gates that need no process: what was parsed, and the static rules."""
-        from kernelwright.verify.static import inspect_code
-
         if self.candidate.problem is not None:
             raise Stop(self.candidate.problem, Gate.PARSE, self.candidate.detail)
         finding = inspect_code(self.candidate.code)
@@ -215,9 +228,6 @@ class Verification:
         `inputs` is `describe`d, as is `earlier`: other sizes, at which the module was called before. Of the shape's state the host learns
         shapes and very small values. Of `many` calls some are of a module built elsewhere, `settled`: in evaluation mode, too.
         """
-        from kernelwright.verify.reference.task_module import INIT_SEED
-        from kernelwright.verify.sandbox import channel
-
         gradients = of.gradients
         asked = Building(
             seed=getattr(of, "seed", INIT_SEED),
@@ -265,8 +275,6 @@ class Verification:
     ) -> None:
         """A module built elsewhere launches the same, in evaluation mode too where that is the same to the reference
         (`settled`): else what it does there is kept, to be judged. So is what it does when called in other ways. Raises Stop."""
-        from kernelwright.verify.trace import ways
-
         forward = again.gradients is None
         asked = [ways.FED_BACK, *(ways.BEFORE_A_BACKWARD_PASS if forward else ()), *ways.SWITCHES]
         asked += [ways.ONE_TENSOR] if _some_alike(inputs) else []
@@ -347,10 +355,6 @@ class Verification:
     def _plays_otherwise(
         self, device: Confined, shape: Shape, case: Case, trace: Trace, call: int, way: str
     ) -> None:
-        from kernelwright.verify.reference import gradient_cases
-        from kernelwright.verify.reference.cases import evaluating, of_one_tensor, roughly, with_one_row
-        from kernelwright.verify.trace import ways
-
         known: dict[str, tuple[str, Callable[[], Case | None]]] = {
             "in evaluation mode": ("", lambda: evaluating(case, self.protocol)),
             ways.ONE_TENSOR: ("with one tensor given twice", lambda: of_one_tensor(case, self.protocol)),
@@ -398,8 +402,6 @@ class Verification:
 
     def _open_another(self, device: Confined, shape: Shape, trace: Trace, what: str) -> str:
         """Memory for a trace beside the one that is judged at a shape: by which key."""
-        from kernelwright.verify.sandbox import channel
-
         key, tensors = f"{shape.name}, {what}", list(trace.blobs)
         state = {name: shape.state[name] for name in trace.traced.state}
         body = {"command": "open", "key": key, "trace": trace.answer, "state": channel.encode(state, tensors)}
@@ -408,9 +410,6 @@ class Verification:
 
     def _not_folded(self, host: Confined, shape: Shape, inputs: Any, trace: Trace) -> None:
         """Built under other weights, the candidate's constructor makes the same of them, or lays them out anew."""
-        from kernelwright.verify import folding
-        from kernelwright.verify.trace.affine import tame
-
         if not (self.protocol.honesty and self.protocol.affine):
             return
         built: list[tuple[Trace, dict[str, Any]]] = [(trace, {})]
@@ -442,8 +441,6 @@ class Verification:
     ) -> tuple[ShapeCases, Trace]:
         """The candidate built for a shape whose weights are a checkpoint's, where it has a place for them; else for the
         same shape with the weights that its constructor draws."""
-        from kernelwright.verify.checkpointed import loads_weights
-
         trace = self._trace(host, shape, inputs, **how)
         if not shape.drawn or loads_weights(trace, shape.drawn, shape.state):
             return shape, trace
@@ -459,8 +456,6 @@ class Verification:
 
     def _policy(self, trace: Trace) -> None:
         """The candidate's own kernels run, and do what the task's policy leaves to them."""
-        from kernelwright.verify import causality
-
         operators = trace.tape.compute()
         self.facts["aten_ops"] = operators
         self.facts["launches"] = trace.launches()
@@ -489,7 +484,6 @@ class Verification:
 
     def _form(self, gate: Gate, trace: Trace, case: Returned) -> None:
         """Structure, shapes, dtypes and aliases of the outputs, which the tape tells without a run."""
-        from kernelwright.verify.trace.overlap import shared_views
 
         def stop(outcome: Outcome, detail: str) -> Stop:
             return Stop(outcome, gate, detail, where=case.name)
@@ -533,8 +527,6 @@ class Verification:
         number: int,
     ) -> float:
         """Raises Stop on the first difference; returns the worst error as a share of the allowed one."""
-        from kernelwright.verify.reference.comparison import compare_or_round
-        from kernelwright.verify.static import bare_load
 
         def stop(outcome: Outcome, detail: str, mismatch: Mismatch | None = None) -> Stop:
             return Stop(outcome, gate, detail, where=case.name, mismatch=mismatch)
@@ -575,9 +567,6 @@ class Verification:
 
     def _held_to_others(self, case: Case, outputs: list[torch.Tensor], gate: Gate) -> None:
         """The same outputs under the tolerances of the protocols beside ours."""
-        from kernelwright.verify.reference.cases import native
-        from kernelwright.verify.reference.comparison import compare
-
         for protocol in self.judge.beside:
             if protocol.name in self._fallen:
                 continue
@@ -600,9 +589,6 @@ class Verification:
     ) -> None:
         """Interpreted calls at the small size `name` in which kernels do nothing. Raises Stop where that is as good, or where
         copies by torch make the output. `operators` are the reference's."""
-        from kernelwright.verify import causality
-        from kernelwright.verify.reference import special_values
-
         full, case = self.task.policy == "full", cases[0]
         moved = causality.relaid(trace.tape, case.expected, case.aliases) if full else {}
         idle = Run(name, ablate=True, copies=list(moved))
@@ -644,8 +630,6 @@ class Verification:
     def _mostly_stored(self, device: Confined, name: str, trace: Trace, case: Case, scatters: bool) -> None:
         """Raises Stop where torch copies most of the output, or of one result, at the small size `name`. What a reference that
         `scatters` is given may stay in its output."""
-        from kernelwright.verify import causality
-
         marked, given = Run(name, marks=True), flatten(case.inputs)
         _, tensors = device.ask(Gate.CAUSALITY, marked.body(), given)
         kept = given if scatters else ()
@@ -667,9 +651,6 @@ class Verification:
         """Without kernels the outputs of one of `calls` (cases, what came of them) are wrong. One may be right by chance, as
         fresh memory of booleans is, or the zero that a count begins with; and where the reference gives the same in every
         case, nobody can tell. `idle`: then there may be nothing to do at this size. Raises Stop."""
-        from kernelwright.verify import causality
-        from kernelwright.verify.reference.comparison import compare
-
         cases = []
         for case, outputs in calls:
             if not any(math.prod(item.shape) for item in case.expected):
@@ -690,7 +671,6 @@ class Verification:
 
     def _copies_more(self, small: Trace, full: Trace, operators: Iterable[str]) -> None:
         """At full size, where kernels are not run, torch copies no more of the output than where they are."""
-        from kernelwright.verify import causality
 
         def share(trace: Trace) -> float:
             given = (*trace.inputs, *trace.traced.state.values())
@@ -806,8 +786,6 @@ class Verification:
         """What inputs and running statistics hold after a call, where the reference changes them. Statistics that no kernel
         touches are the caller's business (docs/judge.md), but for those that the next call's outputs hang on; those that are
         updated must be right, all of them. A count of calls must be right where it is kept, or where statistics hang on it."""
-        from kernelwright.verify.reference.comparison import compare_or_round
-
         statistics = {
             name for name, one in case.after.items() if isinstance(name, str) and one.dtype.is_floating_point
         }
@@ -838,8 +816,6 @@ class Verification:
 
     def _steers(self, case: Case, name: str, outputs_alone: bool) -> bool:
         """`cases.steers`, asked once for all cases."""
-        from kernelwright.verify.reference.cases import steers
-
         if (name, outputs_alone) not in self._steered:
             self._steered[name, outputs_alone] = steers(case, name, outputs_alone)
         return self._steered[name, outputs_alone]
@@ -862,8 +838,6 @@ def _some_alike(inputs: object) -> bool:
 def _nothing_new(trace: Trace, asked: Sequence[str], in_gradients: Sequence[str]) -> Iterator[str]:
     """Of the ways to call a module, numbered from 1 in the trace, those in which it does what it does elsewhere: gradients of which
     some are wanted, and inputs that are parts of one tensor, as others with gaps are."""
-    from kernelwright.verify.trace import ways
-
     number = {way: place for place, way in enumerate(asked, 1)}
     read = {way: GradientWay.read(way) for way in in_gradients}
     with_layouts = {one.frozen for one in read.values() if one and one.layout}

@@ -10,7 +10,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -20,24 +20,22 @@ from kernelwright.precision import precision_of
 from kernelwright.records import Backend, Binary, Candidate, Task, Timing, Verdict
 from kernelwright.verify.confined import Confined, Stop
 from kernelwright.verify.cost import footprint
+from kernelwright.verify.cost import model as cost
 from kernelwright.verify.cost.footprint import UNSEEN_BYTES
 from kernelwright.verify.gpu.admission import OutOfMemory
 from kernelwright.verify.gpu.gpu import Gpu
+from kernelwright.verify.gpu.memory import ON_GPU, Arena, digest, enter_context
 from kernelwright.verify.gpu.stopwatch import Stopwatch
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.messages import Launched
+from kernelwright.verify.reference.baseline import Baseline, candidate_cost, rates
+from kernelwright.verify.reference.cases import Case
+from kernelwright.verify.reference.gpu_cases import GpuCases
 from kernelwright.verify.reference.hidden_sizes import full_sizes
 from kernelwright.verify.sandbox.zygote import Zygote
 from kernelwright.verify.structures import flatten
 from kernelwright.verify.traced import Trace
 from kernelwright.verify.verification import Verification
-
-if TYPE_CHECKING:
-    import torch
-
-    from kernelwright.verify.reference.baseline import Baseline
-    from kernelwright.verify.reference.cases import Case
-    from kernelwright.verify.reference.gpu_cases import GpuCases
 
 _UNKNOWN_SHARE = 0.25
 """Of a GPU's memory, for a reference that cannot be run without data, so that nobody knows what it takes."""
@@ -115,8 +113,6 @@ class MeasuredVerification(Verification):
                 clocked = stopwatch.result(self.gpu.name, roofline, compiled)
                 if base is None:
                     return clocked
-                from kernelwright.verify.reference.baseline import rates
-
                 return clocked.model_copy(update=rates(base, clocked.candidate_ms))
         raise wrong
 
@@ -220,8 +216,6 @@ class MeasuredVerification(Verification):
     def _on_gpu(
         self, device: Confined, base: Baseline | None, shapes: list[GpuCases], traces: list[Trace]
     ) -> Stopwatch:
-        from kernelwright.verify.gpu.memory import Arena, enter_context
-
         with self._timed(Gate.COMPILE), self._time_of_its_own(device):
             device.ask(Gate.COMPILE, {"command": "compile", "traces": [trace.answer for trace in traces]})
         lock = self.gpu.lock
@@ -272,8 +266,6 @@ class MeasuredVerification(Verification):
 
         What a candidate asks for beyond its allowance was refused before. `free` is what there was, in bytes.
         """
-        from kernelwright.verify.gpu.memory import ON_GPU
-
         if stop.outcome is not Outcome.OUT_OF_MEMORY or not stop.detail.startswith(ON_GPU):
             return stop
         if self.alone and free >= _EMPTY_SHARE * self.gpu.admission.total:
@@ -282,9 +274,6 @@ class MeasuredVerification(Verification):
 
     def _profile(self, stopwatch: Stopwatch, base: Baseline | None, trace: Trace) -> None:
         """Registers, spills and occupancy as the driver says, and the bytes that the model counts at full size."""
-        from kernelwright.verify.cost import model as cost
-        from kernelwright.verify.reference.baseline import candidate_cost
-
         sheet = self.judge.target
         binaries = {}
         for item in stopwatch.binaries:
@@ -336,8 +325,6 @@ class MeasuredVerification(Verification):
         number: int = 0,
     ) -> float:
         """One call, compared with the oracle."""
-        from kernelwright.verify.gpu.memory import digest
-
         answer, outputs = self._played(gate, device, shape, case, call)
         worst = self._compare(case, outputs, list(answer["changed"]), gate, position, number)
         if shape.full and call == -1 and number == 0 and self.protocol.honesty and len(self._bits) < 2:

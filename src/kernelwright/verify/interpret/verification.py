@@ -9,28 +9,31 @@ import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
 
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Backend, Binary, Candidate, Cost, Task, Timing
 from kernelwright.verify.confined import Confined, Stop
+from kernelwright.verify.cost import crosscompile
+from kernelwright.verify.cost import model as cost
+from kernelwright.verify.exact.asking import prove
+from kernelwright.verify.judge import Judge
 from kernelwright.verify.messages import LOADED, ROUNDED, ROUNDS, TINY, WHOLE_SIZE, Launched, Run
+from kernelwright.verify.reference.baseline import Baseline, baseline, candidate_cost, rates
+from kernelwright.verify.reference.cases import Case, with_other_weights
+from kernelwright.verify.reference.comparison import compare_or_round
+from kernelwright.verify.reference.expected import Expected
 from kernelwright.verify.reference.hidden_sizes import ALSO_ONE, full_sizes, may_decline
 from kernelwright.verify.reference.long_sizes import held_sizes
+from kernelwright.verify.reference.oracle import ShapeCases
+from kernelwright.verify.reference.periodic import Patch
+from kernelwright.verify.sandbox import channel
+from kernelwright.verify.sandbox.zygote import Zygote
 from kernelwright.verify.structures import describe, flatten, same_bits
 from kernelwright.verify.traced import Trace, storages_of
 from kernelwright.verify.verification import LATER, LONG_PROGRAMS, Verification, explain
-
-if TYPE_CHECKING:
-    import torch
-
-    from kernelwright.verify.judge import Judge
-    from kernelwright.verify.reference.baseline import Baseline
-    from kernelwright.verify.reference.cases import Case
-    from kernelwright.verify.reference.expected import Expected
-    from kernelwright.verify.reference.oracle import ShapeCases
-    from kernelwright.verify.reference.periodic import Patch
-    from kernelwright.verify.sandbox.zygote import Zygote
 
 _MODEL_UNCERTAINTY = 0.15
 """Half-width of the interval given to a modelled ratio, until the model is calibrated against a clock."""
@@ -214,8 +217,6 @@ class InterpretedVerification(Verification):
 
     def _prove(self, device: Confined, shapes: list[ShapeCases], traces: list[Trace]) -> None:
         """Whether it computes the same over the reals, in exact arithmetic. No reason to reject."""
-        from kernelwright.verify.exact.asking import prove
-
         if "proof" in self.facts:
             return
         start = time.perf_counter()
@@ -273,8 +274,6 @@ class InterpretedVerification(Verification):
 
     def _assemble(self, assemblies: list[dict[str, Any]]) -> None:
         """The judge's own look at the binaries. Stops on an assembler error or a launch that cannot fit."""
-        from kernelwright.verify.cost import crosscompile
-
         binaries: list[Binary] = []
         for item in assemblies:
             assembly = crosscompile.Assembly(**item)
@@ -301,8 +300,6 @@ class InterpretedVerification(Verification):
     # -- values ------------------------------------------------------------------------------------------------
 
     def _open(self, device: Confined, shape: ShapeCases, trace: Trace) -> None:
-        from kernelwright.verify.sandbox import channel
-
         tensors = list(trace.blobs)
         state = {name: value for name, value in shape.state.items() if name in trace.traced.state}
         body = {
@@ -494,9 +491,6 @@ class InterpretedVerification(Verification):
     def _follows_weights(self, device: Confined, shape: ShapeCases, trace: Trace) -> None:
         """What kernels make of weights on the first call only must not outlive the weights; where gradients are asked, nor may
         anything else that is made of them."""
-        from kernelwright.verify.reference.cases import with_other_weights
-        from kernelwright.verify.sandbox import channel
-
         names = [name for name, view in trace.traced.state.items() if view.numel > TINY]
         trained = bool(self.task.gradients)
         if not names or not (trace.launches_more_at_first() or (trained and trace.carries())):
@@ -809,7 +803,6 @@ class InterpretedVerification(Verification):
         self, number: int, values: torch.Tensor, patch: Patch, positions: torch.Tensor, shape: tuple[int, ...]
     ) -> None:
         """Elements of a full-size output against what they must be. Raises Stop."""
-        from kernelwright.verify.reference.comparison import compare_or_round
 
         def expected(rounded: bool) -> Expected:
             return patch.expected(number, positions, shape, self.protocol if rounded else None)
@@ -924,8 +917,6 @@ class InterpretedVerification(Verification):
             share is not None and share >= 1.0 for share in self._extent.get("loaded", (None,))
         ):
             return ""  # every input is read throughout, and the values are right: algebra saves what it saves
-        from kernelwright.verify.reference.baseline import baseline
-
         share = _arithmetic(launches) / base.contraction_flops
         if share >= _WHOLE:
             return ""
@@ -942,8 +933,6 @@ class InterpretedVerification(Verification):
     ) -> bool:
         """Whether the arithmetic that is missing at full size is what algebra saves: it is missing at the small size, too, where
         exact arithmetic says that the kernels compute the same over the reals, and inputs and weights are all read."""
-        from kernelwright.verify.reference.baseline import baseline
-
         small = baseline(self.task, dict(self.task.shapes[shape.name]), self.judge.target)
         if self._executed[shape.name] >= _COMPUTED_SHARE * small.contraction_flops or self._unproven:
             return False
@@ -1002,9 +991,6 @@ class InterpretedVerification(Verification):
     def _price(self, base: Baseline, full: Trace, launches: list[Launched]) -> Cost:
         """What a call costs at full size by the model, told as evidence with what eager's does. Where no binary was made,
         as if its registers were few."""
-        from kernelwright.verify.cost import model as cost
-        from kernelwright.verify.reference.baseline import candidate_cost
-
         works = [cost.Work.from_json(launch["work"]) for launch in launches]
         binaries = {binary.kernel: binary for binary in self.facts.get("binaries", ())}
         modelled, share = candidate_cost(
@@ -1020,8 +1006,6 @@ class InterpretedVerification(Verification):
 
     def _modelled_time(self, base: Baseline, modelled: Cost) -> Timing:
         """That cost as a time, against the modelled baselines."""
-        from kernelwright.verify.reference.baseline import rates
-
         baselines = {"eager": base.eager.ms, "compile": base.compiled_ms}
         low, high = 1.0 - _MODEL_UNCERTAINTY, 1.0 + _MODEL_UNCERTAINTY
         return Timing(
