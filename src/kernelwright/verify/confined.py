@@ -13,15 +13,15 @@ import shutil
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
 
 from kernelwright.errors import InfrastructureError
 from kernelwright.outcomes import Gate, Outcome
+from kernelwright.verify.sandbox import channel
 from kernelwright.verify.sandbox.confine import Limits
 from kernelwright.verify.sandbox.zygote import Role, Zygote
-
-if TYPE_CHECKING:
-    import torch
 
 _SIGNALS = {-11: "SIGSEGV", -7: "SIGBUS", -6: "SIGABRT", -8: "SIGFPE", -4: "SIGILL", -31: "SIGSYS"}
 _REFUSED = -31
@@ -70,8 +70,6 @@ class Confined:
         self, gate: Gate, body: dict[str, Any], tensors: list[torch.Tensor] | None = None
     ) -> tuple[dict[str, Any], list[torch.Tensor]]:
         """One command. Anything but a well-formed, timely answer stops the verification."""
-        from kernelwright.verify.sandbox import channel
-
         left = self.deadline - time.monotonic()
         if left <= 0:
             raise Stop(Outcome.TIMEOUT, gate, f"more than {self.limit_s:g} s")

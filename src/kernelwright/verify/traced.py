@@ -8,19 +8,31 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
 
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Launch
 from kernelwright.verify.confined import Stop, plain
+from kernelwright.verify.gradient_ways import GradientWay
 from kernelwright.verify.messages import OF_STORAGE, Launched
-
-if TYPE_CHECKING:
-    import torch
-
-    from kernelwright.verify.gradient_ways import GradientWay
-    from kernelwright.verify.trace.tape import Launch as TracedLaunch
-    from kernelwright.verify.trace.tape import Operation, Tape, View
+from kernelwright.verify.sandbox import channel
+from kernelwright.verify.structures import Named
+from kernelwright.verify.trace import ways
+from kernelwright.verify.trace.replay import Candidate as Traced
+from kernelwright.verify.trace.replay import operator
+from kernelwright.verify.trace.tape import Launch as TracedLaunch
+from kernelwright.verify.trace.tape import (
+    Operation,
+    OutsideStorage,
+    Tape,
+    TapeError,
+    UnmadeMemory,
+    View,
+    same_but_for_strides,
+    whole,
+)
 
 _EXACT = range(257)
 """Numbers that every type of floats holds."""
@@ -31,9 +43,6 @@ class Trace:
 
     def __init__(self, gate: Gate, answer: dict[str, Any], blobs: list[torch.Tensor]) -> None:
         """Raises Stop for anything that is not a trace."""
-        from kernelwright.verify.trace.replay import Candidate as Traced
-        from kernelwright.verify.trace.tape import OutsideStorage, TapeError, UnmadeMemory, whole
-
         self.answer, self.blobs = answer, blobs
         try:
             self.traced = Traced(answer, blobs)
@@ -100,9 +109,6 @@ class Trace:
         """Whether a call in another `way` (`trace/ways.py`) launches something else than the steady one, whatever memory it is
         given. Strides that a kernel is given may differ as those of its tensors do. Of a tensor without gaps memory that is made
         like it has its layout, so that a copy alone says little there."""
-        from kernelwright.verify.gradient_ways import GradientWay
-        from kernelwright.verify.trace import ways
-
         there, here = self.traced.tapes[call], self.tape
         if call in self.refused:
             return False
@@ -129,8 +135,6 @@ class Trace:
     def with_something_new(self, calls: Mapping[int, GradientWay], wanted: int, most: int) -> list[int]:
         """Of calls with some of the gradients that are `wanted` frozen, in turn: those that do something which neither the steady
         call nor one named before does, and no more than so many."""
-        from kernelwright.verify.gradient_ways import GradientWay
-
         known = self._deeds(len(self.traced.tapes) - 1, GradientWay(), wanted)
         found: list[int] = []
         for call, way in calls.items():
@@ -305,8 +309,6 @@ def _scalar(given: Mapping[str, Any]) -> str:
 
 def _alike_launches(one: Any, other: Any, given: set[int], its: set[int]) -> bool:
     """Whether two steps of `Tape.launched` are the same launch, of tensors with other strides."""
-    from kernelwright.verify.trace.tape import same_but_for_strides
-
     if isinstance(one, str) or isinstance(other, str) or one[:3] != other[:3]:
         return False
     return same_but_for_strides(one[3], other[3], given | one[4], its | other[4])
@@ -314,9 +316,6 @@ def _alike_launches(one: Any, other: Any, given: set[int], its: set[int]) -> boo
 
 def _mutates(name: str) -> bool:
     """Whether an operator of the tape may write to what it is given."""
-    from kernelwright.verify.trace.replay import operator
-    from kernelwright.verify.trace.tape import TapeError
-
     try:
         return bool(operator(name)._schema.is_mutable)
     except TapeError:  # none of torch's own: nobody knows
@@ -325,12 +324,6 @@ def _mutates(name: str) -> bool:
 
 def _output(tree: Any) -> Any:
     """The returned nest with placeholders for tensors. Raises TapeError for what is not one."""
-    import torch
-
-    from kernelwright.verify.sandbox import channel
-    from kernelwright.verify.structures import Named
-    from kernelwright.verify.trace.tape import TapeError
-
     if isinstance(tree, dict) and "view" in tree:
         return torch.empty(0, device="meta")
     try:

@@ -21,6 +21,8 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
+import torch
+
 from kernelwright.drawing import DRAWING
 from kernelwright.errors import InfrastructureError
 
@@ -72,14 +74,10 @@ class TorchMemory:
         self._index = index
 
     def info(self) -> tuple[int, int]:
-        import torch
-
         free, total = torch.cuda.mem_get_info(self._index)
         return int(free), int(total)
 
     def spare(self) -> int:
-        import torch
-
         known: Any = torch.cuda.memory_stats_as_nested_dict(self._index)
         if not known:
             return 0
@@ -88,8 +86,6 @@ class TorchMemory:
 
     def give_back(self) -> None:
         """While nobody captures a graph, which torch does not bear."""
-        import torch
-
         with DRAWING:
             torch.cuda.empty_cache()
 

@@ -18,6 +18,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import torch
+
 from kernelwright.errors import InfrastructureError, UserError
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.verify.confined import Confined, Stop
@@ -105,8 +107,6 @@ def _open(path: Path, kind: int) -> int:
 
 def count() -> int:
     """How many GPUs torch sees."""
-    import torch
-
     return int(torch.cuda.device_count())
 
 
@@ -114,8 +114,6 @@ class Gpu:
     """Device processes of one GPU. Thread-safe."""
 
     def __init__(self, index: int = 0) -> None:
-        import torch
-
         if not torch.cuda.is_available():
             raise UserError("backend 'cuda' needs a GPU that torch can use: choose --backend interpret here")
         if not 0 <= index < torch.cuda.device_count():
