@@ -37,6 +37,7 @@ has the end, if the reference is finite there.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 import tomllib
@@ -209,6 +210,16 @@ def _tiny_constants(landmarks: Sequence[float]) -> list[float]:
     return [value for value in landmarks if 0.0 < value < _LEAST]
 
 
+@dataclasses.dataclass(frozen=True)
+class _Draw:
+    """What special values of one kind are drawn with; `root` as below."""
+
+    generator: torch.Generator
+    landmarks: Sequence[float]
+    dtype: torch.dtype
+    root: bool
+
+
 def with_special_values(
     inputs: object,
     kind: str,
@@ -223,19 +234,19 @@ def with_special_values(
     ranges have their ends. `root`: tiny values are as small as the root of a constant, rather than as the constant. `elementwise`: integers are not summed. `whole`: see
     `sums_whole`."""
     generator = torch.Generator().manual_seed(seed)
-    changes: dict[str, Callable[..., torch.Tensor]] = {
+    changes: dict[str, Callable[[torch.Tensor, _Draw], torch.Tensor]] = {
         "rows": _rows,
         "ties": _ties,
         "far": _far,
         "offset": _offset,
         "extreme": _extreme,
         "distant": _distant,
-        "tiny": functools.partial(_tiny, root=root),
+        "tiny": _tiny,
         "nan": _nan,
         "ladder": _ladder,
         "masked": _mask,
         "lone": _mask_apart,
-        "long": functools.partial(_long, root=root),
+        "long": _long,
         "bounds": _bounds,
         "signs": _signs,
         "sparse": _sparse,
@@ -260,7 +271,7 @@ def with_special_values(
             return _empty(tensor, generator) if tensor.dtype == torch.bool and tensor.numel() > 1 else tensor
         if not tensor.is_floating_point() or tensor.numel() < 2 or _symmetric(tensor):
             return tensor
-        made = change(tensor.detach().double().cpu(), generator, landmarks, tensor.dtype)
+        made = change(tensor.detach().double().cpu(), _Draw(generator, landmarks, tensor.dtype, root))
         made = made.to(tensor.dtype).to(tensor.device)
         made = _of_one_sign(made, float(tensor.min()), float(tensor.max()), closed or kind == "tiny")
         kept = tensor == 0 if bool((tensor == 0).any()) else None
@@ -399,29 +410,25 @@ def _pick(row: torch.Tensor, values: Sequence[float], generator: torch.Generator
     return held[torch.randint(len(values), row.shape, generator=generator)]
 
 
-def _rows(
-    x: torch.Tensor, generator: torch.Generator, landmarks: Sequence[float], dtype: torch.dtype
-) -> torch.Tensor:
-    named = [value for value in landmarks if abs(value) <= MOST][:_MOST_LANDMARKS]
+def _rows(x: torch.Tensor, draw: _Draw) -> torch.Tensor:
+    named = [value for value in draw.landmarks if abs(value) <= MOST][:_MOST_LANDMARKS]
     values = [*FEW, *named, *(-value for value in named)]
     patterns = [
         torch.zeros_like,
-        lambda row: _pick(row, values, generator),
-        lambda row: _pick(row[:1], values, generator).expand_as(row),
+        lambda row: _pick(row, values, draw.generator),
+        lambda row: _pick(row[:1], values, draw.generator).expand_as(row),
     ]
-    return _by_row(x, patterns, int(torch.randint(len(patterns), (1,), generator=generator)))
+    return _by_row(x, patterns, int(torch.randint(len(patterns), (1,), generator=draw.generator)))
 
 
-def _ties(
-    x: torch.Tensor, generator: torch.Generator, landmarks: Sequence[float], dtype: torch.dtype
-) -> torch.Tensor:
+def _ties(x: torch.Tensor, draw: _Draw) -> torch.Tensor:
     original = x.reshape(-1, x.shape[-1])[0] if x.ndim > 1 else x
     patterns: list[Callable[[torch.Tensor], torch.Tensor]] = [
         lambda row: (row * 2.0).round() / 2.0,
         lambda row: original if original.shape == row.shape else row.sign(),
-        lambda row: _halves_scaled(row, _scales(landmarks), generator),
+        lambda row: _halves_scaled(row, _scales(draw.landmarks), draw.generator),
     ]
-    return _by_row(x, patterns, int(torch.randint(len(patterns), (1,), generator=generator)))
+    return _by_row(x, patterns, int(torch.randint(len(patterns), (1,), generator=draw.generator)))
 
 
 def _scales(landmarks: Sequence[float]) -> list[float]:
@@ -444,38 +451,30 @@ def _halves_scaled(row: torch.Tensor, scales: Sequence[float], generator: torch.
     return (2.0 * (row / unit.clamp_max(1.0) / 2.0).floor() + 1.0) * unit
 
 
-def _bounds(
-    x: torch.Tensor, generator: torch.Generator, landmarks: Sequence[float], dtype: torch.dtype
-) -> torch.Tensor:
-    named = torch.tensor([one for one in landmarks if abs(one) <= MOST][:_MOST_LANDMARKS] or [0.0])
-    order = torch.randperm(len(named), generator=generator).repeat(-(-x.numel() // len(named)))
+def _bounds(x: torch.Tensor, draw: _Draw) -> torch.Tensor:
+    named = torch.tensor([one for one in draw.landmarks if abs(one) <= MOST][:_MOST_LANDMARKS] or [0.0])
+    order = torch.randperm(len(named), generator=draw.generator).repeat(-(-x.numel() // len(named)))
     return named.double()[order[: x.numel()]].reshape(x.shape)
 
 
-def _named(
-    x: torch.Tensor, generator: torch.Generator, landmarks: Sequence[float], dtype: torch.dtype
-) -> torch.Tensor:
-    some = torch.rand(x.shape, generator=generator) < _SHARE_NAMED
-    return torch.where(some, _pick(x, landmarks, generator), x)
+def _named(x: torch.Tensor, draw: _Draw) -> torch.Tensor:
+    some = torch.rand(x.shape, generator=draw.generator) < _SHARE_NAMED
+    return torch.where(some, _pick(x, draw.landmarks, draw.generator), x)
 
 
-def _beyond(
-    x: torch.Tensor, generator: torch.Generator, landmarks: Sequence[float], dtype: torch.dtype
-) -> torch.Tensor:
-    bits = torch.randint(*_BEYOND, x.shape, generator=generator)
-    whole = (1 << bits) + 2 * (torch.rand(x.shape, generator=generator) * (1 << bits - 1)).long() + 1
-    signs = 2.0 * torch.randint(0, 2, x.shape, generator=generator) - 1.0
+def _beyond(x: torch.Tensor, draw: _Draw) -> torch.Tensor:
+    bits = torch.randint(*_BEYOND, x.shape, generator=draw.generator)
+    whole = (1 << bits) + 2 * (torch.rand(x.shape, generator=draw.generator) * (1 << bits - 1)).long() + 1
+    signs = 2.0 * torch.randint(0, 2, x.shape, generator=draw.generator) - 1.0
     return signs * torch.where(bits > _LAST_HALVES, whole.double(), whole / 2.0)
 
 
-def _crowd(
-    x: torch.Tensor, generator: torch.Generator, landmarks: Sequence[float], dtype: torch.dtype
-) -> torch.Tensor:
+def _crowd(x: torch.Tensor, draw: _Draw) -> torch.Tensor:
     """In order of their size the elements lie where the lowest bits of places are equal for the longest."""
     made = x.clone(memory_format=torch.contiguous_format)
     rows = made.reshape(-1, x.shape[-1] if x.ndim > 1 else x.numel())
     bits = max(rows.shape[1] - 1, 1).bit_length()
-    drawn = torch.randint(1 << bits, (), generator=generator)
+    drawn = torch.randint(1 << bits, (), generator=draw.generator)
     places = torch.arange(rows.shape[1]) ^ drawn
     backwards = sum((places >> bit & 1) << bits - 1 - bit for bit in range(bits))
     order = torch.as_tensor(backwards).argsort()
@@ -484,104 +483,78 @@ def _crowd(
     return made
 
 
-def _signs(
-    x: torch.Tensor, generator: torch.Generator, landmarks: Sequence[float], dtype: torch.dtype
-) -> torch.Tensor:
+def _signs(x: torch.Tensor, draw: _Draw) -> torch.Tensor:
     def beside(row: torch.Tensor, sign: float) -> torch.Tensor:
-        zeros = _pick(row, (-0.0, 0.0), generator)
+        zeros = _pick(row, (-0.0, 0.0), draw.generator)
         if sign:  # a largest zero below comes before one above, and a least one behind
             early = torch.arange(row.numel()).reshape(row.shape) < row.numel() / 2
             zeros = torch.where(early, 0.0 * sign, -0.0 * sign)
-        return torch.where(torch.rand(row.shape, generator=generator) < 0.25, zeros, sign * row.abs())
+        return torch.where(torch.rand(row.shape, generator=draw.generator) < 0.25, zeros, sign * row.abs())
 
     return _by_row(x, [functools.partial(beside, sign=one) for one in (-1.0, 1.0, 0.0)], 0)
 
 
-def _sparse(
-    x: torch.Tensor, generator: torch.Generator, landmarks: Sequence[float], dtype: torch.dtype
-) -> torch.Tensor:
-    made = x.masked_fill(torch.rand(x.shape, generator=generator) < 0.5, 0.0)
+def _sparse(x: torch.Tensor, draw: _Draw) -> torch.Tensor:
+    made = x.masked_fill(torch.rand(x.shape, generator=draw.generator) < 0.5, 0.0)
     made[..., 0] = made[..., -1] = 0.0  # as padding has it
     return made
 
 
-def _far(
-    x: torch.Tensor, generator: torch.Generator, landmarks: Sequence[float], dtype: torch.dtype
-) -> torch.Tensor:
-    scale = 8.0 if dtype == torch.float16 else 1.0
+def _far(x: torch.Tensor, draw: _Draw) -> torch.Tensor:
+    scale = 8.0 if draw.dtype == torch.float16 else 1.0
     patterns = [lambda row: row * _FAR / scale, lambda row: (_LOW - row.abs() * 100.0) / scale]
     return _by_row(x, patterns, 0)
 
 
-def _offset(
-    x: torch.Tensor, generator: torch.Generator, landmarks: Sequence[float], dtype: torch.dtype
-) -> torch.Tensor:
+def _offset(x: torch.Tensor, draw: _Draw) -> torch.Tensor:
     return x + _OFFSET * float(x.std(correction=0))
 
 
-def _extreme(
-    x: torch.Tensor, generator: torch.Generator, landmarks: Sequence[float], dtype: torch.dtype
-) -> torch.Tensor:
-    most = float(torch.finfo(dtype).max)
+def _extreme(x: torch.Tensor, draw: _Draw) -> torch.Tensor:
+    most = float(torch.finfo(draw.dtype).max)
     large = min(_EXTREME, most / 2.0)
     values = [float("inf"), -float("inf"), large, -large, 0.0]
-    special = torch.rand(x.shape, generator=generator) < 0.25
-    return torch.where(special, _pick(x, values, generator), x)
+    special = torch.rand(x.shape, generator=draw.generator) < 0.25
+    return torch.where(special, _pick(x, values, draw.generator), x)
 
 
-def _distant(
-    x: torch.Tensor, generator: torch.Generator, landmarks: Sequence[float], dtype: torch.dtype
-) -> torch.Tensor:
+def _distant(x: torch.Tensor, draw: _Draw) -> torch.Tensor:
     low, high = _DISTANT
-    return _by_row(x, [lambda row: row * 10.0 ** _uniform(generator, low, high)], 0)
+    return _by_row(x, [lambda row: row * 10.0 ** _uniform(draw.generator, low, high)], 0)
 
 
-def _tiny(
-    x: torch.Tensor,
-    generator: torch.Generator,
-    landmarks: Sequence[float],
-    dtype: torch.dtype,
-    root: bool = True,
-) -> torch.Tensor:
-    constants = _tiny_constants(landmarks)
-    scale = 10.0 ** -_uniform(generator, *_NEAR_ONE)
+def _tiny(x: torch.Tensor, draw: _Draw) -> torch.Tensor:
+    constants = _tiny_constants(draw.landmarks)
+    scale = 10.0 ** -_uniform(draw.generator, *_NEAR_ONE)
     if constants:
-        constant = constants[int(torch.randint(len(constants), (1,), generator=generator))]
-        scale = (math.sqrt(constant) if root else constant) * 10.0 ** _uniform(generator, -0.7, 0.3)
+        constant = constants[int(torch.randint(len(constants), (1,), generator=draw.generator))]
+        scale = (math.sqrt(constant) if draw.root else constant) * 10.0 ** _uniform(draw.generator, -0.7, 0.3)
     return x * max(scale, _SMALLEST)
 
 
-def _ladder(
-    x: torch.Tensor, generator: torch.Generator, landmarks: Sequence[float], dtype: torch.dtype
-) -> torch.Tensor:
+def _ladder(x: torch.Tensor, draw: _Draw) -> torch.Tensor:
     made = x.clone(memory_format=torch.contiguous_format)
     rows = made.reshape(-1, x.shape[-1] if x.ndim > 1 else 1)
     low, high = _LADDER
-    for constant in _tiny_constants(landmarks):  # its root is where it shows
+    for constant in _tiny_constants(draw.landmarks):  # its root is where it shows
         low = min(low, max(math.log10(constant) / 2.0, math.log10(_SMALLEST) / 2.0))
-    scale = 10.0 ** (low + (high - low) * torch.rand(len(rows), 1, generator=generator, dtype=x.dtype))
-    signs = 2.0 * torch.randint(0, 2, scale.shape, generator=generator) - 1.0
-    rows.mul_(signs * scale.clamp_max(10.0**high / (8.0 if dtype == torch.float16 else 1.0)))
-    some = torch.randperm(len(rows), generator=generator)[: math.ceil(_SPIKED * len(rows))]
-    rows[some, torch.randint(rows.shape[1], some.shape, generator=generator)] *= _SPIKE
+    scale = 10.0 ** (low + (high - low) * torch.rand(len(rows), 1, generator=draw.generator, dtype=x.dtype))
+    signs = 2.0 * torch.randint(0, 2, scale.shape, generator=draw.generator) - 1.0
+    rows.mul_(signs * scale.clamp_max(10.0**high / (8.0 if draw.dtype == torch.float16 else 1.0)))
+    some = torch.randperm(len(rows), generator=draw.generator)[: math.ceil(_SPIKED * len(rows))]
+    rows[some, torch.randint(rows.shape[1], some.shape, generator=draw.generator)] *= _SPIKE
     return made
 
 
-def _long(
-    x: torch.Tensor,
-    generator: torch.Generator,
-    landmarks: Sequence[float],
-    dtype: torch.dtype,
-    root: bool = True,
-) -> torch.Tensor:
-    scale = 8.0 if dtype == torch.float16 else 1.0
+def _long(x: torch.Tensor, draw: _Draw) -> torch.Tensor:
+    scale = 8.0 if draw.dtype == torch.float16 else 1.0
     patterns: list[Callable[[torch.Tensor], torch.Tensor]] = [
         lambda rows: rows * _FAR / scale,
         lambda rows: rows + (_OFFSET * float(rows.std(correction=0)) if rows.numel() else 0.0),
         lambda rows: (_LOW - rows.abs() * 100.0) / scale,
     ]
-    if _tiny_constants(landmarks) and dtype != torch.float16:
-        patterns[2:2] = [lambda rows: _tiny(rows, generator, landmarks, dtype, root)]
+    if _tiny_constants(draw.landmarks) and draw.dtype != torch.float16:
+        patterns[2:2] = [lambda rows: _tiny(rows, draw)]
     made = x.clone(memory_format=torch.contiguous_format)
     rows = made.reshape(-1, x.shape[-1] if x.ndim > 1 else 1)
     for place, pattern in enumerate(patterns):  # of many rows at a time: there are thousands
@@ -590,35 +563,29 @@ def _long(
     return made
 
 
-def _nan(
-    x: torch.Tensor, generator: torch.Generator, landmarks: Sequence[float], dtype: torch.dtype
-) -> torch.Tensor:
+def _nan(x: torch.Tensor, draw: _Draw) -> torch.Tensor:
     def some(row: torch.Tensor, values: Sequence[float]) -> torch.Tensor:
         return torch.where(
-            torch.rand(row.shape, generator=generator) < 0.1, _pick(row, values, generator), row
+            torch.rand(row.shape, generator=draw.generator) < 0.1, _pick(row, values, draw.generator), row
         )
 
     kinds = [(math.nan,), (math.inf, math.nan), (-math.inf, math.inf)]
     return _by_row(x, [functools.partial(some, values=values) for values in kinds], 0)
 
 
-def _mask(
-    x: torch.Tensor, generator: torch.Generator, landmarks: Sequence[float], dtype: torch.dtype
-) -> torch.Tensor:
-    share = torch.rand((*x.shape[:-1], 1), generator=generator) * 0.5
-    return x.masked_fill(torch.rand(x.shape, generator=generator) < share, -math.inf)
+def _mask(x: torch.Tensor, draw: _Draw) -> torch.Tensor:
+    share = torch.rand((*x.shape[:-1], 1), generator=draw.generator) * 0.5
+    return x.masked_fill(torch.rand(x.shape, generator=draw.generator) < share, -math.inf)
 
 
-def _mask_apart(
-    x: torch.Tensor, generator: torch.Generator, landmarks: Sequence[float], dtype: torch.dtype
-) -> torch.Tensor:
+def _mask_apart(x: torch.Tensor, draw: _Draw) -> torch.Tensor:
     """Neither side by side nor at an end: of nothing but minus infinity, as a row of it is, a scan of pairs makes no number."""
     apart = torch.ones(x.shape, dtype=torch.bool)
     for axis, extent in enumerate(x.shape):
         at = torch.arange(extent)
         odd = (at % 2 == 1) & (at < extent - 1) if extent > 1 else at == 0
         apart &= odd.view(-1, *(1,) * (x.ndim - axis - 1))
-    return torch.where(apart, _mask(x, generator, landmarks, dtype), x)
+    return torch.where(apart, _mask(x, draw), x)
 
 
 def _with_padding(mask: torch.Tensor) -> torch.Tensor:
