@@ -30,7 +30,7 @@ from kernelwright.train import optimizers
 from kernelwright.train.batches import Collator, Rows, training_rows
 from kernelwright.train.curves import Curves
 from kernelwright.train.model import architecture_of, load_tokenizer, parameters
-from kernelwright.train.prompts import read_examples
+from kernelwright.train.prompts import read_splits
 from kernelwright.train.sft import sft_trainer
 
 CHANGES = {
@@ -233,7 +233,7 @@ def main() -> None:
     recipe = load_recipe(asked.recipe, [f"sft.batch={asked.batch}", *asked.settings])
     tokenizer: Any = load_tokenizer(str(asked.tokenizer)) if asked.tokenizer else stand_in()
     if asked.examples:
-        rows = training_rows(recipe, tokenizer, read_examples(asked.examples))
+        rows = training_rows(recipe, tokenizer, read_splits(asked.examples)[0])
     else:
         rows = synthetic(recipe, recipe.data.vocab_size, asked.batch * max(64, asked.steps))
     model = architecture_of(recipe.model, recipe.data.vocab_size)

@@ -18,7 +18,7 @@ from kernelwright.train.prompts import (
     frontend_asks,
     inform_asks,
     midend_asks,
-    read_examples,
+    read_splits,
     read_tasks,
 )
 
@@ -34,7 +34,7 @@ def accepted(kernel: str, name: str) -> Rollout:
 
 def test_only_the_training_split_is_read(tmp_path: Path) -> None:
     write_jsonl(tmp_path / "examples.jsonl", examples())
-    assert read_examples(tmp_path / "examples.jsonl") == TRAIN
+    assert read_splits(tmp_path / "examples.jsonl")[0] == TRAIN
 
 
 def test_practice_tasks_are_read_where_there_are_any(tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_practice_tasks_are_read_where_there_are_any(tmp_path: Path) -> None:
 def test_a_file_without_training_examples_is_one_line(tmp_path: Path) -> None:
     write_jsonl(tmp_path / "examples.jsonl", [e for e in examples() if e.split != "train"])
     with pytest.raises(UserError, match='no example with split = "train"'):
-        read_examples(tmp_path / "examples.jsonl")
+        read_splits(tmp_path / "examples.jsonl")[0]
 
 
 def test_the_front_end_is_asked_about_each_task_once() -> None:
@@ -87,7 +87,7 @@ def test_an_improve_example_shows_its_kernel_and_profile_and_wants_the_better_on
 
 def test_pairs_are_read_like_examples(tmp_path: Path) -> None:
     write_jsonl(tmp_path / "examples.jsonl", [pair(), improving(), pair(split="heldout")])
-    assert read_examples(tmp_path / "examples.jsonl") == [pair(), improving()]
+    assert read_splits(tmp_path / "examples.jsonl")[0] == [pair(), improving()]
 
 
 def test_asks_of_graphs_hold_the_plan_that_is_shown_and_the_best_time_that_is_known() -> None:

@@ -130,13 +130,7 @@ def _pricing(recipe: Recipe, wanted: bool) -> AbstractContextManager[Verifier | 
 
 
 def evaluate_stage(
-    recipe: Recipe,
-    folder: RunFolder,
-    stage: str,
-    checkpoint: Path,
-    verifier: Verifier,
-    *,
-    quiet: bool = False,
+    recipe: Recipe, folder: RunFolder, stage: str, checkpoint: Path, judge: Verifier, *, quiet: bool = False
 ) -> None:
     """Measure a stage's checkpoint as the recipe's [eval] says; a later agent on what the stage before handed on."""
     if folder.done(f"eval/{stage}"):
@@ -159,7 +153,7 @@ def evaluate_stage(
         policy,
         heldout(recipe, folder),
         folder.path / "eval" / stage,
-        verifier=judge_of(recipe, verifier),
+        verifier=judge_of(recipe, judge),
         samples=settings.samples,
         agent=agent,
         kernels=kernels,

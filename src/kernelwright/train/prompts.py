@@ -89,11 +89,6 @@ def as_asked(task: Task, recipe: Recipe) -> Task:
     return task if drawn else asked_in(task, recipe.verify.precision)
 
 
-def read_examples(path: Path) -> list[Supervised]:
-    """The training split of a JSONL file of examples. Raises UserError where there is none."""
-    return read_splits(path)[0]
-
-
 def read_splits(path: Path, needed: bool = True) -> tuple[list[Supervised], list[Supervised]]:
     """(training split, validation split) of a JSONL file of examples. Raises UserError where nothing is to train on, unless
     they are not `needed`."""

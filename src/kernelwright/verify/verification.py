@@ -60,6 +60,7 @@ from kernelwright.verify.trace.affine import tame
 from kernelwright.verify.trace.overlap import shared_views
 from kernelwright.verify.traced import Trace
 
+Tensors = list[torch.Tensor]
 Shape = ShapeCases | GpuCases
 Returned = Case | Form | GpuCases
 """What says which form outputs have."""
@@ -240,7 +241,7 @@ class Verification:
             left=self._left,
         )
         asked = dataclasses.replace(asked, **how)
-        tensors: list[torch.Tensor] = []
+        tensors: Tensors = []
         state = of.state
         small = {name: value for name, value in state.items() if value.numel() <= TINY and not value.is_meta}
         try:
@@ -266,12 +267,7 @@ class Verification:
         return trace
 
     def _alike_elsewhere(
-        self,
-        trace: Trace,
-        traced: Callable[[Building], Trace],
-        again: Building,
-        settled: bool,
-        inputs: object,
+        self, trace: Trace, play: Callable[[Building], Trace], again: Building, settled: bool, inputs: object
     ) -> None:
         """A module built elsewhere launches the same, in evaluation mode too where that is the same to the reference
         (`settled`): else what it does there is kept, to be judged. So is what it does when called in other ways. Raises Stop."""
@@ -284,20 +280,20 @@ class Verification:
         in_gradients = self._gradient_ways(inputs, again.gradients) if again.gradients else []
         asked += in_gradients
         called = dataclasses.replace(again, ways=asked, calls=again.calls + len(asked))
-        elsewhere = traced(dataclasses.replace(called, evaluating=settled))
+        elsewhere = play(dataclasses.replace(called, evaluating=settled))
         if settled and not trace.alike(elsewhere):
-            self._evaluated = traced(dataclasses.replace(again, evaluating=True))
-            elsewhere = traced(called)
+            self._evaluated = play(dataclasses.replace(again, evaluating=True))
+            elsewhere = play(called)
         if not trace.alike(elsewhere):
             detail = "the same sizes launch other work in other surroundings (environment, clock, addresses, memory)"
             raise Stop(Outcome.STATEFUL, Gate.DETERMINISM, detail)
         if any(word in self.candidate.code for word in ("assert", "__debug__", "__doc__")):
             with self._said_of("under `python -OO`, without assertions and docstrings"):
-                if not trace.alike(traced(dataclasses.replace(again, optimised=True))):
+                if not trace.alike(play(dataclasses.replace(again, optimised=True))):
                     raise Stop(Outcome.STATEFUL, Gate.DETERMINISM, "the same sizes launch other work")
         if not settled:
             with contextlib.suppress(Stop):  # what raises says so to a user as well
-                other = traced(dataclasses.replace(again, evaluating=True))
+                other = play(dataclasses.replace(again, evaluating=True))
                 self._evaluating = None if trace.alike(other) else other
         idle = set(_nothing_new(elsewhere, asked, in_gradients))
         others = [
@@ -311,7 +307,7 @@ class Verification:
             others = [way for way in others if way not in layouts]
             others += [f"{way} #{place}" for way in layouts for place in range(min(count, _MOST_LAID_OUT))]
             if others:
-                elsewhere = traced(dataclasses.replace(again, ways=others, calls=again.calls + len(others)))
+                elsewhere = play(dataclasses.replace(again, ways=others, calls=again.calls + len(others)))
         else:
             others = asked
         self._otherwise = [
@@ -518,13 +514,7 @@ class Verification:
                 raise stop(Outcome.STATEFUL, detail)
 
     def _compare(
-        self,
-        case: Case,
-        outputs: list[torch.Tensor],
-        changed: list[int],
-        gate: Gate,
-        position: int,
-        number: int,
+        self, case: Case, outputs: Tensors, changed: list[int], gate: Gate, position: int, number: int
     ) -> float:
         """Raises Stop on the first difference; returns the worst error as a share of the allowed one."""
 
@@ -565,7 +555,7 @@ class Verification:
             detail = f"{what}: errors of all inputs and sizes lie on one side, on average {how} more than the reference's own"
             raise Stop(Outcome.LOW_PRECISION, Gate.SMALL, detail)
 
-    def _held_to_others(self, case: Case, outputs: list[torch.Tensor], gate: Gate) -> None:
+    def _held_to_others(self, case: Case, outputs: Tensors, gate: Gate) -> None:
         """The same outputs under the tolerances of the protocols beside ours."""
         for protocol in self.judge.beside:
             if protocol.name in self._fallen:
@@ -593,7 +583,7 @@ class Verification:
         moved = causality.relaid(trace.tape, case.expected, case.aliases) if full else {}
         idle = Run(name, ablate=True, copies=list(moved))
 
-        def ablated(case: Case) -> tuple[list[torch.Tensor], set[int]]:
+        def ablated(case: Case) -> tuple[Tensors, set[int]]:
             """The outputs, and which of them a copy has already."""
             _, tensors = device.ask(Gate.CAUSALITY, idle.body(), flatten(case.inputs))
             count = len(case.expected)
@@ -647,7 +637,7 @@ class Verification:
                 detail = f"torch copies {lone:.0%} of {what}"
                 raise Stop(Outcome.TORCH_COMPUTE, Gate.CAUSALITY, detail, where=case.name)
 
-    def _acts(self, calls: Iterable[tuple[Case, list[torch.Tensor]]], idle: bool = False) -> None:
+    def _acts(self, calls: Iterable[tuple[Case, Tensors]], idle: bool = False) -> None:
         """Without kernels the outputs of one of `calls` (cases, what came of them) are wrong. One may be right by chance, as
         fresh memory of booleans is, or the zero that a count begins with; and where the reference gives the same in every
         case, nobody can tell. `idle`: then there may be nothing to do at this size. Raises Stop."""
@@ -707,7 +697,7 @@ class Verification:
 
     def _interpret(
         self, device: Confined, gate: Gate, run: Run, case: Case, position: int = 0, number: int = 0
-    ) -> tuple[float, dict[str, Any], list[torch.Tensor]]:
+    ) -> tuple[float, dict[str, Any], Tensors]:
         """One interpreted call on a case's inputs, compared: the worst error, what was seen of it, and the outputs. Raises
         Stop.
 
@@ -762,13 +752,7 @@ class Verification:
         raise Stop(Outcome.NONDETERMINISTIC, Gate.DETERMINISM, detail, where=where)
 
     def _compared(
-        self,
-        case: Case,
-        answer: dict[str, Any],
-        tensors: list[torch.Tensor],
-        gate: Gate,
-        position: int,
-        number: int,
+        self, case: Case, answer: dict[str, Any], tensors: Tensors, gate: Gate, position: int, number: int
     ) -> float:
         """What one interpreted call did, with its outputs and what it left behind them. See `_compare`."""
         changed = list(answer["state_changed"])
