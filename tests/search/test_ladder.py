@@ -212,6 +212,6 @@ def test_where_all_would_stay_with_aten_the_compiler_writes_contractions_too(
     texts = {"auto": "def kernel(x):\n    return torch.relu(x)\n", "own": kernel(0.5)}
     texts["own"] = "@triton.jit\n" + texts["own"]
     monkeypatch.setattr(
-        "kernelwright.policy.compiler.write", lambda graph, contractions, **what: texts[contractions]
+        "kernelwright.search.rungs.write", lambda graph, contractions, **what: texts[contractions]
     )
     assert CompilerRung("h200", "auto").write(GRAPH, [], 10.0) == texts["own"]

@@ -16,10 +16,14 @@ from typing import Literal
 from kernelwright.errors import UserError
 from kernelwright.graph import Graph
 from kernelwright.policy import check_name
+from kernelwright.policy.compiler import CannotCompile, start, write
 from kernelwright.search.cache import Rung
 from kernelwright.search.model import ModelRung
 from kernelwright.search.rung import AnyRung, CannotWrite, check_parameters, entry_of
 from kernelwright.search.tune import TuneRung
+from kernelwright.synth.library import program_of
+from kernelwright.synth.primitives import Unsupported
+from kernelwright.synth.to_triton import print_triton
 
 Contractions = Literal["own", "auto"]
 NAMES: tuple[str, ...] = ("compiler", "library", "model", "tune")
@@ -62,13 +66,9 @@ class CompilerRung:
 
     def start(self) -> None:
         """Begin to warm up what a first answer would wait for; returns at once."""
-        from kernelwright.policy.compiler import start
-
         start(self.target)
 
     def write(self, graph: Graph, sizes: Sequence[Mapping[str, int]], seconds: float) -> str:
-        from kernelwright.policy.compiler import CannotCompile, write
-
         ways: tuple[Contractions, ...] = ("own",) if self.contractions == "own" else ("auto", "own")
         said, until = "", time.monotonic() + seconds
         for way in ways:
@@ -95,10 +95,6 @@ class LibraryRung:
         self.target, self.precision = target, precision
 
     def write(self, graph: Graph, sizes: Sequence[Mapping[str, int]], seconds: float) -> str:
-        from kernelwright.synth.library import program_of
-        from kernelwright.synth.primitives import Unsupported
-        from kernelwright.synth.to_triton import print_triton
-
         try:
             program = program_of(graph, self.target, self.precision)
             if program is None:

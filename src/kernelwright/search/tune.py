@@ -21,6 +21,11 @@ from kernelwright.rollouts import faster
 from kernelwright.search.cache import Answer, Rung, faster_of
 from kernelwright.search.knobs import STAGES, WARPS, Knob, knobs, neighbours, set_knobs
 from kernelwright.search.rung import CannotWrite, Climb
+from kernelwright.synth.library import schedules_of
+from kernelwright.synth.primitives import Unsupported
+from kernelwright.synth.program import Program
+from kernelwright.synth.ranking import rank_schedules
+from kernelwright.synth.to_triton import print_triton
 
 _SCHEDULES = 12
 """Of the library's that are tried: the fastest of these was within a few per cent of the fastest of all (docs/runs/ranking.md)."""
@@ -90,12 +95,6 @@ class TuneRung:
 
 def print_kernels(graph: Graph, target: str, precision: str) -> Iterator[str]:
     """Kernels of the library for a graph, those first that should be fastest; none where no nest fits."""
-    from kernelwright.synth.library import schedules_of
-    from kernelwright.synth.primitives import Unsupported
-    from kernelwright.synth.program import Program
-    from kernelwright.synth.ranking import rank_schedules
-    from kernelwright.synth.to_triton import print_triton
-
     try:
         schedules = schedules_of(graph, target, precision)
         ordered = rank_schedules(graph, schedules, target) if schedules else []
