@@ -105,7 +105,7 @@ def test_only_training_examples_are_seen(whole: Path) -> None:
 def test_a_stage_may_have_a_judge_of_its_own(
     data: Path, after_sft: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from kernelwright import verify
+    from kernelwright.train import stages
 
     asked: list[tuple[str, float]] = []
 
@@ -115,7 +115,7 @@ def test_a_stage_may_have_a_judge_of_its_own(
             asked.append((config.backend, config.deadline_s))
             return contextlib.nullcontext(ReadJudge())
 
-    monkeypatch.setattr(verify, "open_pool", Pool.of)
+    monkeypatch.setattr(stages, "open_pool", Pool.of)
     recipe = make_recipe(data, frontend={"judge": "interpret", "deadline_s": 5}, verify={"backend": "auto"})
     assert [recipe.judging(stage).backend for stage in ("frontend", "midend")] == ["interpret", "auto"]
     (after_sft / "config.json").unlink()
