@@ -6,6 +6,7 @@ import torch
 
 from kernelwright.verify.protocol import PROTOCOLS
 from kernelwright.verify.reference.cases import make_case
+from kernelwright.verify.reference.choices import Reordered
 from kernelwright.verify.reference.comparison import compare
 from kernelwright.verify.reference.expected import Expected
 
@@ -81,3 +82,39 @@ def test_some_elements_keep_their_lines() -> None:
     some = whole.each(lambda tensor: tensor.reshape(-1)[2:])
     for places, right in (([1, 3], True), ([3, 1], True), ([0, 2], False)):
         assert (not compare(0, torch.tensor(places), some, STRICT).kind) is right
+
+
+def of_the_best_half(x: torch.Tensor) -> torch.Tensor:
+    """What of [row, half, element] the half with the largest element has."""
+    halves = x.view(len(x), 2, -1)
+    best = halves.amax(-1).topk(1, dim=1).indices
+    return halves.take_along_dim(best[..., None], 1).flatten(1)
+
+
+def test_what_is_made_of_places_is_free_among_equals_row_by_row() -> None:
+    x = torch.tensor([[3.0, 1.0, 3.0, 2.0], [1.0, 5.0, 4.0, 4.0]])
+    wanted = expected(of_the_best_half, x)
+    for made, right in (
+        ([[3.0, 1.0], [1.0, 5.0]], True),
+        ([[3.0, 2.0], [1.0, 5.0]], True),
+        ([[3.0, 1.5], [1.0, 5.0]], False),
+        ([[3.0, 1.0], [4.0, 4.0]], False),
+    ):
+        assert (not compare(0, torch.tensor(made), wanted, STRICT).kind) is right
+
+
+def test_a_place_that_is_cast_is_one() -> None:
+    wanted = expected(lambda x: two_largest(x).to(torch.int32), X)
+    for places, right in (([[0, 2]], True), ([[2, 0]], True), ([[2, 2]], False), ([[0, 3]], False)):
+        assert (not compare(0, torch.tensor(places, dtype=torch.int32), wanted, STRICT).kind) is right
+
+
+def test_the_last_of_equal_elements_first() -> None:
+    x = torch.tensor([[1.0, 2.0, 2.0, 2.0]])
+    for last, places in ((False, [1, 2]), (True, [3, 2])):
+        with Reordered(last):
+            assert x.topk(2, dim=1).indices.tolist() == [places]
+            assert x.sort(dim=-1, descending=True).indices[0, :2].tolist() == places
+            assert x.kthvalue(2, dim=1).indices.tolist() == [places[0]]
+            assert x.kthvalue(2, dim=1, keepdim=True).values.tolist() == [[2.0]]
+            assert torch.sort(x, dim=1, descending=True, stable=True).indices[0, :2].tolist() == [1, 2]

@@ -149,6 +149,10 @@ def _as_tensor(value: Any) -> Any:
         return tl.full((), value, tl.float32)
     if type(value) is int:
         return tl.full((), value, tl.int32 if -(1 << 31) <= value < 1 << 31 else tl.int64)
+    if (
+        isinstance(value, int) and type(value) is not bool
+    ):  # of a loop whose rounds follow (`rounds.py`): as any other operand
+        return tl.full((), 0, tl.int32) + value
     return value
 
 

@@ -23,8 +23,8 @@ from kernelwright.verify.gradients import Watch, WithGradients
 from kernelwright.verify.held import note_changes
 from kernelwright.verify.protocol import Protocol
 from kernelwright.verify.reference import roundings
-from kernelwright.verify.reference.choices import Choices, find_choice
-from kernelwright.verify.reference.comparison import MANY
+from kernelwright.verify.reference.choices import Choices, Reordered, find_choice
+from kernelwright.verify.reference.comparison import MANY, with_order
 from kernelwright.verify.reference.disorder import WRITES
 from kernelwright.verify.reference.distributions import in_order, orders
 from kernelwright.verify.reference.expected import COARSE, Expected, expected_of, nbytes, rms_difference
@@ -216,6 +216,8 @@ def make_case(
         if not unrounded:
             expected = asked.unlucky(expected, exact)
         expected = asked.with_digits(expected, exact, modelled.used, run.narrowest)
+    if native_choices.undecided():
+        expected = asked.with_orders(expected)
     after = {
         key: dataclasses.replace(expected_of(exact_after[key], held), slack=slack)
         for key, held in run.after.items()
@@ -306,6 +308,17 @@ class _Asked:
                 kept: dict[int | str, torch.Tensor] = dict(enumerate(flatten(given))) | double.state_dict()
                 after = {key: kept[key].detach() for key in run.after}
         return exact, after
+
+    def with_orders(self, expected: list[Expected]) -> list[Expected]:
+        """With what the reference makes where ties are in another order (`choices.Reordered`)."""
+        for last in (False, True):
+            made: list[torch.Tensor] = []
+            with where_possible():
+                made = self.run(self.draw(), Rounded(self.protocol.precision), Reordered(last)).outputs
+            if [tuple(one.shape) for one in made] == [one.shape for one in expected]:
+                pairs = zip(expected, made, strict=True)
+                expected = [with_order(one, other, self.protocol) for one, other in pairs]
+        return expected
 
     def with_digits(
         self, expected: list[Expected], exact: list[torch.Tensor], tf32: bool, narrowest: float

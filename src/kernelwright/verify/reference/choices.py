@@ -4,7 +4,9 @@
 A place is as good as the reference's where the operand has the same there, each place once. `argmax`, `max` and stable sorts
 promise the first of equal elements, so that only what roundings decide is free there.
 
-Knows a place only while it is an output itself: of indices that are cast, sliced or calculated with, all must be equal.
+Knows a place only while it is an output itself, cast at most. What is made of places otherwise (a gather, a mask of groups) is as good
+where it is, row by row, what the reference makes with the first of equal elements first, or the last (`Reordered`); other orders are
+not known there.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 _FREE = ("topk", "sort", "kthvalue", "mode", "median")
+_ORDERED = _FREE[:3]
 _FIRST = ("argmax", "argmin", "max", "min")
 _MOST = 1 << 26
 """Elements of an operand that are kept."""
@@ -46,14 +49,65 @@ class Choices(TorchDispatchMode):
         out = func(*args, **(kwargs or {}))
         name = func._schema.name.removeprefix("aten::")
         if name in _FREE or name in _FIRST:
-            given = {one.name: one.default_value for one in func._schema.arguments if one.has_default_value()}
-            given |= {one.name: value for one, value in zip(func._schema.arguments, args, strict=False)}
-            given |= kwargs or {}
+            given = _arguments(func, args, kwargs)
             places = out[-1] if isinstance(out, tuple) else out
             if places.dtype == torch.int64 and given["self"].dim() and given["self"].numel() <= _MOST:
                 first = name in _FIRST or bool(given.get("stable"))
                 self.made.append(Choice(given["self"], given.get("dim"), first, places))
+        elif name == "_to_copy" and not out.is_floating_point():
+            self.made += [
+                dataclasses.replace(one, indices=out) for one in self.made if one.indices is args[0]
+            ]
         return out
+
+    def undecided(self) -> bool:
+        """Whether an operator that promises no order had equal elements to choose among."""
+        return any(
+            not one.first
+            and one.axis is not None
+            and bool((_in_order(one.operand, one.axis)[0].diff(dim=one.axis) == 0).any())
+            for one in self.made
+        )
+
+
+class Reordered(Choices):
+    """Of equal elements the first comes first for `topk`, `sort` and `kthvalue`, or the `last`."""
+
+    def __init__(self, last: bool) -> None:
+        super().__init__()
+        self._last = last
+
+    def __torch_dispatch__(self, func: Any, types: object, args: Any = (), kwargs: Any = None) -> object:
+        name = func._schema.name.removeprefix("aten::")
+        given = _arguments(func, args, kwargs) if name in _ORDERED and not func._schema.is_mutable else {}
+        if not given or given.get("stable") or not given["self"].dim():
+            return func(*args, **(kwargs or {}))
+        axis = given["dim"]
+        values, places = _in_order(
+            given["self"], axis, given.get("largest", given.get("descending", False)), self._last
+        )
+        if name == "kthvalue":
+            pair = (one.select(axis, given["k"] - 1) for one in (values, places))
+            return tuple(one.unsqueeze(axis) if given["keepdim"] else one for one in pair)
+        most = given.get("k", values.shape[axis])
+        return values.narrow(axis, 0, most), places.narrow(axis, 0, most)
+
+
+def _arguments(func: Any, args: Any, kwargs: Any) -> dict[str, Any]:
+    """By name, those that are left unsaid too."""
+    given = {one.name: one.default_value for one in func._schema.arguments if one.has_default_value()}
+    given |= {one.name: value for one, value in zip(func._schema.arguments, args, strict=False)}
+    return given | (kwargs or {})
+
+
+def _in_order(
+    operand: torch.Tensor, axis: int, descending: bool = False, last: bool = False
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """(values, places) in order along an axis, of equal ones the first first, or the `last`."""
+    values, places = (operand.flip(axis) if last else operand).sort(
+        dim=axis, descending=descending, stable=True
+    )
+    return values, operand.shape[axis] - 1 - places if last else places
 
 
 @dataclasses.dataclass(frozen=True)

@@ -126,8 +126,7 @@ def compare(position: int, got: torch.Tensor, expected: Expected, protocol: Prot
     """Compare one output tensor of the right shape and dtype with the oracle."""
     if got.numel() == 0:
         return Comparison(0.0)
-    if expected.chosen is not None:
-        got = expected.chosen.settled(got, expected.value)
+    got = settled(got, expected, protocol)
     fast = expected.dtype.is_floating_point and expected.judged is None and expected.moved is None
     if got.is_cuda and fast:
         from kernelwright.verify.reference import fused_comparison as fused
@@ -138,6 +137,39 @@ def compare(position: int, got: torch.Tensor, expected: Expected, protocol: Prot
         if not seen.wrong and strayed <= 1.0:
             return Comparison(max(seen.worst, strayed))
     return _explain(position, got, expected, protocol)
+
+
+def settled(got: torch.Tensor, expected: Expected, protocol: Protocol) -> torch.Tensor:
+    """`got` with what another order of ties makes as good replaced by what is expected: places, and rows along the last
+    axis, rows of whole numbers also where a rounding decides which elements are equal."""
+    for other in expected.orders:
+        row = _rows(_near(got.reshape(other.shape), other, expected, protocol))
+        wanted = expected.value.reshape(other.shape).to(got.dtype)
+        if expected.moved is not None and not other.is_floating_point():
+            row = row | ~_rows(expected.moved.reshape(other.shape) == 0)
+        got = torch.where(row, wanted, got.reshape(other.shape)).reshape(got.shape)
+    return got if expected.chosen is None else expected.chosen.settled(got, expected.value)
+
+
+def with_order(expected: Expected, other: torch.Tensor, protocol: Protocol) -> Expected:
+    """With what ties in another order make, of the rows in which that is something else."""
+    same = _rows(_near(expected.value.reshape(other.shape), other, expected, protocol))
+    if same.all():
+        return expected
+    if other.is_floating_point():
+        other = other.masked_fill(same, math.nan)
+    return dataclasses.replace(expected, orders=(*expected.orders, other))
+
+
+def _near(got: torch.Tensor, other: torch.Tensor, expected: Expected, protocol: Protocol) -> torch.Tensor:
+    if not other.is_floating_point():
+        return got == other
+    error = (got.double() - other.double()).abs()
+    return (got == other) | (error <= allowed_error(expected, other, protocol))
+
+
+def _rows(right: torch.Tensor) -> torch.Tensor:
+    return right.all(-1, keepdim=True).expand_as(right) if right.dim() > 1 else right
 
 
 def compare_or_round(

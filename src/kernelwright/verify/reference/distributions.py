@@ -60,10 +60,31 @@ def orders(tensor: torch.Tensor) -> list[tuple[int, bool]]:
 
 
 def in_order(before: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
-    """`after`, sorted along the axes along which `before` is."""
+    """`after`, sorted along the axes along which `before` is, and of equal halves or neighbours along the last axis where `before` is."""
     for axis, falls in orders(before):
         after = after.sort(axis, descending=falls).values
+    apart = repeated(before)
+    if apart:
+        parts = after.unflatten(-1, apart)
+        axis = apart.index(2) - 2
+        after = parts.narrow(axis, 0, 1).expand_as(parts).flatten(-2).contiguous()
     return after
+
+
+def repeated(tensor: torch.Tensor) -> list[int]:
+    """How the last axis is taken apart into two equal halves, or into pairs of equal neighbours, as tables of angles have them; nothing
+    where it is not, or rows are of one number."""
+    if tensor.ndim < 2 or tensor.shape[-1] % 2 or not tensor.numel():
+        return []
+    half = tensor.shape[-1] // 2
+    for apart in ([2, half], [half, 2]):
+        for some in (tensor.reshape(-1, 2 * half)[0], tensor):  # most are told by one line
+            one, other = some.unflatten(-1, apart).unbind(apart.index(2) - 2)
+            if not torch.equal(one, other):
+                break
+        else:
+            return apart if bool((tensor != tensor[..., :1]).any()) or half == 1 else []
+    return []
 
 
 def _below(inputs: object) -> object:

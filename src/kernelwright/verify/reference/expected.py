@@ -56,6 +56,8 @@ class Expected:
     """Each element is made of few operations on its own: none may overflow on the way."""
     chosen: Chosen | None = None
     """Of places among ties: what they point into."""
+    orders: tuple[torch.Tensor, ...] = ()
+    """What the reference makes with ties in another order, where that is something else."""
     leaning: Leaning | None = None
     """Of an honest run in half precision: the side on which its errors are."""
     rounded_once: bool = False
@@ -76,7 +78,7 @@ class Expected:
     @property
     def size(self) -> int:
         """Bytes held."""
-        held = [self.value, self.judged, self.infinite, self.moved]
+        held = [self.value, self.judged, self.infinite, self.moved, *self.orders]
         chosen = 0 if self.chosen is None else self.chosen.size
         return chosen + sum(nbytes(tensor) for tensor in held if tensor is not None)
 
@@ -95,6 +97,7 @@ class Expected:
             infinite=changed(self.infinite),
             moved=changed(self.moved),
             chosen=None if self.chosen is None else self.chosen.each(change),
+            orders=tuple(map(change, self.orders)),
             leaning=None,
         )
 

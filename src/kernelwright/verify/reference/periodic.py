@@ -23,7 +23,7 @@ from torch.overrides import TorchFunctionMode
 from kernelwright.records import Task
 from kernelwright.verify.protocol import Protocol
 from kernelwright.verify.reference.cases import Case, make_case
-from kernelwright.verify.reference.distributions import in_order, orders
+from kernelwright.verify.reference.distributions import in_order, orders, repeated
 from kernelwright.verify.reference.expected import Expected
 from kernelwright.verify.reference.task_module import (
     NotModelled,
@@ -443,10 +443,10 @@ def _make(
 def needs_all(case: Case, index: int, dice: random.Random) -> frozenset[int]:
     """The reference's outputs that depend on every element of an input, and -1 where some output does on each, as far as a few
     elements tell, among them some at both ends of each axis, each put far above and far below all others. None where it is no
-    floating-point tensor."""
+    floating-point tensor, or has two of each, of which one may be read."""
     small = _Small(case)
     tensor = small.given[index]
-    if not tensor.is_floating_point() or not tensor.numel():
+    if not tensor.is_floating_point() or not tensor.numel() or repeated(tensor):
         return frozenset()
     far = _FAR * (1.0 + float(tensor.abs().max()))
     try:
