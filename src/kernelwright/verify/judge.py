@@ -76,6 +76,8 @@ _WHOLE = 64.0
 """Of a full size that is interpreted as a whole: the most that the reference does there, as a factor on what it may at long ones."""
 _HELD = 32.0
 """Likewise, of sizes of which some are full."""
+_PASSES = 4.0
+"""Of a full size as a whole, how many times that it may move, where inputs and outputs are less: what lies between is no kernel's to move."""
 _FAR_AT_FULL_SIZE = 30.0
 """Factor on the inputs of one case at full size."""
 
@@ -470,21 +472,22 @@ class Judge:
     def whole_case(self, task: Task) -> ShapeCases | None:
         """One case at full size, made once; None where that is too much to interpret all of it."""
         sizes = full_sizes(task)
-        if self._cost(task, sizes) > _WHOLE:
+        if self._cost(task, sizes, _PASSES) > _WHOLE:
             return None
         return self._kept_case(task, WHOLE_SIZE, "the full size", WHOLE_SIZE, sizes, long=True, special=False)
 
-    def _cost(self, task: Task, sizes: Mapping[str, int]) -> float:
-        """The reference's work at some sizes, as a share of the most that is interpreted at long ones; infinite where it does
-        not take them."""
+    def _cost(self, task: Task, sizes: Mapping[str, int], passes: float = 1.0) -> float:
+        """The reference's work at some sizes, as a share of the most that is interpreted at long ones, in so many `passes` over that;
+        infinite where it does not take them."""
 
         def make() -> float:
             with contextlib.suppress(NotModelled, UserError), _ours("long sizes"):
                 made = baseline(task, dict(sizes), self.target)
-                return max(made.eager.bytes / MOST_BYTES, made.contraction_flops / MOST_FLOPS)
+                moved = max(made.eager.bytes / passes, made.min_bytes)
+                return max(moved / MOST_BYTES, made.contraction_flops / MOST_FLOPS)
             return math.inf
 
-        return self._costs.get((task.digest, *sizes.items()), make)
+        return self._costs.get((task.digest, passes, *sizes.items()), make)
 
     def another_size(self, task: Task) -> object:
         """Inputs (`describe`d) that differ in one size from those of the first small set, for a module that is built of the same
