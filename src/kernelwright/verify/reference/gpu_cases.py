@@ -175,8 +175,11 @@ class GpuCases:
         return [_Draw(scale, seed, uneven=True), _Draw(abs(scale), seed, uneven=True), plain]
 
     def _inputs(self, draw: _Draw) -> object:
-        made = self._reference.inputs(draw.seed)
-        return uneven(made, draw.seed, draw.scale) if draw.uneven else scale_inputs(made, draw.scale)
+        if draw.uneven:
+            change = functools.partial(uneven, seed=draw.seed, sign=draw.scale)
+        else:
+            change = functools.partial(scale_inputs, scale=draw.scale)
+        return self._reference.changed_inputs(draw.seed, change)
 
     def _made(self, name: str, draw: _Draw) -> Case | None:
         """A case, without its inputs where they are large."""

@@ -253,7 +253,8 @@ def _cases_of(making: _Making, of_weights: int, long: bool, special: bool) -> Sh
     cases = []
     asked = draws(protocol, making.secret, making.position)[: 1 if long or own_only(name) else None]
     for number, (scale, seed) in enumerate(asked):
-        inputs, called = scale_inputs(reference.inputs(seed), scale), case_name(name, scale)
+        inputs = reference.changed_inputs(seed, functools.partial(scale_inputs, scale=scale))
+        called = case_name(name, scale)
         if long:
             inputs = near_one_number(inputs, seed)
         if task.gradients and making.position == 0 and scale in _OF_COTANGENTS:

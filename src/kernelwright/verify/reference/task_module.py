@@ -10,6 +10,7 @@ import contextlib
 import copy
 import dataclasses
 import hashlib
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -181,6 +182,17 @@ class Reference:
             made = convert(self._draw(self._form[0]), _reorder(seed))
         return convert(with_numbers_of(self._first, made), lambda tensor: tensor.to(self.device))
 
+    def changed_inputs(self, seed: int, change: Callable[[Any], Any]) -> Any:
+        """Arguments as `change` makes them, but for floats of nothing but 0 and 1, others in other draws: labels and masks, which no task
+        with such draws has a meaning for in other numbers."""
+        drawn = self.inputs(seed)
+        kept = {place: one for place, one in enumerate(flatten(drawn)) if _is_of_marks(one)}
+        if kept:
+            again = flatten(self.inputs(seed + 1))
+            kept = {place: one for place, one in kept.items() if not torch.equal(one, again[place])}
+        places = itertools.count()
+        return convert(change(drawn), lambda tensor: kept.get(next(places), tensor))
+
     def _draw(self, seed: int) -> list[Any]:
         with private_rng(seed), switches_kept(), self._explain("get_inputs()"), torch.device(self.device):
             return start_values.with_others(self.arguments(), self.begun)
@@ -241,6 +253,12 @@ def _reorder(seed: int) -> Callable[[torch.Tensor], torch.Tensor]:
         return tensor.reshape(-1)[order].reshape(tensor.shape)
 
     return reordered
+
+
+def _is_of_marks(tensor: torch.Tensor) -> bool:
+    if not tensor.is_floating_point() or tensor.numel() < 2:
+        return False
+    return bool(((tensor == 0) | (tensor == 1)).all() & (tensor == 0).any() & (tensor == 1).any())
 
 
 def _copy_in_rows(tensor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -34,6 +34,8 @@ _COUNTING = ("bincount", "one_hot", "repeat_interleave", "histc", "arange", "_lo
 """Operators to which a large integer is a size, or a float that keeps few of its digits."""
 _LAST_WINS = ("index_put", "index_copy", "put", "scatter", "masked_scatter")
 """Operators of which nobody says what repeated places give."""
+_FROM_THE_END = {"index", "index_put", "_index_put_impl"}
+"""Operators to which a place below zero counts from the end."""
 _SUMMED = ("scatter_add", "scatter_reduce")
 _WEIGHED = ("softmax", "attention")
 """Operators beside which truth values that are all alike may leave nothing to look at."""
@@ -321,8 +323,8 @@ def _changes(
         if numbers:
             held = torch.tensor(numbers)
             yield some(lambda _, held=held: held[drawn(0, len(held) - 1)])  # type: ignore[misc]
-    # Not from the end of a table: kernels that only count forward are honest.
-    if low >= 0 and "index" not in names:
+    # Not from the end of a table that is read or written: kernels that only count forward are honest.
+    if low >= 0 and not names & _FROM_THE_END:
         yield some(lambda old: -1 - old)
     if not any(word in name for name in names for word in _COUNTING):
         most = 1 << _WIDE.get(tensor.element_size(), 13)
