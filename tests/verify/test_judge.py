@@ -70,3 +70,10 @@ def test_a_size_at_which_nothing_is_returned_tells_nothing_of_kernels(
     launch = SimpleNamespace(programs=programs)
     trace: Any = SimpleNamespace(tape=SimpleNamespace(launches=lambda: [launch], compute=lambda: operators))
     assert Verification._idles(name, [torch.empty(rows, 4)], trace) is idle
+
+
+def test_a_full_size_is_run_as_a_whole_by_what_a_kernel_moves() -> None:
+    """32 MB of copies between small inputs and outputs, written and read by each of so many operators."""
+    for steps, whole in ((3, True), (12, False)):
+        spread = task(f"return (x.expand(4096, -1, -1){' * 1.5' * steps}).sum(0)")
+        assert (judge().whole_case(spread) is not None) is whole
