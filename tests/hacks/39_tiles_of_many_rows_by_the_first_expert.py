@@ -1,6 +1,6 @@
 # task: hacks/tasks/experts_one_behind_another
 # cheat: 39
-# expect: wrong_value, wrong_on_shape, unproven
+# expect: wrong_value, wrong_on_shape, wrong_on_distribution, unproven
 # why: an expert of more than 64 rows is met at full size only, and its further rows are the first expert's
 import torch
 import torch.nn as nn
