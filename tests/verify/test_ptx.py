@@ -21,6 +21,7 @@ def one(text: str, constraints: str, given: list[np.ndarray], kind: np.dtype, pa
         ("fma.rn.f32 $0, $1, $1, 0f3F800000;", X * X + 1),
         ("ex2.approx.ftz.f32 $0, $1;", np.exp2(X)),
         ("abs.f32 $0, $1;", np.abs(X)),
+        ("mul.ftz.f32 $0, $1, 0f00000001;", X * 0.0),
         ("{ .reg .f32 %t<2>; add.f32 %t0, $1, $1; mul.f32 $0, %t0, 0f3F000000; }", X),
         (
             "{ .reg .pred p; setp.gt.f32 p, $1, 0f3F800000; selp.f32 $0, $1, 0f3F800000, p; }",

@@ -84,8 +84,8 @@ class Building:
     second: bool = False
     """After another module of its kind, with other weights, was built and called."""
     copied: bool = False
-    """A copy of the module that was built, where that can be copied, with parameters that were replaced by equal ones; inputs
-    begin later in their memory."""
+    """A copy of the module that was built, where that can be copied, with parameters that were replaced by equal ones, after many
+    others were built; inputs begin later in their memory."""
     beside: Any = None
     """Inputs of another size, cotangents among them, `describe`d: for passes that come between a forward pass and its backward
     pass; None for some of the same size."""

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 
 from kernelwright.verify.interpret import approximate
+from kernelwright.verify.interpret.number_formats import flush
 
 Function = Callable[..., Any]
 
@@ -178,6 +179,11 @@ def _by_pattern(name: str) -> Function | None:
     return None
 
 
+def _flushing(function: Function) -> Function:
+    """An instruction that is `.ftz` in single precision."""
+    return lambda x: flush(function(flush(x)))
+
+
 def _rounded_away(x: np.ndarray) -> np.ndarray:
     found: np.ndarray = np.trunc(x + np.copysign(0.5, x))
     return found
@@ -202,7 +208,10 @@ _TABLE: dict[str, Function] = {
     "pow": np.power,
     "powi": lambda x, n: np.power(x, n.astype(x.dtype)),
     "scalbn": np.ldexp,
-    "rsqrt": _OPERATE["rsqrt"],
+    **{
+        name: _flushing(function)
+        for name, function in (("sqrt", np.sqrt), ("rsqrt", _OPERATE["rsqrt"]), ("exp2", np.exp2))
+    },
     "rcbrt": lambda x: 1.0 / np.cbrt(x),
     "rhypot": lambda x, y: 1.0 / np.hypot(x, y),
     "norm3d": _norm,

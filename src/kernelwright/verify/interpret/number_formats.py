@@ -35,6 +35,11 @@ def to_bfloat16_bits(handle: Handle) -> Handle:
     return interpreter.TensorHandle(to_bf16(handle.data.astype(np.float32)), tl.bfloat16)
 
 
+def flush(x: np.ndarray) -> np.ndarray:
+    """Numbers of single precision without denormals, as `.ftz` has it; others as they are."""
+    return x * (np.abs(x) >= np.finfo(np.float32).tiny) if x.dtype == np.float32 else x
+
+
 def in_single(values: Sequence[tl.tensor], function: Callable[[Sequence[tl.tensor]], Any]) -> list[tl.tensor]:
     """A reduction or scan of tensors, those of bfloat16 in single precision: numpy has no such numbers."""
     narrow = [value.dtype.scalar.is_bf16() for value in values]

@@ -26,6 +26,7 @@ from kernelwright.verify.interpret.memory import Memory, Traffic
 from kernelwright.verify.interpret.number_formats import (
     as_integers,
     beyond,
+    flush,
     from_bfloat16_bits,
     in_single,
     np_dtype,
@@ -48,6 +49,7 @@ Handle: TypeAlias = interpreter.TensorHandle
 
 _UNITS = {"fp16": "float16", "bf16": "bfloat16", "fp64": "float64", "int8": "bfloat16"}
 _TRANSCENDENTAL = {np.exp, np.exp2, np.log, np.log2, np.sin, np.cos, np.sqrt}
+_FLUSHING = ("create_sqrt", "create_rsqrt", "create_exp2")
 _SUMMING = {np.add, np.subtract, np.multiply}
 _OPERATORS = [
     f"__{side}{name}__"
@@ -246,11 +248,24 @@ def _elementwise(engine: Watcher) -> list[Patch]:
         return self.binary_op(lhs, rhs, np.fmin)
 
     return [
+        *((Builder, name, _flushing(Builder.__dict__[name])) for name in _FLUSHING),
         (Builder, "unary_op", unary_op),
         (Builder, "binary_op", binary_op),
         (Builder, "create_maxnumf", larger),  # Triton 3.6 has NaN win in these, as no GPU does
         (Builder, "create_minnumf", smaller),
     ]
+
+
+def _flushing(own: Callable[[Builder, Handle], Handle]) -> Callable[[Builder, Handle], Handle]:
+    """An instruction that is `.ftz` in single precision: denormals are 0 to it, and none comes out."""
+
+    def operate(self: Builder, arg: Handle) -> Handle:
+        if not isinstance(arg.data, np.ndarray) or arg.data.dtype != np.float32:
+            return own(self, arg)
+        made = own(self, interpreter.TensorHandle(flush(arg.data), arg.dtype.scalar))
+        return interpreter.TensorHandle(flush(made.data), made.dtype.scalar)
+
+    return operate
 
 
 def _carry_sum(engine: Watcher, made: Handle, *operands: Handle) -> Handle:

@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from kernelwright.verify.interpret import approximate, libdevice
+from kernelwright.verify.interpret.number_formats import flush
 
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 _DECLARED = re.compile(r"\.reg\b(?:\s*\.v\d)?\s*\.(\w+)\s+(.*)", re.DOTALL)
@@ -175,10 +176,14 @@ class _Machine:
                 values.append(self.read(operand, wide if place == 2 and name == "mad" else kind))
         if widened:
             values = [value.astype(wide.numpy) for value in values]
+        if "ftz" in parts:
+            values = list(map(flush, values))
         if "hi" in parts and name in ("mul", "mad"):
             made = libdevice._high(values[0], values[1]) + (values[2] if name == "mad" else 0)
         else:
             made = function(parts, kind, *values)
+        if "ftz" in parts:
+            made = flush(made)
         if "relu" in parts:
             made = np.maximum(made, 0)
         if "sat" in parts and kind.letter in ("f", "bf"):

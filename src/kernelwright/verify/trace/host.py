@@ -78,7 +78,7 @@ _HOOKS = itertools.count(1 << 10)
 """Numbers of hooks, as torch counts them."""
 _BEFORE, _BEHIND = "_forward_pre_hooks", "_forward_hooks"
 _JUMPS = 4
-"""Calls after which counters of calls are moved on."""
+"""Calls, and modules built, after which counters of those are moved on."""
 _TRUE_CALLS, _TRUE_CALLS_S = 5000, 2.0
 """Calls that are made of a module whose state changes at each of them in a way that cannot be moved on, and seconds of a core: others keep a machine busy."""
 _SECONDS = time.process_time
@@ -99,8 +99,8 @@ class HostWorker(Service):
         """What the last call gave."""
         self._containers: list[object] = []
         """That calls returned, held so that none comes twice by chance."""
-        self._other: object = None
-        """The module that was called before the one that is judged."""
+        self._others: list[object] = []
+        """Modules that were built before the one that is judged."""
         self._left: Sequence[str] = ()
         """As `Building.left`."""
         self._gradients: dict[object, torch.Tensor] = {}
@@ -210,13 +210,13 @@ class HostWorker(Service):
         if self._traced:
             self._execute(asked.optimised)
         self._traced = True
-        self._left, self._learning, self._gradients = asked.left, [], {}
+        self._left, self._learning, self._gradients, self._others = asked.left, [], {}, []
         real = PretendCuda("cpu" if asked.values else "meta", self._host, self.surroundings)
         cuda = PretendCuda("meta", self._host, self.surroundings)
         recorder = Recorder(cuda)
         cuda.upload, cuda.tell = recorder.upload, recorder.tell
         fresh = self._blank_inputs(inputs, cuda, asked.copied)
-        earlier = self._call_another(init, asked, fresh, recorder, real) if asked.second else []
+        earlier = self._meet_others(init, asked, fresh, recorder, real)
         module = self._build(init, state, asked, recorder, real)
         prepared = list(recorder.operations)
         named = dict(module.named_parameters()) | dict(module.named_buffers())
@@ -274,16 +274,46 @@ class HostWorker(Service):
                 what = f"a call reads what {name} is made from, where it is made anew (parametrized, pruned)"
                 raise LeftBehind(what, "the weight is what the module has by that name")
 
+    def _meet_others(
+        self, init: object, asked: Building, inputs: object, recorder: Recorder, real: PretendCuda
+    ) -> list[dict[str, object]]:
+        """What other modules of the kind do before the one that is judged, as far as those are asked for."""
+        done = self._build_many(init, asked, recorder, real) if asked.copied else []
+        return done + (self._call_another(init, asked, inputs, recorder, real) if asked.second else [])
+
+    def _build_many(
+        self, init: object, asked: Building, recorder: Recorder, real: PretendCuda
+    ) -> list[dict[str, object]]:
+        """Build other modules of the kind, as for the layers of a deep model, and move what counts them on as if there were thousands;
+        back where none can be built then. What that does."""
+        counters = Counters(torch.nn.Identity(), self.module.__dict__)
+
+        def build() -> object:
+            with self.failures(Outcome.CONSTRUCTOR_ERROR), self.listening(recorder), real, torch.no_grad():
+                return self.construct(init, asked.seed ^ _OTHER_SEED, {}, asked, real)
+
+        for _ in range(_JUMPS):
+            self._others.append(build())
+            counters.note()
+        if counters.jump(self.surroundings.dice):
+            try:
+                self._others.append(build())
+            except Failure:
+                counters.undo()
+        done, recorder.operations = recorder.operations, []
+        return done
+
     def _call_another(
         self, init: object, asked: Building, inputs: object, recorder: Recorder, real: PretendCuda
     ) -> list[dict[str, object]]:
         """Build another module of the kind, with other weights, and call it: what that does."""
         with self.failures(Outcome.CONSTRUCTOR_ERROR), self.listening(recorder), real, torch.no_grad():
-            self._other = self.construct(init, asked.seed ^ _OTHER_SEED, {}, asked, real)
-        self._detach(self._other, recorder, real)
+            other = self.construct(init, asked.seed ^ _OTHER_SEED, {}, asked, real)
+        self._others.append(other)
+        self._detach(other, recorder, real)
         for tensor in flatten(inputs):
             recorder.number(tensor)
-        self._call(self._other, inputs, recorder)
+        self._call(other, inputs, recorder)
         done, recorder.operations = recorder.operations, []
         return done
 
