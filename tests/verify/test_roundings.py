@@ -246,6 +246,31 @@ def test_whole_numbers_that_a_rounding_decides_may_be_either() -> None:
     assert refused, "or this shows nothing"
 
 
+def _first_expert(scores: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """Of two experts the one with the higher score, by row."""
+    return torch.where(scores[:, :1] > scores[:, 1:], x.sin(), x.cos())
+
+
+def test_a_row_for_which_a_rounding_picks_the_expert_says_nothing_of_the_digits_of_others() -> None:
+    generator = torch.Generator().manual_seed(5)
+    x = torch.randn(64, 128, generator=generator).bfloat16()
+    scores = torch.randn(64, 2, generator=generator).bfloat16()
+    scores[3] = torch.tensor([1.0, 1.0])
+    above = torch.zeros_like(scores, dtype=torch.float64)
+    above[3, 0] = 2.0**-10  # a tie in bfloat16 only
+    exact = _first_expert(scores.double() + above, x.double())
+    expected = expected_of(exact, exact.bfloat16())
+    module = Module(lambda scores, x: _first_expert(scores * 1.0, x))
+    far = roundings.largest_moves(module, [scores, x], [exact])[0]
+    with_roundings = dataclasses.replace(expected, moved=far)
+    other = _first_expert(scores, x)  # the second expert, for row 3
+    assert compare(0, other, expected, STRICT).kind
+    assert not compare(0, other, with_roundings, STRICT).kind
+    assert compare(0, other.to(torch.float8_e4m3fn).bfloat16(), with_roundings, STRICT).kind
+    off = (other.double() * (1.0 + 2.0**-7)).bfloat16()  # every digit that is lost is within what moves one element
+    assert compare(0, off, with_roundings, STRICT).kind == "low_precision"
+
+
 def test_what_ties_exactly_is_held_among_special_values_and_what_a_rounding_decides_is_not() -> None:
     """`2 x >= 1` is exact; a product that bfloat16 rounds to its threshold is not."""
     x = torch.tensor([0.25, 0.5, 0.75]).repeat(50)

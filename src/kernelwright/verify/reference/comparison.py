@@ -36,6 +36,9 @@ _TOUCHED_SHARE = 0.5
 """Of an output: where fewer elements than that have an error, those that are right were computed with all digits."""
 _MOVED, _HALF_MOVED = 8.0, 1.0
 """Multiples of what roundings move an element by."""
+_UNSTEADY = 0.25
+"""Of its value or the typical one: what roundings move by more hangs on a decision (which expert a near tie picks) and has no
+digits that could be lost."""
 _DECIDED = 1e-3
 """Of whole numbers and truth values: the share of a chunk that a rounding may decide,"""
 _RARE, _LOOSE = 0.02, 0.1
@@ -201,7 +204,7 @@ def _explain(position: int, got: torch.Tensor, expected: Expected, protocol: Pro
         for t in (expected.value, expected.judged, expected.infinite, expected.moved)
     ]
     values = pieces[0] or ()
-    worst, found, errors = 0.0, _Wrong(), 0.0
+    worst, found, errors, steady = 0.0, _Wrong(), 0.0, 0
     for number, piece in enumerate(chunks(got)):
         value = values[number]
         judged, infinite, moved = (part[number] if part is not None else None for part in pieces[1:])
@@ -230,10 +233,11 @@ def _explain(position: int, got: torch.Tensor, expected: Expected, protocol: Pro
         elif not found.count:
             share = torch.where(allowed > 0, error / allowed.clamp_min(1e-300), 0.0)
             worst = max(worst, float(share.max()))
-            errors += float(torch.linalg.vector_norm(error)) ** 2
+            strays = error if moved is None else error[_is_steady(reference, moved, expected)]
+            errors, steady = errors + float(torch.linalg.vector_norm(strays)) ** 2, steady + strays.numel()
     spread = allowed_spread(expected, protocol)
     if not found.count and spread is not None:
-        strayed = math.sqrt(errors / got.numel())
+        strayed = math.sqrt(errors / steady) if steady >= _SPREAD_FROM else 0.0
         worst = max(worst, strayed / spread)
         if strayed > spread:
             # No element is wrong by itself: the first with more than its share of the error stands for all.
@@ -242,11 +246,18 @@ def _explain(position: int, got: torch.Tensor, expected: Expected, protocol: Pro
                 error = (piece.double() - reference).abs()
                 if pieces[1] is not None:
                     error = torch.where(pieces[1][number], error, 0.0)
+                if pieces[3] is not None:
+                    error = torch.where(_is_steady(reference, pieces[3][number], expected), error, 0.0)
                 found.add(number, error > spread, piece, reference, torch.full_like(reference, spread))
             return Comparison(worst, "low_precision", found.mismatch(position, expected.shape))
     if not found.count:
         return Comparison(worst)
     return _describe_wrong(found, position, expected, protocol)
+
+
+def _is_steady(value: torch.Tensor, moved: torch.Tensor, expected: Expected) -> torch.Tensor:
+    """Elements with digits that a rounding leaves alone."""
+    return moved <= _UNSTEADY * value.abs().clamp_min(expected.typical)
 
 
 def _is_undecided(got: torch.Tensor, value: torch.Tensor, moved: torch.Tensor) -> torch.Tensor:
