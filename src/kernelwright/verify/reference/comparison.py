@@ -34,8 +34,10 @@ _ROUNDED_SHARE = 0.2
 """Of an output: fewer elements that are slightly wrong are not rounding."""
 _TOUCHED_SHARE = 0.5
 """Of an output: where fewer elements than that have an error, those that are right were computed with all digits."""
-_MOVED, _HALF_MOVED = 8.0, 1.0
-"""Multiples of what roundings move an element by."""
+_MOVED = 8.0
+"""Multiples of what roundings move an element by, where it is not in half precision."""
+_DECIDES = 4.0
+"""Of the error allowed otherwise: what moves an element of half precision by more is a decision."""
 _UNSTEADY = 0.25
 """Of its value or the typical one: what roundings move by more hangs on a decision (which expert a near tie picks) and has no
 digits that could be lost."""
@@ -93,7 +95,11 @@ def allowed_error(
     allowed = torch.minimum(allowed, magnitude * of_value + floor) * slack
     if moved is None:
         return allowed
-    return torch.maximum(allowed, moved * (_HALF_MOVED if expected.half else _MOVED))
+    if not expected.half:
+        return torch.maximum(allowed, moved * _MOVED)
+    # On the other side of a decision an element is rounded anew.
+    anew = torch.where(moved > _DECIDES * allowed, allowed, 0.0)
+    return torch.maximum(allowed, moved + anew)
 
 
 def allowed_spread(expected: Expected, protocol: Protocol) -> float | None:
