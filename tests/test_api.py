@@ -259,6 +259,27 @@ def test_a_network_whose_groups_are_refused_together_is_asked_in_one_piece(
     assert len(fast.verified.rows) == 1
 
 
+@pytest.mark.parametrize("verified", [True, False])
+def test_products_stay_with_aten_in_one_piece_where_our_own_are_slow_or_refused(
+    verified: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No group is asked for; what was found is judged again at the end, for this judge does not say what it judged."""
+    judged: list[str] = []
+    submit = Judge.submit
+
+    def by_policy(self: Judge, task: Task, candidate: Candidate) -> Future[Verdict]:
+        judged.append(task.policy)
+        monkeypatch.setattr(Judge, "gain", 2.0 if task.policy == "partial" else 0.5)
+        monkeypatch.setattr(Judge, "accepts", staticmethod(lambda one: verified or task.policy == "partial"))
+        return submit(self, task, candidate)
+
+    monkeypatch.setattr(Judge, "submit", by_policy)
+    fast, said = optimized(network(), X, contractions="own")
+    assert judged == ["full", "partial", *(["full"] if verified else []), "partial"]
+    assert said == []
+    assert fast.verdict.speedup("compile") >= 1.0
+
+
 def test_a_size_that_the_compiler_has_one_value_for_is_no_symbol() -> None:
     def one_value(graph: Graph) -> str:
         return next((f"size: specialised: Eq({one.name}, {one.hint})" for one in graph.symbols), "")

@@ -270,7 +270,7 @@ def test_a_row_for_which_a_rounding_picks_the_expert_says_nothing_of_the_digits_
     off_again = torch.where((other == other[3]), (other.double() * (1.0 + 2.0**-8)).bfloat16(), other)
     assert not compare(0, off_again, rounded_anew, STRICT).kind
     assert compare(0, other.to(torch.float8_e4m3fn).bfloat16(), with_roundings, STRICT).kind
-    off = (other.double() * (1.0 + 2.0**-7)).bfloat16()  # every digit that is lost is within what moves one element
+    off = (other.double() * (1.0 + 2.0**-7)).bfloat16()
     assert compare(0, off, with_roundings, STRICT).kind == "low_precision"
 
 

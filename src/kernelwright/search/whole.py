@@ -40,7 +40,7 @@ from kernelwright.rollouts import Verifier
 from kernelwright.search.cache import Answer, Entry, KernelCache, Key, Row, Rung, against_inductor
 from kernelwright.search.ladder import Form, Ladder, Sizes, Tried, Watch, function_form
 from kernelwright.search.rung import AnyRung, CannotWrite, Writer, entry_of, key_of
-from kernelwright.search.rungs import Contractions, UserRung
+from kernelwright.search.rungs import Contractions, UserRung, rungs_of
 from kernelwright.verify.cost.eager import eager_ms
 
 LONG = 250
@@ -119,6 +119,8 @@ class _Option:
     """Of its text, where that has been judged as it stands."""
     worth_it: bool = False
     """Whether it is known to be no slower than the faster of eager and torch.compile."""
+    beside_aten: bool = False
+    """Whether its kernels leave products to ATen."""
 
     @property
     def rung(self) -> Rung:
@@ -135,7 +137,7 @@ class _Option:
     @property
     def own(self) -> bool:
         """Whether kernels do all the work."""
-        return all(
+        return not self.beside_aten and all(
             step.graph.digest in self.kernels
             if isinstance(step, Group)
             else all(part_of(node) == "free" for node in step.nodes)
@@ -219,6 +221,7 @@ class _Search:
     """Whether a rung had no time to answer for the graph in one piece."""
     inductor_ms: float | None = None
     """What Inductor's own kernels for the whole take, by the cost model."""
+    _asked_beside_aten: bool = False
     captured: Graph | None = None
     """The graph as it was given, where its free sizes have been written as symbols since."""
 
@@ -278,6 +281,9 @@ class _Search:
                 found += self._written(ladder, _WHOLE_UNTIL)
             # Without a clock, times that are modelled decide nothing between two kernels that are both worth it.
             settled = any(one.worth_it for one in found)
+            if found and not settled:
+                found += self._beside_aten(ladder)
+                settled = any(one.worth_it for one in found)
             if not settled and (self.user or len(self.graph.nodes) <= LONG):
                 before = len(found)
                 ladder.rungs = [*([UserRung(self.user)] if self.user else []), *rungs]
@@ -288,6 +294,9 @@ class _Search:
                     found += self._in_one_piece(ladder)
                 ladder.rungs = list(rungs)
                 settled = not s.gpu and any(one.worth_it for one in found)
+                if not (settled or self.user):
+                    found += self._beside_aten(ladder)
+                    settled = not s.gpu and any(one.worth_it for one in found)
             if not (found or many or s.gpu) and self.cut_off:
                 found += self._written(ladder, _RUNGS_UNTIL)
             if not settled and time.monotonic() < self._until(_RUNGS_UNTIL):
@@ -305,15 +314,37 @@ class _Search:
         self.graph, self.shapes = pin_symbols(self.graph, self.values, self.shapes, {told[1]: int(told[2])})
         return True
 
-    def _in_one_piece(self, ladder: Ladder) -> list[_Option]:
-        """Judged as the stitched file that it becomes, so that it is judged once."""
+    @property
+    def _may_stay_with_aten(self) -> bool:
+        """Whether products may be left to ATen where our own are slower, and who leaves them is among those asked."""
+        s = self.settings
+        own = s.contractions == "own" and not (s.gpu or self.form) and "compiler" in s.rungs
+        return own and any(part_of(node) == "contraction" for node in self.graph.nodes)
+
+    def _beside_aten(self, ladder: Ladder) -> list[_Option]:
+        """The compiler's kernels in one piece beside ATen's products, where our own are not verified in time, or slow."""
+        s = self.settings
+        if not self._may_stay_with_aten or self._asked_beside_aten or len(self.graph.nodes) > LONG:
+            return []
+        self._asked_beside_aten = True
+        beside = Ladder(
+            ladder.verifier, rungs_of(("compiler",), s.target, "auto", precision=s.precision), self.cache, target=s.target,
+            contractions="auto", precision=s.precision, protocol=s.protocol, gpu=s.gpu, watch=self.watch,
+        )  # fmt: skip
+        made = self._in_one_piece(beside, "auto", _RUNGS_UNTIL)
+        return [dataclasses.replace(one, beside_aten=True) for one in made]
+
+    def _in_one_piece(
+        self, ladder: Ladder, contractions: Contractions = "own", share: float = _WHOLE_UNTIL
+    ) -> list[_Option]:
+        """Judged as the stitched file that it becomes, so that it is judged once. Rungs are asked until a share of the budget."""
         whole, digest = alone(self.graph), self.graph.digest
 
         def written(code: str, rung: Rung) -> str:
             return outer.text(stitch(whole, {digest: code}, notes={digest: rung}), rung)
 
         try:
-            outer = self._form(self.settings.contractions == "own")
+            outer = self._form(self.settings.contractions == contractions == "own")
         except UserError as error:
             self.failed["the graph"] = str(error)
             return []
@@ -324,8 +355,8 @@ class _Search:
         form = Form(outer.task, text, outer.modules)
         entry = ladder.search(
             self.graph,
-            until=self._until(_WHOLE_UNTIL),
-            wait=self._until(_VERDICT_UNTIL),
+            until=self._until(share),
+            wait=self._until(share if self._may_stay_with_aten and contractions == "own" else _VERDICT_UNTIL),
             values=self.values,
             shapes=self.shapes,
             form=form,
