@@ -8,6 +8,7 @@ from kernelwright.verify.reference.hidden_sizes import (
     NONE,
     hidden_sizes,
     kept_at_powers,
+    may_choose,
     may_decline,
     named_bounds,
     named_few,
@@ -205,3 +206,18 @@ def test_a_size_of_0_may_be_refused_and_may_not_be_wrong() -> None:
     assert may_decline(NONE, Outcome.INPUT_MUTATED, "weight running_mean is changed in place")
     assert not may_decline(NONE, Outcome.OUT_OF_BOUNDS, "")
     assert not may_decline(NONE, Outcome.UNWRITTEN, "")
+
+
+@pytest.mark.parametrize(
+    ("forward", "chooses"),
+    [
+        ("kernel[(x.numel() // 4,)](x)", False),
+        ("kernel[(4,)](x) if x.numel() > 99 else other[(4,)](x)", True),
+        ("(kernel, other)[min(1, x.numel() // 99)][(4,)](x)", True),
+        ("kernel[(4,)](x, WAY=x.numel() >> 20 & 1)", True),
+    ],
+)
+def test_what_a_candidate_launches_may_hang_on_sizes(forward: str, chooses: bool) -> None:
+    code = "@triton.jit\ndef kernel(x):\n    helper(x)\n\n\n@triton.jit\ndef helper(x):\n    if x:\n        pass\n\n\n"
+    assert may_choose(f"{code}def forward(x):\n    {forward}\n", ["kernel"]) is chooses
+    assert may_choose(f"{code}def forward(x):\n    {forward}\n", [])

@@ -13,7 +13,7 @@ from kernelwright.search.ladder import function_form
 from kernelwright.search.whole import shrunk
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.protocol import protocol
-from kernelwright.verify.reference.long_sizes import held_sizes, long_sets, one_more_full
+from kernelwright.verify.reference.long_sizes import between_sets, held_sizes, long_sets, one_more_full
 
 SOURCE = "ROWS = 4096\nCOLS = 8192\nGROUPS = 8\n"
 SETS = {
@@ -76,3 +76,11 @@ def test_those_of_a_graph_are_told_by_its_types(monkeypatch: pytest.MonkeyPatch)
     assert found == long_sets(task, judge.small(task), lambda sizes: done(task, sizes))
     monkeypatch.setattr(judge, "_cost", lambda task, sizes: math.inf)
     assert judge._long_sets(task, 1) == []
+
+
+def test_sizes_between_go_from_the_small_ones_to_the_full_ones() -> None:
+    shapes = {"small": {"ROWS": 8, "COLS": 64}, "small_odd": {"ROWS": 4, "COLS": 64}}
+    made = Task(id="test/between", suite="test", source="ROWS = 4096\nCOLS = 4096\n", shapes=shapes)
+    found = between_sets(made, list(shapes))
+    assert [sizes["ROWS"] for sizes in found] == [13, 40, 128, 406, 1290]
+    assert all(sizes["COLS"] == 64 for sizes in found)

@@ -129,7 +129,7 @@ def test_what_a_kernel_may_leave_out_shows(body: str, kind: str, wrong: Any) -> 
 
 @pytest.mark.parametrize("body", ["x.unfold(1, 5, 1).mean(-1)", "F.avg_pool1d(x, 5, stride=2)"])
 def test_what_does_not_hang_on_a_lone_element_is_held_to_what_it_was(body: str) -> None:
-    case = cases(body)["lone"]
+    case = cases(body)["outlier"]
     (x,), (expected,) = case.inputs, case.expected
     made = case.module(x)
     judged = expected.judged.reshape(made.shape)
@@ -154,7 +154,7 @@ def test_what_does_not_hang_on_a_lone_element_is_held_to_what_it_was(body: str) 
     ],
 )
 def test_no_lone_element_where_a_reference_has_no_windows_or_no_number_for_it(body: str) -> None:
-    assert "lone" not in cases(body)
+    assert "outlier" not in cases(body)
 
 
 def test_long_integers_that_are_only_subtracted_lie_near_one_another_where_double_loses_digits() -> None:

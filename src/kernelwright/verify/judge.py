@@ -36,6 +36,7 @@ from kernelwright.verify.reference.hidden_sizes import (
     DECLINABLE,
     FEW,
     NONE,
+    TUNED,
     full_sizes,
     hidden_sizes,
     inside,
@@ -49,7 +50,14 @@ from kernelwright.verify.reference.hidden_sizes import (
     sizes_beyond,
     sizes_of,
 )
-from kernelwright.verify.reference.long_sizes import LONG, MOST_BYTES, MOST_FLOPS, long_sets, one_more_full
+from kernelwright.verify.reference.long_sizes import (
+    LONG,
+    MOST_BYTES,
+    MOST_FLOPS,
+    between_sets,
+    long_sets,
+    one_more_full,
+)
 from kernelwright.verify.reference.named_values import at_named_values, named_values
 from kernelwright.verify.reference.oracle import ShapeCases, has_special, shape_cases
 from kernelwright.verify.reference.periodic import Patch
@@ -68,6 +76,8 @@ _WIDER, _WIDER_COST = 48, 2.0
 """Sizes beside shortened long ones, where that does not cost more: errors of few elements tell little."""
 _NAMED_POSITION = 7
 """As the position of a shape set: none of the first, which get more cases."""
+BETWEEN = "between"
+"""As the name of a set of sizes between the small and the full ones."""
 _ABOUT, _ROUNDS = 1.5, 3
 """How far what a reference does at long sizes may be from what its graph's types told, by a factor; times that they are put right."""
 _FAR_ROOM = 32
@@ -449,6 +459,30 @@ class Judge:
         longer = one_more_full(task, sizes, lambda made: self._cost(task, made) / _WHOLE)
         found = [self._held_case(task, "held, longer", made, _NAMED_POSITION) for made in longer]
         return [one for one in found if one is not None]
+
+    def between(self, task: Task) -> list[dict[str, int]]:
+        """Sizes between the small ones and the full ones that are asked for what is launched there."""
+        if not self.protocol.more_shapes or task.ranges or len(self.small(task)) < 2:
+            return []
+        return between_sets(task, self.small(task))
+
+    def tuned_cases(self, task: Task) -> Iterator[tuple[ShapeCases, ShapeCases]]:
+        """Pairs of cases: of small sizes, and where one of those is full, for a module that is built of the same arguments."""
+        if not self.protocol.more_shapes or task.ranges:
+            return
+        names, full = self.small(task), full_sizes(task)
+        base = names[min(1, len(names) - 1)]
+        earlier = next(shape for shape in self.cases(task) if shape.name == base)
+        for name, size in task.shapes[base].items():
+            made = {**task.shapes[base], name: full.get(name, size)}
+            if made[name] > size and self.fits(task, made):
+                shape = self._held_case(task, f"{TUNED}, {name}", made, _NAMED_POSITION)
+                if shape is not None and equal_plain(shape.init, earlier.init):
+                    yield earlier, shape
+
+    def between_case(self, task: Task, sizes: Mapping[str, int]) -> ShapeCases | None:
+        """One case of ordinary values at sizes between, made once; None where that is too much."""
+        return self._held_case(task, BETWEEN, sizes, _NAMED_POSITION) if self.fits(task, sizes) else None
 
     def _held_case(self, task: Task, name: str, sizes: Mapping[str, int], position: int) -> ShapeCases | None:
         key, usual = f"{name} {sorted(sizes.items())}", position > 0

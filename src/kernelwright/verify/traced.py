@@ -6,6 +6,7 @@ Nothing is run here: the recordings are read as `trace/tape.py` reads them, and 
 from __future__ import annotations
 
 import contextlib
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -34,6 +35,8 @@ from kernelwright.verify.trace.tape import (
     whole,
 )
 
+_WAYS = 4
+"""Whole numbers below are taken for the number of a way, wherever a kernel is given one."""
 _EXACT = range(257)
 """Numbers that every type of floats holds."""
 
@@ -267,6 +270,15 @@ class Trace:
         within = set(storages)
         return {key for key, view in views.items() if view.storage in within}
 
+    def kinds(self) -> set[tuple[str, str, str]]:
+        """Of what the steady call launches: each kernel, and with it each constant that looks like a choice."""
+        found = set()
+        for launch in self.tape.launches():
+            spec = self.answer["kernels"][launch.kernel]
+            chosen = (f"{name} {given}" for name, given in launch.arguments.items() if _is_choice(given))
+            found |= {(spec["name"], str(spec["source"]), choice) for choice in ("", *chosen)}
+        return found
+
     def launches(self) -> tuple[Launch, ...]:
         """The steady call's launches, for the record."""
         found = []
@@ -294,6 +306,13 @@ def storages_of(launch: TracedLaunch, described: Launched) -> dict[str, int]:
     names = work["loaded_bytes"].keys() | work["stored_bytes"].keys()
     loaded = {name: int(name.removeprefix(OF_STORAGE)) for name in names if name.startswith(OF_STORAGE)}
     return loaded | {name: view.storage for name, view in launch.views()}
+
+
+def _is_choice(given: Mapping[str, Any]) -> bool:
+    """Whether an argument is a truth value, a text, a type, nothing, or a number as small as those that ways are numbered by."""
+    given = given.get("constexpr", given)
+    value = given.get("value", math.inf)
+    return "dtype" in given or not isinstance(value, int | float) or 0 <= value < _WAYS
 
 
 def _scalar(given: Mapping[str, Any]) -> str:

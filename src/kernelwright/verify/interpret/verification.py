@@ -25,7 +25,7 @@ from kernelwright.verify.reference.baseline import Baseline, baseline, candidate
 from kernelwright.verify.reference.cases import Case, with_other_weights
 from kernelwright.verify.reference.comparison import compare_or_round
 from kernelwright.verify.reference.expected import Expected
-from kernelwright.verify.reference.hidden_sizes import ALSO_ONE, full_sizes, may_decline
+from kernelwright.verify.reference.hidden_sizes import ALSO_ONE, full_sizes, may_choose, may_decline
 from kernelwright.verify.reference.long_sizes import held_sizes
 from kernelwright.verify.reference.oracle import ShapeCases
 from kernelwright.verify.reference.periodic import Patch
@@ -52,6 +52,8 @@ _ROOMS = (1, 8, 32)
 """Factors on what the reference may do at long sizes, while something of full size was not met."""
 _WHEN_ENLARGED = ("rows", "ties", "far", "offset", "tiny", "masked", "lone", "degenerate")
 """Kinds of special values that are asked under the constants of the full size."""
+_CONFIGURATIONS = 8
+"""Of a tuner that has met another size, that are run."""
 _IDLE = 0.25
 """Share of what programs store for others beyond which it must be made use of: in a scan nobody needs what the last one stores."""
 _COVERED_BYTES = 1 << 20
@@ -124,6 +126,9 @@ class InterpretedVerification(Verification):
                 self._special_when_enlarged(device, shapes[0])
                 self._enlarge(device, shapes, traces)
             self._lengths(host, device, base)
+            with self._timed(Gate.SMALL):
+                self._look_between(host, device, [*traces, full])
+                self._tune_before(host, device)
             if full is not None:
                 self._follow(host, device, full, base)
             for sizes in self.judge.large_sets(self.task):
@@ -400,6 +405,67 @@ class InterpretedVerification(Verification):
             special = self._looked and not self._coarse()
             self._at_length(host, device, self.judge.long_cases(self.task, special))
         self._ragged(host, device)
+
+    def _look_between(self, host: Confined, device: Confined, traces: Sequence[Trace | None]) -> None:
+        """What Python launches only at sizes between the small ones and the full ones, where values are checked on `traces`, is
+        right at the least such sizes that are tried. Raises Stop."""
+        known = {kind for trace in traces if trace is not None for kind in trace.kinds()}
+        if not may_choose(self.candidate.code, {name for name, _, _ in known}):
+            return
+        for sizes in self.judge.between(self.task):
+            if not (new := self._kinds_at(host, sizes) - known):
+                continue
+            known |= new
+            shape = self.judge.between_case(self.task, self._make_small(host, sizes, new))
+            if shape is not None:
+                _, trace = self._small(host, shape, LATER)
+                self._policy(trace)
+                if trace.programs() <= _SEVERAL_PROGRAMS:
+                    self._call_later(device, shape, trace, shape.cases[:1])
+
+    def _tune_before(self, host: Confined, device: Confined) -> None:
+        """Where a tuner leaves configurations out, those that it kept for another size are right at this one, if its key takes the two
+        for one. Raises Stop."""
+        if "prune_configs_by" not in self.candidate.code or self.task.gradients:
+            return
+        for earlier, shape in self.judge.tuned_cases(self.task):
+            given, before = (describe(list(one.cases[0].inputs)) for one in (shape, earlier))
+            with self._said_of("where a tuner has met another size"), self._may_decline(shape):
+                trace = self._trace(host, shape, given, earlier=before)
+                if trace.programs() > _SEVERAL_PROGRAMS:
+                    continue
+                self._form(Gate.SMALL, trace, shape.cases[0])
+                self._open(device, shape, trace)
+                met, self._configurations, number = self._configurations, 1, 0
+                while number < min(self._configurations, _CONFIGURATIONS):
+                    run = Run(shape.name, configuration=number)
+                    self._interpret(device, Gate.SMALL, run, shape.cases[0], LATER, number)
+                    number += 1
+                self._configurations = max(met, self._configurations)
+
+    def _make_small(
+        self, host: Confined, sizes: dict[str, int], new: set[tuple[str, str, str]]
+    ) -> dict[str, int]:
+        """The sizes, of which as many are small as may be while all of these kinds are launched."""
+        made = self.task.model_copy(update={"shapes": {**self.task.shapes, "full": sizes}})
+        return held_sizes(
+            made,
+            lambda smaller: new <= self._kinds_at(host, smaller),
+            partial(self.judge.fits, self.task),
+        )
+
+    def _kinds_at(self, host: Confined, sizes: Mapping[str, int]) -> set[tuple[str, str, str]]:
+        """What is launched at sizes, told without values; nothing where that raises."""
+        made = self.task.model_copy(update={"shapes": {**self.task.shapes, "full": dict(sizes)}})
+        base = self.judge.baseline(made)
+        if base is None:
+            return set()
+        try:
+            return self._trace(host, base, base.input_spec, values=False).kinds()
+        except Stop:
+            if not host.alive:
+                raise
+            return set()
 
     def _run_whole(self, host: Confined, device: Confined) -> bool:
         """All programs at full size, where they are not too many, all values checked; whether that was done. For what would be
@@ -1056,6 +1122,9 @@ class BeforeGpu(InterpretedVerification):
                 self._special_when_enlarged(device, shapes[0])
                 self._looked, self._again = True, 0
             self._lengths(host, device, base)
+            with self._timed(Gate.SMALL):
+                self._look_between(host, device, [*traces, full])
+                self._tune_before(host, device)
             for sizes in self.judge.large_sets(self.task):
                 self._look_at(sizes, host, device, shapes, traces)
             if self.judge.proofs:

@@ -18,7 +18,7 @@ import itertools
 import math
 import random
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from kernelwright.outcomes import Outcome
 from kernelwright.parsing import is_kernel, parse
@@ -37,6 +37,8 @@ RELATED = ("hidden_turned", "hidden_equal", RATIO)
 only."""
 DECLINABLE = (RATIO, ALSO_ONE)
 """At which a candidate may refuse (`may_decline`)."""
+TUNED = "tuned before"
+"""The name of sets before which a tuner has met another size."""
 NONE = "hidden_none"
 """The set in which one size is 0, as of an expert without tokens: of the task's own inputs only."""
 _FEW = (2, 3, 4)
@@ -80,6 +82,7 @@ _LEAST_POWER, _WIDE_POWER = 16, 128
 """A size that is held at a power of two is no smaller: products of blocks want as many; and where an assertion still refuses it, than the
 second: lengths of whole blocks, groups of codes."""
 _RAISES = (Outcome.COMPILE_ERROR, Outcome.RUNTIME_ERROR)
+_BRANCHES = (ast.If, ast.IfExp, ast.Match, ast.Compare, ast.And, ast.Or, ast.RShift, ast.BitAnd, ast.BitXor)
 _RANKS = ("ndim", "dim", "len", "element_size", "itemsize")
 """What is compared with small numbers and is no size."""
 _MOST_FEW, _SETS_OF_FEW = 64, 4
@@ -151,6 +154,24 @@ def named_few(code: str) -> list[int]:
             equal = any(isinstance(op, ast.Eq | ast.NotEq | ast.In | ast.NotIn) for op in node.ops)
             found |= values if equal else {near for one in values for near in (one - 1, one) if near in _FEW}
     return sorted(one for one in found if one == 3 or (1 < one <= _MOST_FEW and _power(one)))
+
+
+def may_choose(code: str, launched: Collection[str]) -> bool:
+    """Whether a candidate's Python, its kernels apart, may launch something else at other sizes: it branches, compares, looks
+    something up or takes bits, or has a kernel that is not among those `launched` and is no part of another."""
+    tree = parse(code)
+    kernels = {one.name: one for one in ast.walk(tree) if isinstance(one, ast.FunctionDef) and is_kernel(one)}
+    within = {name: list(ast.walk(one)) for name, one in kernels.items()}
+    parts = {node.id for nodes in within.values() for node in nodes if isinstance(node, ast.Name)}
+    if kernels.keys() - parts - set(launched):
+        return True
+    inside = {id(node) for nodes in within.values() for node in nodes}
+    nodes = [node for node in ast.walk(tree) if id(node) not in inside]
+    grids = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+    looked_up = (one.slice for one in nodes if isinstance(one, ast.Subscript) and id(one) not in grids)
+    return any(isinstance(one, ast.BinOp | ast.Call) for one in looked_up) or any(
+        isinstance(getattr(node, "op", node), _BRANCHES) for node in nodes
+    )
 
 
 def _is_no_size(node: ast.AST) -> bool:
@@ -337,9 +358,9 @@ def asks_for_powers(outcome: Outcome, detail: str) -> bool:
 
 def may_decline(name: str, outcome: Outcome, detail: str) -> bool:
     """Whether what a candidate does at a set is no more than a refusal that it is free to make: a ratio of sizes that its task does
-    not have, a size of 1 that is not the first (a width) or one of 0, at which what raises has said so; and what a batch of nothing makes of
+    not have, a size of 1 that is not the first (a width), one of 0 or one that was not tuned for, at which what raises has said so; and what a batch of nothing makes of
     running statistics nobody says."""
-    if name.startswith((ALSO_ONE, NONE)) and outcome in _RAISES:
+    if name.startswith((ALSO_ONE, NONE, TUNED)) and outcome in _RAISES:
         return not any(said in detail for said in _OF_HINTS)
     if name == NONE and outcome is Outcome.INPUT_MUTATED:
         return True

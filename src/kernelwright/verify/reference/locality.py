@@ -20,7 +20,7 @@ from kernelwright.verify.reference.distributions import orders
 from kernelwright.verify.reference.task_module import finite, outputs_of, where_possible
 from kernelwright.verify.structures import flatten, with_changed
 
-KIND = "lone"
+KIND = "outlier"
 _FAR = 1e30
 """Finite, so that a product with 0 still leaves it out; its square is not, and a reference that takes one is not asked."""
 _SHARE = 4

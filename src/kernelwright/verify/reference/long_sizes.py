@@ -25,6 +25,8 @@ _SETS = 3
 """Of a task."""
 _LEAST, _SMALLER = 3, 32
 """Sizes that are not long are so much smaller than the small ones, and no smaller than the first."""
+_STEPS = 6
+"""From the small sizes to the full ones."""
 _LONGER = 2.0
 """Factor on the longest small size, below which a set tells nothing new."""
 
@@ -72,6 +74,22 @@ def held_sizes(
             if made != sizes and holds(made):
                 sizes = made
     return sizes
+
+
+def between_sets(task: Task, shapes: Sequence[str]) -> list[dict[str, int]]:
+    """Sizes in geometric steps between the small ones, whose names are given, and the full ones: all at once, then each by itself;
+    those with the least in them first."""
+    sets, full = [task.shapes[name] for name in shapes], full_sizes(task)
+    base = dict(sets[min(1, len(sets) - 1)])
+    free = [name for name, size in base.items() if any(one.get(name) != size for one in sets)]
+    far = [name for name in free if full.get(name, 0) >= _LONGER * base[name] > 0]
+
+    def step(names: Sequence[str], share: float) -> dict[str, int]:
+        return base | {name: round(base[name] ** (1 - share) * full[name] ** share) for name in names}
+
+    found = [step(far, number / _STEPS) for number in range(1, _STEPS)] if far else []
+    found += [step([name], number / 3) for name in far for number in (1, 2) if len(far) > 1]
+    return sorted(found, key=lambda sizes: math.prod(sizes.values()))
 
 
 def one_more_full(

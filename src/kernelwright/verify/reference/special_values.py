@@ -25,7 +25,7 @@
 `crowded`   rows whose largest, or least, lie a power of two apart, whichever, at long sizes: where several of them are asked for
 `beyond`    odd whole numbers and halves where single precision has its last ones, where one operator rounds to whole numbers
 `named`     numbers that a candidate's kernels compare with (`named_values.py`)
-`lone`      see `locality.py`
+`outlier`   see `locality.py`
 `reach`     scaled so that values in the middle of a chain cross a bound that nothing else crosses
 
 Several patterns share a case, a row each, so that a case more is a run more and no ten. What the reference makes of them is

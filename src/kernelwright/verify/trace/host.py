@@ -109,6 +109,8 @@ class HostWorker(Service):
         self.secret = secrets.randbits(64)
         """Of the times that tuning finds."""
         self._host: dict[int, torch.UntypedStorage] = {}
+        self.pruned: dict[object, list[Any]] = {}
+        """Configurations that a tuner tries, by the key under which it keeps what it finds."""
         _patch_triton(self)
 
     def answer(
@@ -144,6 +146,7 @@ class HostWorker(Service):
         self.module = sys.modules[name] = types.ModuleType(name)
         self.module.__file__ = path
         self._host.clear()
+        self.pruned.clear()
         cuda = PretendCuda("cpu", self._host, self.surroundings)
         torch.default_generator.manual_seed(self.surroundings.seed)
         with self.failures(Outcome.LOAD_ERROR), self.listening(Recorder(cuda)), cuda, switches_same(True):
@@ -730,7 +733,18 @@ def _patch_triton(worker: HostWorker) -> None:
         tuner.__dict__["_launched"] = worker.recorder and worker.recorder.chosen
         return given
 
-    original = autotuner.Autotuner.run
+    def prune(tuner: autotuner.Autotuner, kwargs: dict[str, Any]) -> list[Any]:
+        """For a key that was met before, what was left then: a user's tuner does not look again."""
+        given = {name: one for name, one in {**tuner.nargs, **kwargs}.items() if name in tuner.arg_names}
+        asked = [given.get(name) for name in tuner.keys if name in given]
+        asked += [str(one.dtype) for one in given.values() if hasattr(one, "dtype")]
+        key = (id(tuner), repr(asked))
+        if key not in worker.pruned:
+            worker.pruned[key] = usual(tuner, kwargs)
+        return worker.pruned[key]
+
+    original, usual = autotuner.Autotuner.run, autotuner.Autotuner.prune_configs
+    autotuner.Autotuner.prune_configs = prune
     jit.JITFunction.run = run
     autotuner.Autotuner.run = tune
     autotuner.Autotuner.do_bench = property(bench)
