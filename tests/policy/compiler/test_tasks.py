@@ -180,3 +180,11 @@ def test_the_tile_of_a_number_is_a_number() -> None:
     simplify(function, {"x_ptr": "float32"})
     assert "tl.where(test, 0.0, " in ast.unparse(function)
     assert "zeros" not in ast.unparse(function)
+
+
+def test_a_roll_by_more_than_the_size_begins_within_it() -> None:
+    text = "def k(x_ptr, out_ptr, n):\n    i = tl.arange(0, 8)\n    tl.store(out_ptr + i, tl.load(x_ptr + ((-3 + n) % n + i) % n))\n"
+    function = ast.parse(text).body[0]
+    assert isinstance(function, ast.FunctionDef)
+    simplify(function, {"x_ptr": "float32", "out_ptr": "float32"})
+    assert "(n - 3 % n) % n" in ast.unparse(function)

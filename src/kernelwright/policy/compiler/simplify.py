@@ -209,7 +209,7 @@ class Fold(ast.NodeTransformer):
                 return node.left
         if isinstance(node.op, ast.FloorDiv) and _is(node.right, 1):
             return node.left
-        return node
+        return _wrap_around(node) or node
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
         self.generic_visit(node)
@@ -517,6 +517,18 @@ def _loads(value: ast.expr) -> bool:
     return any(
         isinstance(node, ast.Call) and callee(node).startswith(("load", "atomic")) for node in ast.walk(value)
     )
+
+
+def _wrap_around(node: ast.BinOp) -> ast.BinOp | None:
+    """`(-3 + n) % n`, by which a roll begins, as `(n - 3 % n) % n`: below 3 Triton's remainder would be negative."""
+    left = node.left
+    if not (isinstance(node.op, ast.Mod) and isinstance(left, ast.BinOp) and isinstance(left.op, ast.Add)):
+        return None
+    by = _literal(left.left)
+    if by is None or not _whole(by) or by.value >= 0 or ast.dump(left.right) != ast.dump(node.right):
+        return None
+    rest = ast.BinOp(ast.Constant(-by.value), ast.Mod(), copy.deepcopy(node.right))
+    return ast.BinOp(ast.BinOp(left.right, ast.Sub(), rest), ast.Mod(), node.right)
 
 
 def _literal(node: ast.AST | None) -> ast.Constant | None:
