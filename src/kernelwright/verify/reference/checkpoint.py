@@ -6,13 +6,16 @@ that are saved and either begin as one number (integers and truth values, too) o
 constructor computes from sizes (a
 mask, angles), statistics of norms and frozen parameters that nobody draws stay: they are part of the program.
 
+`faint` has elements as small as the tiny constants that a reference adds: the variance of a dead channel beside an epsilon.
+
 A candidate gets them by name, or in memory into which it has laid its weights anew (`checkpointed.py`).
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch.nn.modules.batchnorm import _NormBase
@@ -30,6 +33,10 @@ _STEPS = 3
 """How far integers are moved."""
 _MOST_ALONE = 64
 """Tensors that are tried one by one, where all at once are not taken."""
+_TINY, _AROUND = 1e-3, (-0.5, 0.5)
+"""Constants up to the first are tiny; elements lie by powers of ten around them."""
+_FELT = 1e-2
+"""Share of the largest output by which it differs where elements are 0 in place of tiny: they are beside the constant, then."""
 
 
 def brought(
@@ -51,6 +58,40 @@ def brought(
         if proposed and takes(_with(module, proposed)):
             return proposed
     return None
+
+
+def faint(
+    module: torch.nn.Module,
+    another: torch.nn.Module,
+    constants: Sequence[float],
+    seed: int,
+    call: Callable[[torch.nn.Module], Sequence[torch.Tensor]],
+) -> State | None:
+    """`brought`, of tensors in which single elements are as small as the tiny ones of the `constants` that the reference is given,
+    where it matters that these are no zeros; None where there are none. `call` gives its outputs, in double."""
+    tiny = sorted({one for one in constants if 0.0 < one <= _TINY})
+    generator = torch.Generator().manual_seed(seed)
+    near = _proposals(module, another, generator)[1] if tiny else {}
+    state = module.state_dict()
+    small: State = {}
+    none: State = {}
+    for name in [*near, *(name for name in state if tiny and name.endswith("running_var"))]:
+        value = state[name]
+        if value.is_floating_point() and value.numel() > len(tiny):
+            small[name], none[name] = value.clone(), value.clone()
+            places = torch.randperm(value.numel(), generator=generator)[: len(tiny)]
+            low, high = _AROUND
+            sizes = 10.0 ** (low + (high - low) * torch.rand(len(tiny), generator=generator))
+            small[name].view(-1)[places] = (torch.tensor(tiny) * sizes).to(value.dtype)
+            none[name].view(-1)[places] = 0.0
+
+    def felt(name: str) -> bool:
+        pairs = zip(*(call(_with(module, {name: one[name]})) for one in (small, none)), strict=True)
+        apart = [(float((a - b).abs().max()), float(a.abs().max())) for a, b in pairs if a.numel()]
+        return any(_FELT * most < far < math.inf for far, most in apart)
+
+    chosen = filter(felt, list(small)[:_MOST_ALONE])
+    return {name: small[name] for name in chosen} or None
 
 
 def _with(module: torch.nn.Module, values: Mapping[str, torch.Tensor]) -> torch.nn.Module:

@@ -41,6 +41,8 @@ TUNED = "tuned before"
 """The name of sets before which a tuner has met another size."""
 NONE = "hidden_none"
 """The set in which one size is 0, as of an expert without tokens: of the task's own inputs only."""
+FAINT = "hidden_faint"
+"""The set of ordinary sizes at which weights are as small as the constants beside them: of the task's own inputs only."""
 _FEW = (2, 3, 4)
 """What the first size is beside another one of 1."""
 _RATIOS = (3, 5, 7)
@@ -276,11 +278,13 @@ def hidden_sizes(
         name = dice.choice(ones[1:-1] or ones[1:])
         few = {varied[0]: dice.choice(_FEW)} if name != varied[0] else {}
         yield f"{ALSO_ONE}{name}", [base | few | {name: 1}, base | {name: 1}]
+    if varied:
+        yield FAINT, [base]
 
 
 def own_only(name: str) -> bool:
     """Whether a set is one of the task's own inputs only."""
-    return name in (*RELATED, NONE) or name.startswith((ONE, FEW))
+    return name in (*RELATED, NONE, FAINT) or name.startswith((ONE, FEW))
 
 
 def none_of_each(task: Task, shapes: Sequence[str]) -> list[dict[str, int]]:

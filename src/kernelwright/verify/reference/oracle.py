@@ -36,7 +36,7 @@ from kernelwright.verify.reference.disorder import Disorder
 from kernelwright.verify.reference.distributions import case_name, draws, near_one_number, scale_inputs
 from kernelwright.verify.reference.expected import Expected
 from kernelwright.verify.reference.gradient_cases import writable
-from kernelwright.verify.reference.hidden_sizes import LEAST, NONE, ONE, own_only
+from kernelwright.verify.reference.hidden_sizes import FAINT, LEAST, NONE, ONE, own_only
 from kernelwright.verify.reference.operators import Operators, operators, sides
 from kernelwright.verify.reference.outweighed import outweigh
 from kernelwright.verify.reference.renumbered import in_another_type, names_of_inputs, with_other_numbers
@@ -203,10 +203,14 @@ def shape_cases(
             making = _Making(name, position, reference, module, protocol, secret)
             return _cases_of(making, of_weights, long, special)
 
+        moved = None
         if farther:
-            further = reach.moved_parameters(module, farther, torch.Generator().manual_seed(secret))
-            shape = made(checkpoint.load(copy.deepcopy(module), further))
-            shape.drawn, shape.far = _state(module), True
+            moved = reach.moved_parameters(module, farther, torch.Generator().manual_seed(secret))
+        if name == FAINT and (moved := _faint(reference, module, protocol, secret)) is None:
+            raise UserError(f"task {task.id}: no weight is beside a tiny constant")
+        if moved:
+            shape = made(checkpoint.load(copy.deepcopy(module), moved))
+            shape.drawn, shape.far = _state(module), bool(farther)
             shape.make_as_built = functools.partial(made, module)
             return shape
         if position == 1 and protocol.affine:
@@ -243,6 +247,29 @@ def _of_a_checkpoint(
 
     another = reference.build(True, init_seed(protocol, secret + 1))
     return checkpoint.brought(module, another, secret, takes)
+
+
+@where_possible()
+def _faint(
+    reference: Reference, module: torch.nn.Module, protocol: Protocol, secret: int
+) -> dict[str, torch.Tensor] | None:
+    """See `checkpoint.faint`; None of gradients, and where the reference is not finite."""
+    if reference.task.gradients or not protocol.affine:
+        return None
+    inputs = reference.inputs(secret)
+    another = reference.build(True, init_seed(protocol, secret + 1))
+    constants = operators(module, inputs).landmarks
+    values = checkpoint.faint(module, another, constants, secret, lambda one: _in_double(one, inputs))
+    takes = values and finite(outputs_of(checkpoint.load(copy.deepcopy(module), values), inputs))
+    return values if takes else None
+
+
+def _in_double(module: torch.nn.Module, inputs: object) -> list[torch.Tensor]:
+    """What a reference gives in double."""
+    double = copy.deepcopy(module).double()
+    given = convert(inputs, lambda t: t.double() if t.is_floating_point() else t.clone())
+    with torch.no_grad(), drawing(inputs), Wide():
+        return flatten(double(*given))
 
 
 def _cases_of(making: _Making, of_weights: int, long: bool, special: bool) -> ShapeCases:
@@ -459,14 +486,7 @@ def _of_whole_numbers(making: _Making, found: Operators) -> Iterator[Case]:
 @where_possible()
 def _outweigh(module: torch.nn.Module, drawn: object, seed: int) -> Any:
     """See `outweighed.py`; None where the reference has nothing of the kind."""
-    wide = copy.deepcopy(module).double()
-
-    def call(inputs: object) -> list[torch.Tensor]:
-        given = convert(inputs, lambda t: t.double() if t.is_floating_point() else t.clone())
-        with torch.no_grad(), drawing(inputs), Wide():
-            return flatten(wide(*given))
-
-    return outweigh(drawn, call, seed)
+    return outweigh(drawn, functools.partial(_in_double, module), seed)
 
 
 def _random_masks(drawn: object, again: object) -> bool:

@@ -1,0 +1,34 @@
+# task: wright/batchnorm_eval
+# precision: bf16
+# expect: correct
+# why: scale and shift are folded first: a dead channel, of a variance as small as the epsilon, is scaled by hundreds
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def norm_kernel(x_ptr, mean_ptr, var_ptr, gain_ptr, bias_ptr, out_ptr, channels, plane, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    channel = row % channels
+    scale = tl.load(gain_ptr + channel).to(tl.float32) * tl.rsqrt(tl.load(var_ptr + channel).to(tl.float32) + 1e-5)
+    shift = tl.load(bias_ptr + channel).to(tl.float32) - tl.load(mean_ptr + channel).to(tl.float32) * scale
+    at = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    place = row.to(tl.int64) * plane + at
+    x = tl.load(x_ptr + place, mask=at < plane).to(tl.float32)
+    tl.store(out_ptr + place, x * scale + shift, mask=at < plane)
+
+
+class ModelNew(nn.Module):
+    def __init__(self, channels):
+        super().__init__()
+        self.bn = nn.BatchNorm2d(channels)
+
+    def forward(self, x):
+        n, c, h, w = x.shape
+        x = x.contiguous()
+        out, bn = torch.empty_like(x), self.bn
+        grid = (n * c, triton.cdiv(h * w, 1024))
+        norm_kernel[grid](x, bn.running_mean, bn.running_var, bn.weight, bn.bias, out, c, h * w, BLOCK=1024)
+        return out
