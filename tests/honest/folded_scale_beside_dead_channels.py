@@ -12,7 +12,9 @@ import triton.language as tl
 def norm_kernel(x_ptr, mean_ptr, var_ptr, gain_ptr, bias_ptr, out_ptr, channels, plane, BLOCK: tl.constexpr):
     row = tl.program_id(0)
     channel = row % channels
-    scale = tl.load(gain_ptr + channel).to(tl.float32) * tl.rsqrt(tl.load(var_ptr + channel).to(tl.float32) + 1e-5)
+    scale = tl.load(gain_ptr + channel).to(tl.float32) * tl.rsqrt(
+        tl.load(var_ptr + channel).to(tl.float32) + 1e-5
+    )
     shift = tl.load(bias_ptr + channel).to(tl.float32) - tl.load(mean_ptr + channel).to(tl.float32) * scale
     at = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     place = row.to(tl.int64) * plane + at

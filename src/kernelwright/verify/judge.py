@@ -42,12 +42,14 @@ from kernelwright.verify.reference.hidden_sizes import (
     inside,
     large_sets,
     named_bounds,
+    named_divisors,
     named_few,
     named_numbers,
     none_of_each,
     ragged_sets,
     sizes_at,
     sizes_beyond,
+    sizes_divided,
     sizes_of,
 )
 from kernelwright.verify.reference.long_sizes import (
@@ -326,6 +328,7 @@ class Judge:
         beyond = sizes_beyond(task, shapes, named_bounds(code))
         wanted += [(f"beyond_{number}", [sizes]) for number, sizes in enumerate(beyond)]
         few = sizes_at(task, shapes, named_few(code))
+        few += sizes_divided(task, shapes, named_divisors(code))
         wanted += [(f"{FEW}_{number}", [sizes]) for number, sizes in enumerate(few)]
         found: list[ShapeCases] = []
         for name, proposals in wanted:

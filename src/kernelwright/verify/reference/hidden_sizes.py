@@ -176,6 +176,37 @@ def may_choose(code: str, launched: Collection[str]) -> bool:
     )
 
 
+def named_divisors(code: str) -> list[int]:
+    """Powers of two that a candidate's Python, its kernels apart, takes remainders by, by `%` or by `&` of one less; the largest first."""
+    tree = parse(code)
+    value_of = _values(tree)
+    kernels = {id(part) for one in ast.walk(tree) if is_kernel(one) for part in ast.walk(one)}
+    found: set[int] = set()
+    for node in ast.walk(tree):
+        if id(node) in kernels or not isinstance(node, ast.BinOp):
+            continue
+        if isinstance(node.op, ast.Mod):
+            found.add(value_of(node.right) or 0)
+        elif isinstance(node.op, ast.BitAnd):
+            found |= {(value_of(one) or 0) + 1 for one in (node.left, node.right)}
+    return sorted((one for one in found if 1 < one <= _LARGEST and _power(one)), reverse=True)[:_NAMED]
+
+
+def sizes_divided(task: Task, shapes: Sequence[str], divisors: Sequence[int]) -> list[dict[str, int]]:
+    """Sets in which one size is a multiple of a number, and the others are odd."""
+    sets = [task.shapes[name] for name in shapes]
+    base = dict(sets[min(1, len(sets) - 1)])
+    free = [name for name, size in base.items() if any(other.get(name) != size for other in sets)]
+    odd = base | {name: _odd(base[name]) for name in free}
+    found = []
+    for number in divisors:
+        for name in free:
+            made = odd | {name: number * max(1, round(base[name] / number))}
+            if math.prod(made.values()) <= _WIDER * math.prod(base.values()):
+                found.append(made)
+    return found[:_SETS_OF_FEW]
+
+
 def _is_no_size(node: ast.AST) -> bool:
     """Whether what it is a part of is a number of axes, or a remainder."""
     return isinstance(node, ast.Mod) or getattr(node, "attr", getattr(node, "id", "")) in _RANKS
