@@ -524,10 +524,10 @@ def _wrap_around(node: ast.BinOp) -> ast.BinOp | None:
     left = node.left
     if not (isinstance(node.op, ast.Mod) and isinstance(left, ast.BinOp) and isinstance(left.op, ast.Add)):
         return None
-    by = _literal(left.left)
-    if by is None or not _whole(by) or by.value >= 0 or ast.dump(left.right) != ast.dump(node.right):
+    by = left.left.value if isinstance(left.left, ast.Constant) else None
+    if type(by) is not int or by >= 0 or ast.dump(left.right) != ast.dump(node.right):
         return None
-    rest = ast.BinOp(ast.Constant(-by.value), ast.Mod(), copy.deepcopy(node.right))
+    rest = ast.BinOp(ast.Constant(-by), ast.Mod(), copy.deepcopy(node.right))
     return ast.BinOp(ast.BinOp(left.right, ast.Sub(), rest), ast.Mod(), node.right)
 
 
