@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import math
 import random
 import statistics
@@ -203,6 +204,7 @@ class Judge:
         self._cases: Kept[list[ShapeCases]] = Kept(_CACHED_TASKS)
         self._named: Kept[ShapeCases] = Kept(_CACHED_TASKS)
         self._another: Kept[object] = Kept(_CACHED_TASKS)
+        self._exchanged: Kept[list[object]] = Kept(_CACHED_TASKS)
         self._farther: Kept[dict[str, float]] = Kept(_CACHED_TASKS)
         self._hidden_taken: dict[str, dict[str, dict[str, int]]] = {}
         """By task, the hidden sizes that its reference takes, by name."""
@@ -543,6 +545,22 @@ class Judge:
             return None
 
         return self._another.get(task.digest, make)
+
+    def exchanged_sizes(self, task: Task) -> list[object]:
+        """Inputs (`describe`d) of which two sizes are exchanged, as they are in the second small set: of as many elements, for a module
+        that is built of the same arguments. None where there are none."""
+
+        def make() -> list[object]:
+            sizes = dict(task.shapes[self.small(task)[:2][-1]])
+            for one, other in itertools.combinations(sizes, 2):
+                with contextlib.suppress(NotModelled, UserError), _ours("sizes in exchange"):
+                    known = baseline(task, sizes, self.target)
+                    turned = baseline(task, sizes | {one: sizes[other], other: sizes[one]}, self.target)
+                    if turned.input_spec != known.input_spec and equal_plain(turned.init, known.init):
+                        return [turned.input_spec]
+            return []
+
+        return self._exchanged.get(task.digest, make)
 
     def gpu_cases(self, task: Task, gpu: Gpu, held: AbstractContextManager[object]) -> list[GpuCases]:
         """Shape sets on a GPU, small ones first and the full size last, with every case; made while `held` is.

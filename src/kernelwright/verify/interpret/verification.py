@@ -237,6 +237,8 @@ class InterpretedVerification(Verification):
         how: dict[str, Any] = {"earlier": self._met_before(shape.init, inputs)}
         if not (many or self.task.gradients):
             how["renumbered"] = [*shape.renumbered, *(shape.retyped if self._makes_at_first else ())]
+            if position == 1 and self.protocol.honesty:
+                how["renumbered"] += self.judge.exchanged_sizes(self.task)
         if many:
             how |= {"names": shape.names, "tied": shape.tied}
         if shape.drawn:
