@@ -265,7 +265,7 @@ class _Recorded(InterpretedVerification):
 
         host = next(process for process in self._processes if process.role == "host")
         base = baseline(self.task, sizes, self.judge.target)
-        return self._trace(Gate.TRACE, host, base.init, base.input_spec, base.state, values=False)
+        return self._trace(host, base, base.input_spec, values=False)
 
     def _assemble(self, assemblies: list[dict[str, Any]]) -> None:
         super()._assemble(assemblies)

@@ -172,7 +172,7 @@ def stock(recipe: Recipe, model: Any, tokenizer: Any, rows: Any, home: Path) -> 
     trainer = trl.GRPOTrainer(
         model=model,
         reward_funcs=paid,
-        args=grpo_config(recipe, "frontend", home / "stock"),
+        args=grpo_config(recipe, Curves(RunFolder(home / "stock"), "frontend", quiet=True)),
         train_dataset=Dataset.from_dict({"prompt": [str(i) for i in range(recipe.frontend.steps)]}),
         processing_class=tokenizer,
         rollout_func=rollout,

@@ -97,10 +97,11 @@ def test_two_processes_share_supervised_batches_and_evaluations(data: Path, tmp_
 
 
 def test_prompts_that_processes_cannot_share_are_one_line(
-    data: Path, monkeypatch: pytest.MonkeyPatch
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from kernelwright.train.curves import Curves
     from kernelwright.train.segments import grpo_config
 
     monkeypatch.setenv("WORLD_SIZE", "3")
     with pytest.raises(UserError, match="cannot be shared by 3 processes"):
-        grpo_config(make_recipe(data), "frontend", data)
+        grpo_config(make_recipe(data), Curves(RunFolder(tmp_path), "frontend"))
