@@ -75,7 +75,8 @@ class MeasuredVerification(Verification):
     def verdict(self) -> Verdict:
         """Raises OutOfMemory, or what torch raises, where GPU memory ran out and the verification should be repeated alone."""
         self.gpu.verifications += 1
-        torch.cuda.set_device(self.gpu.index)  # Triton and cuBLAS go by the thread's, which had another before
+        # Triton and cuBLAS go by the thread's, which had another before.
+        torch.cuda.set_device(self.gpu.index)
         try:
             return super().verdict()
         finally:
