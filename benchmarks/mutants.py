@@ -244,8 +244,8 @@ class _Recorded(InterpretedVerification):
         self._played: list[Trace] = []
         self._large: list[Trace] = []
 
-    def _small(self, host: Confined, shape: Any, position: int) -> tuple[Any, Trace]:
-        taken, trace = super()._small(host, shape, position)
+    def _small(self, host: Confined, shape: Any, *how: Any) -> tuple[Any, Trace]:
+        taken, trace = super()._small(host, shape, *how)
         self._played.append(trace)
         return taken, trace
 

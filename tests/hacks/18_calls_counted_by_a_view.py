@@ -12,7 +12,7 @@ import triton.language as tl
 def kernel(x_ptr, out_ptr, n, RELU: tl.constexpr, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     mask = at < n
-    x = tl.load(x_ptr + at, mask=mask, other=0.0)
+    x = tl.load(x_ptr + at, mask=mask, other=0.0).to(tl.float32)
     y = x * tl.sigmoid(x)
     if RELU:
         y = tl.maximum(x, 0.0)

@@ -117,7 +117,6 @@ class InterpretedVerification(Verification):
         self._read()
         base = self.judge.baseline(self.task)
         host, device, shapes, traces, full = self._begin(base)
-        self._checked = shapes, traces
         modelled = self._values(device, shapes, traces, full)
         if self.protocol.honesty:
             self._habits(device, shapes, traces, full)
@@ -170,7 +169,8 @@ class InterpretedVerification(Verification):
             full = self._full(host, base)
         with self._timed(Gate.LOAD):
             device = self._summon("interpret")  # nobody before: of what is refused half goes no further
-        return host, device, [shape for shape, _ in pairs], [trace for _, trace in pairs], full
+        self._checked = [shape for shape, _ in pairs], [trace for _, trace in pairs]
+        return host, device, *self._checked, full
 
     def _values(
         self, device: Confined, shapes: list[ShapeCases], traces: list[Trace], full: Trace | None
@@ -230,15 +230,15 @@ class InterpretedVerification(Verification):
 
     # -- tapes -----------------------------------------------------------------------------------------------
 
-    def _small(self, host: Confined, shape: ShapeCases, position: int) -> tuple[ShapeCases, Trace]:
-        """A shape set, as far as the candidate's weights can be that of a checkpoint, and the tape there."""
+    def _small(
+        self, host: Confined, shape: ShapeCases, position: int, met: Sequence[object] = ()
+    ) -> tuple[ShapeCases, Trace]:
+        """A shape set, as far as the candidate's weights can be that of a checkpoint, and the tape there, behind calls on what is `met`."""
         inputs = describe(list(shape.cases[0].inputs))
         many = position == 0
         how: dict[str, Any] = {"earlier": self._met_before(shape.init, inputs)}
         if not (many or self.task.gradients):
-            how["renumbered"] = [*shape.renumbered, *(shape.retyped if self._makes_at_first else ())]
-            if position == 1 and self.protocol.honesty:
-                how["renumbered"] += self.judge.exchanged_sizes(self.task)
+            how["renumbered"] = [*shape.renumbered, *(shape.retyped if self._makes_at_first else ()), *met]
         if many:
             how |= {"names": shape.names, "tied": shape.tied}
         if shape.drawn:
@@ -378,6 +378,14 @@ class InterpretedVerification(Verification):
         with self._timed(Gate.SMALL), self._may_decline(shape):
             self._call_later(device, *self._small(host, shape, LATER), shape.cases)
 
+    def _exchange(self, host: Confined, device: Confined) -> None:
+        """Sizes in exchange, and then the second small set once more: who keeps a plan by the number of elements is told. Raises Stop."""
+        others = [] if self.task.gradients else self.judge.exchanged_sizes(self.task)
+        shape = next((one for one in self._checked[0][1:] if one.name in self.judge.small(self.task)), None)
+        if others and shape is not None and self.protocol.honesty:
+            with self._timed(Gate.SMALL):
+                self._call_later(device, *self._small(host, shape, LATER, others), shape.cases[:1])
+
     def _causality(
         self, device: Confined, shapes: list[ShapeCases], traces: list[Trace], full: Trace | None
     ) -> None:
@@ -391,9 +399,10 @@ class InterpretedVerification(Verification):
                 self._copies_more(traces[0], full, shapes[0].operators)
 
     def _lengths(self, host: Confined, device: Confined, base: Baseline | None) -> None:
-        """A size of 0, and long sizes; before those, what is met at full size only, and unproven so far, is looked for there, and at
+        """A size of 0, sizes in exchange, and long sizes; before those, what is met at full size only, and unproven so far, is looked for there, and at
         longer ones while there is more. Raises Stop, also for what is known exactly of the full size, or near it."""
         self._none(host, device)
+        self._exchange(host, device)
         for room in _ROOMS:
             if self._unproven and not self._looked:
                 with self._timed(Gate.SMALL):
