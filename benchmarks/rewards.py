@@ -15,7 +15,7 @@ each with `verify.workers` workers of its own; its output is in OUT/seed-S/NAME.
 run. After S seconds what still runs is stopped. What is done is passed over, so the same command goes on; `--report` only
 reads. OUT/rewards.json is written anew whenever a run ends; what is not done is left out and named.
 
-On two cores of a loaded laptop a run takes some 900 CPU seconds of 32-core machines' 400 (docs/history/log.md).
+A run takes some 400 CPU seconds of a server's core, 900 of a loaded laptop's.
 
 A difference between two rewards is taken task by task, and so is its 95 % interval (bootstrap over tasks). Intervals
 say nothing of another training run with the same reward: see how far the seeds are apart for that.
