@@ -23,8 +23,6 @@ _MAPS = [
 """Of one tensor and no numbers, finite and not steep wherever they are asked, so one may stand for another."""
 _JOINS = ["add", "sub", "mul", "maximum", "minimum"]
 """Of two tensors."""
-
-
 _FLOATS = ("float32", "float16", "bfloat16")
 
 
@@ -132,12 +130,10 @@ def _other_operator(node: Node, rng: random.Random) -> Node:
     name = node.op.split(".")[1]
     tensors = [one for one in node.args if isinstance(one, Ref)]
     if name in _MAPS and len(tensors) == 1:
-        return node.model_copy(
-            update={"op": f"aten.{rng.choice(_MAPS)}.default", "args": tuple(tensors), "kwargs": ()}
-        )
-    if name in _JOINS and len(tensors) == len(node.args) == 2:
+        op = f"aten.{rng.choice(_MAPS)}.default"
+    elif name in _JOINS and len(tensors) == len(node.args) == 2:
         join = rng.choice(_JOINS)
-        return node.model_copy(
-            update={"op": f"aten.{join}.{'Tensor' if join in _JOINS[:3] else 'default'}", "kwargs": ()}
-        )
-    return node
+        op = f"aten.{join}.{'Tensor' if join in _JOINS[:3] else 'default'}"
+    else:
+        return node
+    return node.model_copy(update={"op": op, "args": tuple(tensors), "kwargs": ()})

@@ -503,7 +503,7 @@ class Judge:
             for sizes in none_of_each(task, self.small(task)):
                 with contextlib.suppress(UserError), _ours("a size of 0"):
                     if equal_plain(Reference(task, sizes).init_inputs(), init):
-                        return [shape_cases(task, NONE, sizes, self.protocol, self._secret, _NAMED_POSITION)]
+                        return [self._shape_cases(task, NONE, sizes)]
             return []
 
         return next(iter(self._long.get((task.digest, NONE), make)), None)

@@ -124,10 +124,7 @@ class InterpretedVerification(Verification):
                 self._looked = self._sampled(device, full)
                 self._special_when_enlarged(device, shapes[0])
                 self._enlarge(device, shapes, traces)
-            self._lengths(host, device, base)
-            with self._timed(Gate.SMALL):
-                self._look_between(host, device, [*traces, full])
-                self._tune_before(host, device)
+            self._lengths(host, device, base, full)
             if full is not None:
                 self._follow(host, device, full, base)
             for sizes in self.judge.large_sets(self.task):
@@ -398,9 +395,9 @@ class InterpretedVerification(Verification):
             if full is not None:
                 self._copies_more(traces[0], full, shapes[0].operators)
 
-    def _lengths(self, host: Confined, device: Confined, base: Baseline | None) -> None:
-        """A size of 0, sizes in exchange, and long sizes; before those, what is met at full size only, and unproven so far, is looked for there, and at
-        longer ones while there is more. Raises Stop, also for what is known exactly of the full size, or near it."""
+    def _lengths(self, host: Confined, device: Confined, base: Baseline | None, full: Trace | None) -> None:
+        """A size of 0, sizes in exchange, long sizes and those between; before the long ones, what is met at full size only, and unproven
+        so far, is looked for there, and at longer ones while there is more. Raises Stop, also for what is known exactly of the full size, or near it."""
         self._none(host, device)
         self._exchange(host, device)
         for room in _ROOMS:
@@ -416,6 +413,9 @@ class InterpretedVerification(Verification):
             special = self._looked and not self._coarse()
             self._at_length(host, device, self.judge.long_cases(self.task, special))
         self._ragged(host, device)
+        with self._timed(Gate.SMALL):
+            self._look_between(host, device, [*self._checked[1], full])
+            self._tune_before(host, device)
 
     def _look_between(self, host: Confined, device: Confined, traces: Sequence[Trace | None]) -> None:
         """What Python launches only at sizes between the small ones and the full ones, where values are checked on `traces`, is
@@ -1132,10 +1132,7 @@ class BeforeGpu(InterpretedVerification):
                 self._sampled(device, full)
                 self._special_when_enlarged(device, shapes[0])
                 self._looked, self._again = True, 0
-            self._lengths(host, device, base)
-            with self._timed(Gate.SMALL):
-                self._look_between(host, device, [*traces, full])
-                self._tune_before(host, device)
+            self._lengths(host, device, base, full)
             for sizes in self.judge.large_sets(self.task):
                 self._look_at(sizes, host, device, shapes, traces)
             if self.judge.proofs:

@@ -142,11 +142,8 @@ def named_few(code: str) -> list[int]:
     ascending: a path of its own for two rows. Not what is compared with a number of axes, or a remainder."""
     tree = parse(code)
     value_of = _values(tree)
-    kernels = {id(part) for one in ast.walk(tree) if is_kernel(one) for part in ast.walk(one)}
     found: set[int] = set()
-    for node in ast.walk(tree):
-        if id(node) in kernels:
-            continue
+    for node in _beside_kernels(tree):
         if isinstance(node, ast.MatchValue):
             found.add(value_of(node.value) or 0)
         elif isinstance(node, ast.Compare) and not any(map(_is_no_size, ast.walk(node))):
@@ -180,10 +177,9 @@ def named_divisors(code: str) -> list[int]:
     """Powers of two that a candidate's Python, its kernels apart, takes remainders by, by `%` or by `&` of one less; the largest first."""
     tree = parse(code)
     value_of = _values(tree)
-    kernels = {id(part) for one in ast.walk(tree) if is_kernel(one) for part in ast.walk(one)}
     found: set[int] = set()
-    for node in ast.walk(tree):
-        if id(node) in kernels or not isinstance(node, ast.BinOp):
+    for node in _beside_kernels(tree):
+        if not isinstance(node, ast.BinOp):
             continue
         if isinstance(node.op, ast.Mod):
             found.add(value_of(node.right) or 0)
@@ -196,7 +192,7 @@ def sizes_divided(task: Task, shapes: Sequence[str], divisors: Sequence[int]) ->
     """Sets in which one size is a multiple of a number, and the others are odd."""
     sets = [task.shapes[name] for name in shapes]
     base = dict(sets[min(1, len(sets) - 1)])
-    free = [name for name, size in base.items() if any(other.get(name) != size for other in sets)]
+    free = varying(base, sets)
     odd = base | {name: _odd(base[name]) for name in free}
     found = []
     for number in divisors:
@@ -216,7 +212,7 @@ def sizes_at(task: Task, shapes: Sequence[str], numbers: Sequence[int]) -> list[
     """Sets in which one size is a number, of those that no small set has, the first size first."""
     sets = [task.shapes[name] for name in shapes]
     base = dict(sets[min(1, len(sets) - 1)])
-    free = [name for name, size in base.items() if any(other.get(name) != size for other in sets)]
+    free = varying(base, sets)
     found = [
         base | {name: number}
         for name in free
@@ -224,6 +220,17 @@ def sizes_at(task: Task, shapes: Sequence[str], numbers: Sequence[int]) -> list[
         if all(other.get(name) != number for other in sets) and number < _WIDER * base[name]
     ]
     return found[:_SETS_OF_FEW]
+
+
+def _beside_kernels(tree: ast.Module) -> Iterator[ast.AST]:
+    """What a candidate's Python is made of, its kernels apart."""
+    kernels = {id(part) for one in ast.walk(tree) if is_kernel(one) for part in ast.walk(one)}
+    return (node for node in ast.walk(tree) if id(node) not in kernels)
+
+
+def varying(base: Mapping[str, int], sets: Sequence[Mapping[str, int]]) -> list[str]:
+    """Sizes that another of the sets has otherwise than `base`."""
+    return [name for name, size in base.items() if any(other.get(name) != size for other in sets)]
 
 
 def _values(tree: ast.Module) -> Callable[[ast.expr], int | None]:
@@ -252,7 +259,7 @@ def sizes_beyond(task: Task, shapes: Sequence[str], bounds: Sequence[int]) -> li
     sets = [task.shapes[name] for name in shapes]
     base = dict(sets[min(1, len(sets) - 1)])
     full = {**constants(task.source), **task.shapes.get("full", {})}
-    free = [name for name, size in base.items() if any(other.get(name) != size for other in sets)]
+    free = varying(base, sets)
     least = base | {
         name: max(_LEAST, min(other.get(name, base[name]) for other in sets) // _SMALLER) for name in free
     }
@@ -273,7 +280,7 @@ def sizes_of(task: Task, shapes: Sequence[str], number: int, secret: int) -> lis
     dice = random.Random(f"{secret}:{task.digest}:{number}")
     sets = [task.shapes[name] for name in shapes]
     base = dict(sets[min(1, len(sets) - 1)])
-    free = [name for name, size in base.items() if any(other.get(name) != size for other in sets)]
+    free = varying(base, sets)
     found = []
     for names in (free, *([name] for name in dice.sample(free, len(free)))):
         made = base | {name: number * max(1, round(base[name] / number)) for name in names}
@@ -292,7 +299,7 @@ def hidden_sizes(
     if task.ranges:
         yield from _of_family(task, base, dice)
         return
-    varied = [name for name, size in base.items() if any(other.get(name) != size for other in sets)]
+    varied = varying(base, sets)
     free = [name for name in varied if base[name] >= 4]
     if free:
         yield "hidden", _middle(task, base, free, dice)
@@ -322,7 +329,7 @@ def none_of_each(task: Task, shapes: Sequence[str]) -> list[dict[str, int]]:
     """Sizes of which one that varies is 0, the first first; none for a family."""
     sets = [task.shapes[name] for name in shapes]
     base = dict(sets[0])
-    varied = [name for name, size in base.items() if any(other.get(name) != size for other in sets)]
+    varied = varying(base, sets)
     return [] if task.ranges else [base | {name: 0} for name in varied]
 
 

@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from kernelwright.records import Task
-from kernelwright.verify.reference.hidden_sizes import full_sizes
+from kernelwright.verify.reference.hidden_sizes import full_sizes, varying
 
 LONG = "long"
 """Begins the names of these sets."""
@@ -39,7 +39,7 @@ def long_sets(
     sets = [task.shapes[name] for name in shapes]
     base, full = dict(sets[min(1, len(sets) - 1)]), full_sizes(task)
     known = {name: max(one.get(name, size) for one in sets) for name, size in base.items()}
-    free = [name for name, size in base.items() if any(one.get(name) != size for one in sets)]
+    free = varying(base, sets)
     if task.ranges:
         free = list(task.ranges)
         known |= {name: max(known.get(name, 0), task.ranges[name][0]) for name in free}
@@ -81,7 +81,7 @@ def between_sets(task: Task, shapes: Sequence[str]) -> list[dict[str, int]]:
     those with the least in them first."""
     sets, full = [task.shapes[name] for name in shapes], full_sizes(task)
     base = dict(sets[min(1, len(sets) - 1)])
-    free = [name for name, size in base.items() if any(one.get(name) != size for one in sets)]
+    free = varying(base, sets)
     far = [name for name in free if full.get(name, 0) >= _LONGER * base[name] > 0]
 
     def step(names: Sequence[str], share: float) -> dict[str, int]:

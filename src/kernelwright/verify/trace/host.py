@@ -290,29 +290,31 @@ class HostWorker(Service):
         """Build other modules of the kind, as for the layers of a deep model, and move what counts them on as if there were thousands;
         back where none can be built then. What that does."""
         counters = Counters(torch.nn.Identity(), self.module.__dict__)
-
-        def build() -> object:
-            with self.failures(Outcome.CONSTRUCTOR_ERROR), self.listening(recorder), real, torch.no_grad():
-                return self.construct(init, asked.seed ^ _OTHER_SEED, {}, asked, real)
-
         for _ in range(_JUMPS):
-            self._others.append(build())
+            self._build_another(init, asked, recorder, real)
             counters.note()
         if counters.jump(self.surroundings.dice):
             try:
-                self._others.append(build())
+                self._build_another(init, asked, recorder, real)
             except Failure:
                 counters.undo()
         done, recorder.operations = recorder.operations, []
         return done
 
+    def _build_another(
+        self, init: object, asked: Building, recorder: Recorder, real: PretendCuda
+    ) -> torch.nn.Module:
+        """Another module of the kind, with other weights; it is held as long as the one that is judged."""
+        with self.failures(Outcome.CONSTRUCTOR_ERROR), self.listening(recorder), real, torch.no_grad():
+            other = self.construct(init, asked.seed ^ _OTHER_SEED, {}, asked, real)
+        self._others.append(other)
+        return other
+
     def _call_another(
         self, init: object, asked: Building, inputs: object, recorder: Recorder, real: PretendCuda
     ) -> list[dict[str, object]]:
         """Build another module of the kind, with other weights, and call it: what that does."""
-        with self.failures(Outcome.CONSTRUCTOR_ERROR), self.listening(recorder), real, torch.no_grad():
-            other = self.construct(init, asked.seed ^ _OTHER_SEED, {}, asked, real)
-        self._others.append(other)
+        other = self._build_another(init, asked, recorder, real)
         self._detach(other, recorder, real)
         for tensor in flatten(inputs):
             recorder.number(tensor)
