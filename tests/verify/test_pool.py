@@ -437,9 +437,11 @@ def test_pools_that_keep_it_hand_on_the_process_that_forks() -> None:
 
 
 def test_time_is_counted_from_when_a_process_was_there() -> None:
-    """A zygote that is still warming up costs no candidate its verification."""
-    with VerifierPool(workers=1, backend="interpret", deadline_s=1.5) as pool:
-        assert pool.verify(RELU, GOLD).outcome is not Outcome.TIMEOUT
+    """A zygote that is still warming up costs no candidate its verification: none begins before it is ready."""
+    with VerifierPool(workers=1, backend="interpret") as pool:
+        pool.start()
+        pool._verification(RELU, GOLD)
+        assert pool._current_zygote()._ready
 
 
 def test_verdicts_are_plain_data(pool: VerifierPool) -> None:
