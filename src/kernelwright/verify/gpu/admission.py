@@ -1,13 +1,13 @@
-"""One account of a GPU's memory: verifications let in, what is kept between them, and what others hold.
+"""Memory admission for one GPU: running verifications, data kept between them, and memory that others hold.
 
-Verifications come in first come, first served, each with the bytes that it may use at its peak. Nobody waits while holding
-memory: what is kept for a task's next candidate is let go of and made again, so two verifications never wait for each other.
-What others hold (a generator in this process, other processes, contexts) is what the driver says is in use beyond what
-is accounted for, exactly while no verification is under way and at least so much otherwise. Before the first in the queue is
-let in, the bytes are made free: this process's unused memory goes back to the driver, then what is kept, least recently
-used first. What is larger than everything waits until it is alone.
+Verifications are admitted first come, first served, each with the bytes of its peak. None waits while holding memory:
+data kept for a task's next candidate is freed and made again, so two verifications never deadlock. Memory of others (a
+generator in this process, other processes, contexts) is what the driver reports in use beyond our own account: exact
+while no verification runs, a lower bound otherwise. To admit the first in the queue we free memory: first this process's
+unused memory goes back to the driver, then kept data, least recently used first. A verification larger than the GPU
+waits until it is alone.
 
-Not covered: what others take after a verification was let in. Who then runs out of memory is judged again, alone.
+Not covered: what others take after admission. A verification that then runs out of memory is repeated, alone.
 """
 
 from __future__ import annotations
@@ -27,48 +27,48 @@ from kernelwright.drawing import DRAWING
 from kernelwright.errors import InfrastructureError
 
 _KEPT_SHARE = 0.25
-"""Of a GPU's memory, for what is kept between verifications."""
+"""Share of a GPU's memory for data kept between verifications."""
 _MARGIN_SHARE = 0.03
-"""Of a GPU's memory, left free: modules that the driver loads, and pages that allocators round up to."""
+"""Share of a GPU's memory left free, for modules that the driver loads and pages that allocators round up to."""
 _HOARD_BYTES = 2 << 30
-"""What this process may hold unused while no verification is under way."""
+"""Unused memory that this process's allocator may hold while no verification runs."""
 _LEAST_BYTES = 16 << 20
-"""What is kept and smaller is neither counted nor worth making again."""
+"""Kept data smaller than this is not counted, nor worth freeing and making again."""
 _LOOK_S = 0.25
-"""How often the first in the queue looks whether others gave memory back."""
+"""How often the first in the queue checks whether others gave memory back."""
 PATIENCE_S = 20.0
 """How long a verification that is alone waits for others' memory."""
 _SIGNS = ("out of memory", "alloc_failed", "can't allocate memory")
 
 
 class OutOfMemory(InfrastructureError):
-    """GPU memory ran out, which need not be the doing of whom it hit: worth another try, alone."""
+    """GPU memory ran out, perhaps because others took it: try again, alone."""
 
 
 def ran_out(error: BaseException) -> bool:
-    """Whether an exception of torch's, Triton's or the driver's says that memory ran out."""
+    """Whether an exception of torch, Triton or the driver says that memory ran out."""
     text = f"{type(error).__name__}: {error}".lower()
     return type(error).__name__ == "OutOfMemoryError" or any(sign in text for sign in _SIGNS)
 
 
 class Memory(Protocol):
-    """What the account asks of a GPU. Bytes."""
+    """What admission asks of a GPU. All figures in bytes."""
 
     def info(self) -> tuple[int, int]:
-        """(free, total), as the driver says."""
+        """(free, total), from the driver."""
         ...
 
     def spare(self) -> int:
-        """What this process's allocator holds and does not use."""
+        """Bytes that this process's allocator holds unused."""
         ...
 
     def give_back(self) -> None:
-        """Return what is spare to the driver, as far as that goes."""
+        """Return spare memory to the driver, as far as possible."""
         ...
 
 
 class TorchMemory:
-    """The real thing: a GPU through torch's allocator."""
+    """A real GPU, through torch's allocator."""
 
     def __init__(self, index: int) -> None:
         self._index = index
@@ -85,13 +85,13 @@ class TorchMemory:
         return int(next(current)) - int(next(current))
 
     def give_back(self) -> None:
-        """While nobody captures a graph, which torch does not bear."""
+        """Waits until nobody captures a CUDA graph: torch cannot empty its cache meanwhile."""
         with DRAWING:
             torch.cuda.empty_cache()
 
 
 class Kept(Protocol):
-    """What is on the GPU for the next candidate of a task, and can be made again."""
+    """Data on the GPU for a task's next candidate, which can be freed and made again."""
 
     @property
     def made(self) -> bool: ...
@@ -103,7 +103,7 @@ class Kept(Protocol):
 
 
 class Admission:
-    """The account of one GPU. Thread-safe."""
+    """Memory admission for one GPU. Thread-safe."""
 
     def __init__(self, memory: Memory, patience_s: float = PATIENCE_S) -> None:
         self._memory, self._patience_s = memory, patience_s
@@ -111,25 +111,25 @@ class Admission:
         self._waiting: deque[object] = deque()
         self._admitted = self._under_way = self._others = 0
         self._solitary = False
-        """Whether who is under way asked to be alone."""
+        """Whether the running verification asked to be alone."""
         self._kept: OrderedDict[int, tuple[weakref.ref[Any], int]] = OrderedDict()
-        """What is kept and how large it was when its last use ended, the least recently used first."""
+        """Kept data and its bytes when its last use ended, the least recently used first."""
         self._used: Counter[int] = Counter()
 
     @functools.cached_property
     def total(self) -> int:
-        """Bytes of the GPU's memory; asked for when it is needed, since that takes a context there."""
+        """Bytes of the GPU's memory; read on first use, since reading it creates a context there."""
         return self._memory.info()[1]
 
     @contextlib.contextmanager
     def admitted(
         self, size: int, uses: Sequence[Kept] = (), making: int = 0, alone: bool = False
     ) -> Iterator[int]:
-        """Wait for `size` bytes, `making` where what it `uses` was let go of. Yields the bytes free by then.
+        """Wait for memory: `size` bytes, or `making` bytes if kept data that it `uses` was freed. Yields the bytes free then.
 
-        `size` is beside what it uses, `making` includes that.
+        `size` excludes the data it uses, `making` includes that.
 
-        What it uses stays until it is over. `alone`: with nobody else under way and nothing kept.
+        That data is not freed before the context ends. `alone`: nothing else runs and nothing is kept.
         """
         ticket = object()
         with self._changed:
@@ -160,7 +160,7 @@ class Admission:
         return sum(size for _, _, size in self._living())
 
     def register(self, items: Sequence[Kept]) -> None:
-        """Let what was made be part of the account. It leaves by itself when nobody holds it any more."""
+        """Account for data that was made, until it is garbage-collected."""
         with self._changed:
             self._keep(items)
 
@@ -174,7 +174,7 @@ class Admission:
             self._release(over, items)
 
     def _living(self) -> list[tuple[int, Kept, int]]:
-        """What is kept, the least recently used first, with keys and sizes."""
+        """(key, data, bytes) of what is kept, the least recently used first."""
         found = []
         for key, (reference, size) in list(self._kept.items()):
             item = reference()
@@ -185,7 +185,7 @@ class Admission:
         return found
 
     def _release(self, wanted: int, spared: Sequence[Kept] = ()) -> int:
-        """Let go of what nobody uses until `wanted` bytes are. Returns how many there were."""
+        """Free unused kept data until `wanted` bytes are freed. Returns how many were."""
         found = 0
         for key, item, size in self._living():
             if found >= wanted:
@@ -197,7 +197,7 @@ class Admission:
         return found
 
     def _let_in(self, size: int, uses: Sequence[Kept], making: int, alone: bool) -> int:
-        """Wait, at the head of the queue. Returns the bytes that are accounted for."""
+        """Wait at the head of the queue for memory. Returns the bytes granted."""
         end = time.monotonic() + self._patience_s
         while True:
             needed = size if all(item.made for item in uses) else max(size, making)
@@ -219,7 +219,7 @@ class Admission:
         return needed
 
     def _free_bytes(self) -> int:
-        """Bytes that are neither used nor promised."""
+        """Bytes neither in use nor granted."""
         free, total = self._memory.info()
         known = self._memory.spare() + self.kept + self._admitted
         beyond = max(0, total - free - known)
@@ -227,7 +227,7 @@ class Admission:
         return min(free, total - self._others - known) - int(_MARGIN_SHARE * total)
 
     def _release_until(self, needed: int, uses: Sequence[Kept] = ()) -> int:
-        """Give back what is spare, then let go of what is kept for others. Returns the bytes that are free then."""
+        """Give back spare memory, then free kept data that is not in `uses`. Returns the bytes free then."""
         self._memory.give_back()
         free = self._free_bytes()
         while free < needed and self._release(needed - free, uses):

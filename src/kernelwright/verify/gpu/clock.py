@@ -1,10 +1,9 @@
 """The device process's clock: candidate and reference in turn, every call on fresh inputs, with a flushed L2.
 
-Nothing here is the candidate's but its kernels, so what the clock says is true; what a kernel could still do is to
-notice that it is clocked. Before each call, outside of the clock, the memory that it allocates is poisoned as in every
-other call, what it keeps from call to call is put back, each input is put together anew from two draws that were never
-played before, and the L2 is flushed. One call at a secret moment has one of the draws whole, and
-its output is handed to the judge.
+Only the candidate's kernels run here, none of its Python, so the times are genuine; but a kernel might detect that it
+is being timed and behave differently. So before each call, untimed, we poison the memory that the call allocates (as in
+every other call), restore what it keeps between calls, mix each input anew from two draws never used before, and flush
+the L2. One call at a secret moment gets one draw unmixed; its output goes to the judge.
 """
 
 from __future__ import annotations
@@ -24,31 +23,31 @@ from kernelwright.verify.gpu import timing
 from kernelwright.verify.gpu.memory import flat
 
 _FLUSH_BYTES = 256 << 20
-"""Written before each timed call: several times any L2."""
+"""Written before each timed call; several times the size of any L2."""
 _SLEEP_CYCLES_PER_US = 2000
-"""`torch.cuda._sleep` counts cycles; at least this many pass in a microsecond on any GPU here."""
+"""`torch.cuda._sleep` counts cycles; we assume that a GPU runs at most this many in a microsecond."""
 _LEAST_BATCH_DELAY, _MOST_BATCH_DELAY = (_SLEEP_CYCLES_PER_US * us for us in (4_000, 200_000))
 _BUDGET_S = 0.4
-"""Rounds end when the interval is narrow enough, or after so long."""
+"""Rounds end when the interval is narrow enough, or after this long."""
 _LEAST_ROUNDS, _MOST_ROUNDS = 6, 40
 _FEW_CALLS_ROUNDS = 8
-"""Rounds at least, where a round is a single call."""
+"""Minimum of rounds when a round is a single call."""
 _ROUND_MS = 2.0
 _MOST_CALLS, _LEAST_CALLS = 20, 5
-"""In a round, as many as take so long at the usual precision; of short calls at least the latter at any."""
+"""A round has as many calls as fit in `_ROUND_MS`; fewer at a coarser precision, but at least five if they are short."""
 _SHARE_CALLS = 5
 _RESOLUTION_MS = 1.5e-4
-"""Half an interval that is no wider than the events' own steps is not narrowed further."""
+"""A half interval no wider than the resolution of CUDA events is narrow enough."""
 
 
 class Inputs:
-    """The memory that candidate and reference both read, and what it is refreshed from."""
+    """The input memory that candidate and reference both read, and the draws it is refreshed from."""
 
     def __init__(
         self, bound: list[torch.Tensor], audited: list[torch.Tensor], other: list[dict[str, Any]]
     ) -> None:
-        """`bound`: what kernels read; `audited`: one draw; `other`: per input `at` (elements from the start of its
-        memory) and `values`, a stretch of another draw. Neither was played before.
+        """`bound`: the tensors that kernels read; `audited`: one draw of them; `other`: per input a part of a second draw,
+        `values`, and its offset `at` (elements from the start of the memory). Neither draw was used before.
         """
         self._bound, self._audited = bound, audited
         self._flat = [(flat(tensor), flat(source)) for tensor, source in zip(bound, audited, strict=True)]
@@ -56,15 +55,15 @@ class Inputs:
         self._dice = random.Random(secrets.randbits(64))
 
     def restore(self) -> None:
-        """The audited draw, whole."""
+        """Set the inputs to the audited draw, unmixed."""
         for tensor, source in zip(self._bound, self._audited, strict=True):
             tensor.copy_(source)
 
     def freshen(self) -> None:
-        """Other values than at any call before, as good as surely.
+        """Set values that almost surely differ from those of every earlier call.
 
-        Each floating-point input has one draw up to a random element and the other from there, so that structure that
-        both have (a triangle, a range) stays. Integers may belong together: all from one draw.
+        Each floating-point input takes one draw up to a random element and the other from there on, so structure that
+        both draws share (a triangle, a range) stays. Integers may depend on each other, so all come from one draw.
         """
         other = self._dice.random() < 0.5
         for (target, audited), stretch in zip(self._flat, self._other, strict=True):
@@ -78,7 +77,7 @@ class Inputs:
 
 
 class Side:
-    """Candidate or reference: one call, and what is done to its memory before."""
+    """Candidate or reference: one call, and how its memory is prepared before."""
 
     def __init__(
         self,
@@ -86,7 +85,7 @@ class Side:
         poison: Callable[[], object] = lambda: None,
         steps: Sequence[tuple[bool, Callable[[], object]]] = (),
     ) -> None:
-        """`steps` are the call in parts, each with whether it is a launch of the candidate's."""
+        """`steps` are the parts of the call, each with whether it launches a kernel of the candidate."""
         self.call, self.poison, self.steps = call, poison, steps
         self.delay = 0
         """Cycles to keep the GPU busy while the host enqueues one call."""
@@ -104,7 +103,7 @@ class Side:
 
 
 class Clock:
-    """For one GPU."""
+    """Times calls on one GPU."""
 
     def __init__(self, device: str) -> None:
         self._flush = torch.empty(_FLUSH_BYTES, dtype=torch.int8, device=device)
@@ -119,12 +118,12 @@ class Clock:
     ) -> dict[str, Any]:
         """Medians (ms of GPU time) of rounds that alternate the sides: `{"rounds": [[...]], "calls": n}`.
 
-        They end when half a 95 % interval is at most `precision` of its centre; where that may be coarse, a round
-        has fewer calls, too.
+        Rounds end when half a 95 % interval is at most `precision` of its centre; a coarse precision also means fewer
+        calls a round.
 
-        The GPU is kept busy while the host enqueues, so that what is clocked is the device's work and not the
-        interpreter's that launches it, for both alike. `audit` takes the first side's outputs after one of its calls;
-        `anew` restores all inputs before each call, for modules that change them.
+        A delay keeps the GPU busy while the host enqueues, so for both sides we time the GPU's work and not Python's
+        launching. `audit` reads the first side's outputs after one of its calls; `anew` restores all inputs before each
+        call, for modules that change them.
         """
         inputs.restore()
         for side in sides:
@@ -151,21 +150,20 @@ class Clock:
         return {"rounds": rounds, "calls": calls}
 
     def batch(self, side: Side, calls: int, delay: int) -> None:
-        """`calls` flushed calls behind one delay in cycles, without any clock here: the judge's own is on it."""
+        """`calls` calls, each after a flush, behind one delay in cycles. The judge times them from outside."""
         torch.cuda._sleep(delay)
         for _ in range(calls):
             self._flush.zero_()
             side.call()
 
     def batch_delay(self, sides: Sequence[Side], calls: int) -> tuple[int, float]:
-        """Cycles in which the host can enqueue `calls` calls of any of the sides, however slow it is; and the milliseconds
-        that they take at least."""
+        """Cycles enough for the host to enqueue `calls` calls of either side, and the least milliseconds they take."""
         wanted = calls * max(side.delay for side in sides)
         cycles = max(_LEAST_BATCH_DELAY, min(wanted, _MOST_BATCH_DELAY))
         return cycles, cycles / _SLEEP_CYCLES_PER_US / 1e3
 
     def share(self, side: Side) -> tuple[float, float]:
-        """Milliseconds of a call in the candidate's launches, and in all: medians of a few calls."""
+        """Milliseconds of a call spent in the candidate's kernels, and in all: medians of a few calls."""
         own, whole = [], []
         for _ in range(_SHARE_CALLS):
             marks = [torch.cuda.Event(enable_timing=True) for _ in range(len(side.steps) + 1)]
@@ -206,7 +204,7 @@ class Clock:
 
 
 def _is_settled(rounds: list[list[float]], precision: float) -> bool:
-    """Whether the interval of the ratio and that of the first side are narrow enough."""
+    """Whether the intervals of the ratio and of the first side's time are both narrow enough."""
     own = timing.geometric([entry[0] for entry in rounds])
     ratio = timing.geometric([entry[-1] / entry[0] for entry in rounds])
     finest = max(precision, _RESOLUTION_MS / own.centre)

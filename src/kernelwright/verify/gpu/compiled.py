@@ -1,7 +1,7 @@
-"""The second baseline: what torch.compile makes of a reference, clocked beside eager once and remembered on disk.
+"""The second baseline: a reference under torch.compile, timed against eager once and cached on disk.
 
-A ratio, because both are clocked in turn on a GPU of one's own; a candidate is clocked beside eager only. Compiling
-takes seconds, in a device process that ends with it.
+We keep the ratio of the two, timed in turn with the GPU to themselves; candidates are timed against eager only.
+Compiling takes seconds, in a device process that ends afterwards.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from kernelwright.verify.store import Store
 
 _LIMIT_S = 240.0
 _SEED = 4242
-"""No secret: no candidate takes part."""
+"""Need not be secret: no candidate takes part."""
 
 
 def ratio(task: Task, gpu: Gpu, zygote: Zygote, size: int, store: Store) -> float | None:
     """torch.compile's time over eager's at full size; None where the reference does not compile.
 
-    `size` is the GPU memory (bytes) to ask for; where it does not do, this is done again with the GPU to itself, and None
-    where that does not do either. Raises InfrastructureError.
+    `size` is the GPU memory (bytes) to ask for. If it does not suffice, this is repeated with the GPU to itself; if even
+    that runs out of memory, the result is None. Raises InfrastructureError.
     """
     import triton
 

@@ -1,12 +1,12 @@
-"""The device that is there: tapes played on a GPU by a trusted process, correctness and clock alike.
+"""The device process: trusted code that replays tapes on a GPU, to check and to time them.
 
-No Python of a candidate's runs here, only kernels that passed `trace/kernels.py`; so the process and its CUDA context serve
-one candidate after another, the clock is ours, and a kernel that breaks the context costs a new process. Inputs and
+No candidate's Python runs here, only kernels that passed `trace/kernels.py`. So one process and its CUDA context serve
+one candidate after another and times are genuine; a kernel that breaks the context costs a new process. Inputs and
 outputs travel through the judge's arena (`gpu/memory.py`).
 
-Commands: compile (every kernel, before the GPU is asked for anything); arena; open (one shape); run (one call);
-compare_state; reference (the task's module, for the clock); time; share; batch; flush; close. Without a candidate:
-compile_reference; time_reference.
+Commands: compile (every kernel, before the GPU is needed); arena; open (one shape); run (one call); compare_state;
+reference (the task's module, to be timed); time; share; batch; flush; close. Without a candidate: compile_reference;
+time_reference.
 """
 
 from __future__ import annotations
@@ -56,20 +56,20 @@ _MACHINE = (
     "no cuda-capable device", "busy or unavailable", "ecc error", "nvlink", "invalid device ordinal", "gpu is lost",
     "driver shutting down", "system not yet initialized", "system has unsupported display driver",
 )  # fmt: skip
-"""Errors of the driver's that no kernel brings about."""
+"""Driver errors that no kernel can cause."""
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EIO, errno.EMFILE, errno.ENFILE)
 _PAD = 512
-"""Bytes before and behind every storage, whose pattern must survive."""
+"""Guard bytes before and after every storage; a kernel that changes them wrote out of bounds."""
 _HOST_BYTES = 24 << 30
 _TUNE_CALLS = 5
 _HOARD_BYTES = 1 << 30
-"""GPU memory that an idle process may keep for itself."""
+"""GPU memory that an idle process's allocator may keep."""
 _PRUNE_EVERY, _PRUNE_BYTES, _PRUNE_AGE_S = 256, 4 << 30, 3600.0
-"""Compiled kernels beyond so many bytes go, those that nobody made or asked for in the last hour."""
+"""Every 256 verifications, compiled kernels unused for an hour are deleted, oldest first, until 4 GiB are left."""
 
 
 class _Stand:
-    """Stands for a tensor where only its type and alignment matter: what a kernel is compiled for."""
+    """Stands in for a tensor when a kernel is compiled, for which only dtype and alignment matter."""
 
     def __init__(self, view: View) -> None:
         self.dtype, self._offset = channel.DTYPES[view.dtype], view.offset * view.itemsize
@@ -82,7 +82,7 @@ class _Stand:
 
 
 def _standing(kernels: Kernels, value: dict[str, Any]) -> Any:
-    """A launch argument with stands for tensors."""
+    """A launch argument with stand-ins for tensors."""
     if "view" in value:
         return _Stand(View.read(value["view"]))
     if "tuple" in value:
@@ -96,21 +96,21 @@ def _has_descriptor(value: dict[str, Any]) -> bool:
 
 
 class CudaSession(Session):
-    """Launches go to the GPU; tuning tries every configuration there."""
+    """Launches kernels on the GPU, and tunes by trying every configuration there."""
 
     def __init__(self, device: str, kernels: Kernels) -> None:
         super().__init__(device, kernels)
         self.choices: dict[int, int] = {}
         self.binaries: dict[int, Any] = {}
-        """What the compiler made of each launch that ran, by its place on the tape."""
+        """The compiled kernel of each launch that ran, by its place on the tape."""
         self._first: dict[int, torch.Tensor] = {}
-        """What lives on from call to call and is no weight, as the first steady call found it."""
+        """Memory other than weights that persists between calls, with its contents before the first steady call."""
         self._moving: list[tuple[torch.Tensor, torch.Tensor]] = []
-        """Weights and buffers that the reference changes, and what they hold before a call."""
+        """Weights and buffers that the reference changes, and their contents before a call."""
         self._padded: dict[int, tuple[torch.Tensor, int]] = {}
 
     def provide(self, storage: int, size: int) -> torch.Tensor:
-        """Fresh memory under a number, with padding around it; what it replaces goes first."""
+        """Allocate memory for a storage number, with guards around it, after freeing what had this number."""
         self._padded.pop(storage, None)
         self.storages.pop(storage, None)
         whole = torch.empty(size + 2 * _PAD, dtype=torch.uint8, device=self.device)
@@ -125,14 +125,14 @@ class CudaSession(Session):
         return made
 
     def forget(self, needed: set[int]) -> None:
-        """Let go of every storage but those `needed`."""
+        """Free every storage but those `needed`."""
         for storage in self.storages.keys() - needed:
             del self.storages[storage]
             self._padded.pop(storage, None)
             self._former.pop(storage, None)
 
     def trespassed(self) -> str:
-        """Whether anything was written around a storage: a description, or an empty string."""
+        """Describe a write into the guards around a storage; empty if there was none."""
         for storage, (whole, size) in self._padded.items():
             for part in (whole[:_PAD], whole[_PAD + size :]):
                 if not bool((part == GUARD_BYTE).all()):
@@ -145,7 +145,7 @@ class CudaSession(Session):
         self.binaries[place] = self.bound(kernel, launches[self.choices.get(place, 0)])()
 
     def bound(self, kernel: Any, launch: Launch) -> Callable[[], Any]:
-        """A launch with its arguments in place. A grid without programs launches nothing."""
+        """A function that launches the kernel with its arguments. An empty grid launches nothing."""
         if launch.programs == 0:
             return lambda: None
         arguments = {name: self.argument(value) for name, value in launch.arguments.items()}
@@ -153,7 +153,7 @@ class CudaSession(Session):
         return lambda: runner(**arguments, **launch.options)
 
     def _tune(self, kernel: object, launches: list[Launch]) -> int:
-        """Index of the fastest configuration. Writes over memory: play the tape afresh afterwards."""
+        """Index of the fastest configuration. Overwrites outputs: replay the tape afterwards."""
         times = []
         for launch in launches:
             call = self.bound(kernel, launch)
@@ -167,8 +167,8 @@ class CudaSession(Session):
         return times.index(min(times))
 
     def prepared(self, tape: Tape) -> Side:
-        """The tape as one call that allocates nothing, to be timed, and what is done to memory before each call: what the call
-        makes is poisoned, and all that lives on is as it was at first."""
+        """The tape as a call that allocates nothing, to be timed. Before each call, the memory it would allocate is poisoned
+        and all persistent memory restored."""
         steps: list[tuple[bool, Callable[[], object]]] = []
         fresh: list[tuple[torch.Tensor, str]] = []
         for place, operation in enumerate(tape.operations):
@@ -193,21 +193,21 @@ class CudaSession(Session):
         return Side(play, poison, steps)
 
     def remember(self, storages: Iterable[int]) -> None:
-        """What lives on from call to call and is no weight, as the first steady call will find it."""
+        """Save the contents of persistent storages other than weights, as the first steady call will find them."""
         self._first = {number: self._bytes(number).clone() for number in storages if number in self.storages}
 
     def hold_still(self, moving: Iterable[View]) -> None:
-        """Let every call begin with what these views hold now, as each of the reference's does."""
+        """Let every call begin with the present contents of these views, as each call of the reference does."""
         self._moving = [(self.tensor(view), self.tensor(view).clone()) for view in moving]
 
     def put_back(self) -> None:
-        """What the reference changes is as it was before the first call."""
+        """Restore what the reference changes to its contents before the first call."""
         for held, then in self._moving:
             held.copy_(then)
 
     def begin_anew(self) -> None:
-        """Put back what was remembered, whether it changed or not: clocked calls start where the first one began whose values
-        were checked, so that no count of calls tells them apart, and none learns of the one before."""
+        """Restore all that was remembered, changed or not. Each timed call starts in the state of the first checked call, so a
+        kernel can neither count calls nor reuse results of an earlier one."""
         self.put_back()
         for number, then in self._first.items():
             if number in self.storages:
@@ -244,7 +244,7 @@ class CudaDevice(Service):
         self.sessions: dict[str, tuple[CudaSession, Candidate]] = {}
         self._built: dict[str, Any] = {}
         self._sides: list[Side] = []
-        """What is clocked: the candidate, and the reference where there is one."""
+        """What is timed: the candidate and, if there is one, the reference."""
         torch.cuda.set_device(device)
         self._clock = Clock(self.device)
         triton.set_allocator(self._scratch)
@@ -252,7 +252,7 @@ class CudaDevice(Service):
         _limit_host_memory()
 
     def _scratch(self, size: int, alignment: int, stream: int | None) -> torch.Tensor:
-        """Memory that Triton asks for by itself, for descriptors that a kernel makes."""
+        """Memory that Triton itself requests, for descriptors made inside a kernel."""
         if size > footprint.ALLOWANCE * torch.cuda.get_device_properties(self._index).total_memory:
             raise Failure(Outcome.OUT_OF_MEMORY, f"a kernel asks for {size / 1e9:.0f} GB of scratch")
         return torch.empty(size, dtype=torch.int8, device=self.device)
@@ -269,7 +269,7 @@ class CudaDevice(Service):
     # -- one candidate -----------------------------------------------------------------------------------------
 
     def _compile_command(self, traces: list[dict[str, Any]]) -> dict[str, Any]:
-        """Begin a verification: compile what every call launches. Host work only, so others may be clocked meanwhile."""
+        """Begin a verification: compile the kernels of every call. Host work only, so the GPU may time others meanwhile."""
         self._close_command()
         for trace in traces:
             kernels = Kernels(trace["kernels"], self._built)
@@ -280,11 +280,11 @@ class CudaDevice(Service):
         return {}
 
     def _compile(self, kernels: Kernels, launches: list[Launch]) -> None:
-        """Every configuration of one launch; among several, some may fail."""
+        """Compile every configuration of one launch. Raises CompilationError if all fail."""
         failures = []
         for launch in launches:
             if launch.programs == 0 or any(map(_has_descriptor, launch.arguments.values())):
-                continue  # what has a descriptor is compiled when it runs
+                continue  # launches with descriptors are compiled when they run
             arguments = {name: _standing(kernels, value) for name, value in launch.arguments.items()}
             try:
                 kernels[launch.kernel].warmup(grid=launch.grid, **arguments, **launch.options)
@@ -294,13 +294,13 @@ class CudaDevice(Service):
             raise failures[0]
 
     def _arena_command(self, handle: str, size: int, flags: dict[str, bool]) -> dict[str, object]:
-        """Map the judge's arena, set the precision flags: the same for candidate and reference."""
+        """Map the judge's arena and set the precision flags, which candidate and reference share."""
         set_flags(**flags)
         self.arena = open_arena(handle, size, self._index)
         return {}
 
     def _close_command(self) -> dict[str, Any]:
-        """End a verification: forget everything of the candidate's."""
+        """End a verification: drop all of the candidate's data."""
         self.sessions.clear()
         self._sides.clear()
         self._built.clear()
@@ -318,7 +318,7 @@ class CudaDevice(Service):
     def _open_command(
         self, key: str, trace: dict[str, Any], state: dict[str, Slot], blobs: list[Slot], moving: list[str]
     ) -> dict[str, object]:
-        """Memory for one shape, with constants as given and weights as the reference has them, of which it changes those `moving`."""
+        """Allocate one shape's memory: constants from `blobs`, weights from the reference, which itself changes those `moving`."""
         assert self.arena is not None
         candidate = Candidate(trace)
         session = CudaSession(self.device, Kernels(trace["kernels"], self._built))
@@ -336,7 +336,7 @@ class CudaDevice(Service):
     def _run_command(
         self, key: str, call: int, ablate: bool, inputs: list[Slot], outputs: list[Slot]
     ) -> dict[str, Any]:
-        """One call on the arena's inputs; outputs are copied to the places given."""
+        """Run one call on the arena's inputs and copy its outputs to the slots given."""
         assert self.arena is not None
         session, candidate = self.sessions[key]
         tape, views = candidate.tapes[call], candidate.inputs[call]
@@ -348,7 +348,7 @@ class CudaDevice(Service):
         self._play(session, tape, views, given)
         if set(session.choices) != tuned:
             session.put_back()
-            self._play(session, tape, views, given)  # tuning left its marks
+            self._play(session, tape, views, given)  # tuning overwrote outputs
         if call != -1:
             session.remember(_kept_by(candidate))
         changed = [
@@ -364,7 +364,7 @@ class CudaDevice(Service):
         return {"changed": changed}
 
     def _compare_state_command(self, key: str, state: dict[str, Slot]) -> dict[str, object]:
-        """Names of the weights that are not as the arena has them."""
+        """Names of the weights that differ from those in the arena."""
         assert self.arena is not None
         session, candidate = self.sessions[key]
         changed = []
@@ -385,10 +385,10 @@ class CudaDevice(Service):
     def _reference_command(
         self, key: str, task: dict[str, object], sizes: dict[str, int], inputs: object, own: bool
     ) -> dict[str, object]:
-        """The task's own module beside the candidate, to be called on the inputs that its session holds."""
+        """Build the task's module, to be timed on the inputs of the candidate's session."""
         session, candidate = self.sessions[key]
         self._sides = [session.prepared(candidate.steady)]
-        if own:  # the candidate against itself: what the clock's noise is
+        if own:  # the candidate against itself, which measures the clock's noise
             self._sides.append(session.prepared(candidate.steady))
             return {}
         stated = Task.model_validate(task)
@@ -401,7 +401,7 @@ class CudaDevice(Service):
     def _compile_reference_command(
         self, task: dict[str, object], sizes: dict[str, int], seed: int
     ) -> dict[str, object]:
-        """A reference under torch.compile and as it is, without any candidate."""
+        """Build a reference under torch.compile and in eager mode, without any candidate."""
         reference = Reference(Task.model_validate(task), sizes, self.device)
         set_flags(**reference.precision.flags)
         module, inputs = reference.build().to(self.device), reference.inputs(seed)
@@ -423,7 +423,7 @@ class CudaDevice(Service):
         anew: bool,
         precision: float,
     ) -> dict[str, object]:
-        """See `Clock.rounds`. What the audited call wrote is copied to the places given."""
+        """See `Clock.rounds`. The audited call's outputs are copied to the slots given."""
         assert self.arena is not None
         arena = self.arena
         session, candidate = self.sessions[key]
@@ -442,7 +442,7 @@ class CudaDevice(Service):
         return answer | {"binaries": [_report(binary) for binary in session.binaries.values() if binary]}
 
     def _batch_command(self, reference: bool, calls: int, most: int) -> dict[str, object]:
-        """One batch, behind the delay of the largest, so that a line through batches has the calls' slope alone."""
+        """One batch, delayed as the largest is (`most` calls), so that the line through batches slopes by the calls alone."""
         cycles, least = self._clock.batch_delay(self._sides, most)
         self._clock.batch(self._sides[int(reference)], calls, cycles)
         return {"delay_ms": least}
@@ -457,7 +457,7 @@ class CudaDevice(Service):
 
     @contextlib.contextmanager
     def _failures(self) -> Iterator[None]:
-        """Sorts what compiling and running kernels can raise."""
+        """Turn exceptions of compiling and running kernels into outcomes."""
         try:
             yield
         except NotAKernel as error:
@@ -489,30 +489,30 @@ class CudaDevice(Service):
             if "ptxas" in text.lower() or "PassManager" in text:
                 raise Failure(Outcome.COMPILE_ERROR, text[:400]) from None
             raise Failure(Outcome.RUNTIME_ERROR, text[:400]) from None
-        except OSError as error:  # compiled kernels are written to a disk, under their names
+        except OSError as error:  # compiled kernels are written to disk, under the names the candidate gave
             text = f"{type(error).__name__}: {error}"
             if error.errno not in _DISK:
                 raise Failure(Outcome.COMPILE_ERROR, text[:200]) from None
             raise InfrastructureError(text[:400]) from None
-        except Exception as error:  # whatever a tape or a kernel makes this code raise is the candidate's
+        except Exception as error:  # anything else that a tape or a kernel causes is the candidate's fault
             raise Failure(Outcome.RUNTIME_ERROR, f"{type(error).__name__}: {error}"[:400]) from None
 
 
 def _kept_by(candidate: Candidate) -> set[int]:
-    """Storages that live on from call to call and hold neither inputs nor weights, whoever made them."""
+    """Storages that persist between calls and hold neither inputs nor weights."""
     kept = {storage for storage, _, _ in candidate.constants} | set(candidate.steady.foreign)
     given = {view.storage for view in (*candidate.inputs[-1], *candidate.state.values())}
     return kept - given
 
 
 def _storages_made(tape: Tape) -> set[int]:
-    """Storages that a call makes."""
+    """Storages that a call creates."""
     made = {step.fields["storage"] for step in tape.operations if step.kind == "alloc"}
     return made | {view.storage for step in tape.operations for view in step.fields.get("results", ())}
 
 
 def _limit_host_memory() -> None:
-    """Compiling must not eat the machine: so much more than the CUDA context has mapped by now."""
+    """Limit host memory to `_HOST_BYTES` beyond what the CUDA context has mapped, so that compiling cannot exhaust the machine."""
     status = Path("/proc/self/status").read_text()
     found = re.search(r"^VmData:\s+(\d+) kB", status, re.MULTILINE)
     if found:
@@ -521,10 +521,10 @@ def _limit_host_memory() -> None:
 
 
 def _prune(folder: Path) -> None:
-    """Let go of the oldest compiled kernels where there are too many of them."""
+    """Delete the oldest compiled kernels if they take too many bytes."""
     entries = []
     for entry in folder.iterdir():
-        with contextlib.suppress(OSError):  # another process prunes, too
+        with contextlib.suppress(OSError):  # another process may delete them as well
             files = [file.stat() for file in entry.iterdir()] if entry.is_dir() else [entry.stat()]
             used = max((max(file.st_atime, file.st_mtime) for file in files), default=0.0)
             entries.append((used, sum(file.st_size for file in files), entry))
@@ -537,7 +537,7 @@ def _prune(folder: Path) -> None:
 
 
 def _report(binary: Any) -> dict[str, object]:
-    """What the driver says of a loaded kernel."""
+    """The driver's figures of a loaded kernel."""
     return {
         "kernel": str(binary.name),
         "registers": int(binary.n_regs),
@@ -548,7 +548,7 @@ def _report(binary: Any) -> dict[str, object]:
 
 
 def _same_bytes(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Bitwise equality, so that NaNs count as themselves."""
+    """Bitwise equality, so that a NaN equals itself."""
     sizes = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
     kind = sizes[a.element_size()]
     return bool(torch.equal(a.contiguous().view(kind), b.contiguous().view(kind)))

@@ -1,10 +1,8 @@
-"""One GPU as the judge holds it: trusted device processes kept warm, an account of its memory (`gpu/admission.py`), and a lock
-for the clock.
+"""One GPU: its warm device processes, its memory admission (`gpu/admission.py`), and its lock for timing.
 
-Correctness of several candidates runs side by side under a shared lock; whoever times takes it exclusively, also
-against other pools on the same GPU (lock files per GPU). Waiting clocks go first, so that they are not starved, and
-several one after the other, so that correctness is not drained for each of them. A trainer that works on the GPU for
-long keeps clocks away, and them only: correctness goes on beside it.
+Several candidates are checked at once under a shared lock; timing takes it exclusively, also against other pools on
+the same GPU (one lock file per GPU). Waiting timers go first, so that they are not starved, and several in a row, so
+that checks need not drain for each of them. A trainer that uses the GPU for long blocks timing only; checks go on.
 """
 
 from __future__ import annotations
@@ -29,9 +27,9 @@ from kernelwright.verify.sandbox.zygote import Zygote
 _START_S = 120.0
 _ANSWER_S = 30.0
 _MOST_FAILURES = 3
-"""Device processes in a row that could not be started: then the GPU is given up."""
+"""After this many failed starts of a device process in a row, the GPU is given up."""
 _CLOCKS_IN_A_ROW = 8
-"""Of one process, before others get the GPU."""
+"""Timings of one process in a row before others get the GPU."""
 _LIKE_A_LOST_GPU = (Outcome.RUNTIME_ERROR, Outcome.OUT_OF_BOUNDS, Outcome.TIMEOUT, Outcome.EARLY_EXIT)
 
 
@@ -43,11 +41,11 @@ class Lock:
         self._clock, self._count = threading.Lock(), threading.Lock()
         self._waiting = self._in_a_row = 0
         self._held: contextlib.ExitStack | None = None
-        """What a clock of this process has locked, and leaves locked for the next."""
+        """Locks that one timer of this process took and leaves to the next."""
 
     @contextlib.contextmanager
     def shared(self) -> Iterator[None]:
-        """For work of at most a second or so: clocks wait for it."""
+        """For work of about a second at most: timers wait for it."""
         with _flock(self._turn, fcntl.LOCK_SH):
             held = _open(self._path, fcntl.LOCK_SH)
         try:
@@ -57,13 +55,14 @@ class Lock:
 
     @contextlib.contextmanager
     def busy(self) -> Iterator[None]:
-        """For work that may last: no clock runs meanwhile, and none that waits for it holds up what is `shared`."""
+        """For long work: no timer runs meanwhile, and a timer that waits for it does not hold up `shared` work."""
         with _flock(self._busy, fcntl.LOCK_SH):
             yield
 
     @contextlib.contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Whoever waits for sharers to finish holds the turn, so that no more come in; and hands on to who waits here."""
+        """For timing. While it waits for shared work to finish, it holds the turn so that no more starts; afterwards it passes
+        the locks to the next timer that waits in this process."""
         with self._count:
             self._waiting += 1
         with self._clock:
@@ -99,7 +98,7 @@ def _flock(path: Path, kind: int) -> Iterator[None]:
 
 
 def _open(path: Path, kind: int) -> int:
-    """A lock on a file, waited for; it ends with the descriptor, so also with a killed process."""
+    """Wait for a lock on a file. It ends with the descriptor, so a killed process releases it."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     fcntl.flock(descriptor, kind)
     return descriptor
@@ -111,7 +110,7 @@ def count() -> int:
 
 
 class Gpu:
-    """Device processes of one GPU. Thread-safe."""
+    """One GPU and its device processes. Thread-safe."""
 
     def __init__(self, index: int = 0) -> None:
         if not torch.cuda.is_available():
@@ -128,18 +127,18 @@ class Gpu:
         folder.mkdir(exist_ok=True)
         self.lock = Lock(folder / f"{identity}.lock")
         self.verifications = 0
-        """Under way."""
+        """Verifications now running."""
         self.lost = ""
         """Why the GPU was given up; empty while it works."""
         self.spent = {"cases": 0.0, "clock": 0.0}
-        """Seconds so far in which references were computed (several at once count each), and the GPU was one clock's."""
+        """Seconds so far of computing references (concurrent ones each count) and of timing with the GPU to itself."""
         self._failures = 0
         self._idle: list[Confined] = []
         self._guard = threading.Lock()
 
     @contextlib.contextmanager
     def counted(self, what: str) -> Iterator[None]:
-        """What happens here is entered in `spent`."""
+        """Add the seconds of this block to `spent[what]`."""
         start = time.perf_counter()
         try:
             yield
@@ -149,9 +148,9 @@ class Gpu:
 
     @contextlib.contextmanager
     def process(self, zygote: Zygote) -> Iterator[Confined]:
-        """A device process, warm where there is one. One that failed in any way is not used again.
+        """A device process, a warm one if there is one. After any failure it is not used again.
 
-        Whoever is said to have broken it has done so only if the GPU still answers: else InfrastructureError.
+        A candidate is blamed for a broken process only if the GPU still answers; otherwise raises InfrastructureError.
         """
         process = self._warm() or self.fresh(zygote)
         try:
@@ -167,7 +166,7 @@ class Gpu:
         self._keep(process)
 
     def check(self, zygote: Zygote) -> None:
-        """Raises InfrastructureError unless a device process answers, an idle one or a new one."""
+        """Raises InfrastructureError unless a device process, idle or new, answers."""
         process = self._warm()
         if process is not None:
             process.deadline, process.limit_s = time.monotonic() + _ANSWER_S, _ANSWER_S
@@ -179,7 +178,7 @@ class Gpu:
         self._keep(self.fresh(zygote))
 
     def fresh(self, zygote: Zygote) -> Confined:
-        """A device process with its context made. Raises InfrastructureError, at once when the GPU is lost."""
+        """A new device process with a CUDA context. Raises InfrastructureError, at once if the GPU was given up."""
         if self.lost:
             raise InfrastructureError(self.lost)
         process = None
@@ -225,7 +224,7 @@ class Gpu:
         self.end_idle()
 
     def end_idle(self) -> None:
-        """End the device processes that wait for a verification: each has a context, and memory that it keeps."""
+        """End the idle device processes: each holds a context and cached memory."""
         with self._guard:
             for process in self._idle:
                 process.dismiss()

@@ -1,8 +1,8 @@
 """GPU memory that judge and worker share: an arena that the judge allocates and the worker maps by CUDA IPC.
 
-An arena is an allocation of its own, so mapping it shows the worker nothing else of the judge's memory. Tensors
-lie in it 512 bytes apart at least; what is between them is filled with a pattern, so that a write outside a
-tensor shows. Nothing is pickled: a handle is 64 bytes that travel as text.
+An arena is a separate allocation, so mapping it exposes nothing else of the judge's memory. Its tensors are at least
+512 bytes apart, with a pattern between them that reveals writes outside a tensor. Nothing is pickled: a handle is 64
+bytes, sent as text.
 
 Source: CUDA driver API, "Memory Management" (cuIpcGetMemHandle, cuIpcOpenMemHandle).
 """
@@ -23,15 +23,15 @@ from kernelwright.verify.gpu.admission import OutOfMemory
 from kernelwright.verify.reference.expected import Expected
 
 _BLOCK = 2 << 20
-"""The driver carves small allocations from blocks of this size, and a handle opens a whole block."""
+"""The driver takes small allocations from blocks of this size, and a handle opens a whole block."""
 _NO_MEMORY = 2
 """CUDA_ERROR_OUT_OF_MEMORY."""
 ON_GPU = "no GPU memory left"
-"""How a device process begins to say so."""
+"""How a device process's message of this begins."""
 _ALIGN = 512
 _GUARD = 512
 GUARD_BYTE = 0x7F
-"""3.4e38 as float32, NaN as float16: a read outside a tensor shows too."""
+"""3.4e38 as float32, NaN as float16: reveals reads outside a tensor, too."""
 
 
 class _Handle(ctypes.Structure):
@@ -91,18 +91,18 @@ def flat(tensor: torch.Tensor) -> torch.Tensor:
 
 
 _DIGESTED = 1 << 22
-"""Elements that are digested at a time."""
+"""Elements hashed at a time."""
 
 
 @functools.cache
 def _factors(device: str) -> torch.Tensor:
-    """Odd numbers that nobody knows: an element that changes changes a sum of products with them."""
-    own = torch.Generator(device).manual_seed(secrets.randbits(63))  # inputs are drawn from torch's meanwhile
+    """Secret odd factors: if any element changes, its sum of products with them changes."""
+    own = torch.Generator(device).manual_seed(secrets.randbits(63))  # not torch's default one
     return torch.randint(-(2**62), 2**62, (_DIGESTED,), device=device, generator=own) * 2 + 1
 
 
 def digest(tensor: torch.Tensor) -> int:
-    """A number of 64 bits that is another where any bit of a tensor is, but for odds of 2^-60 or so."""
+    """A 64-bit hash of a tensor's bits; two tensors that differ collide with a probability of about 2^-60."""
     whole = torch.view_as_real(tensor) if tensor.is_complex() else tensor
     kinds = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
     bits = whole.contiguous().reshape(-1).view(kinds[whole.element_size()])
@@ -114,7 +114,7 @@ def digest(tensor: torch.Tensor) -> int:
 
 
 class Slot(TypedDict):
-    """Where a tensor lies in the arena."""
+    """A tensor's place in the arena."""
 
     offset: int
     shape: list[int]
@@ -123,10 +123,10 @@ class Slot(TypedDict):
 
 
 class Scattered(Slot):
-    """The same, for elements of a tensor."""
+    """The place of a range of a tensor's elements."""
 
     at: int
-    """Where the first of them belongs."""
+    """Index in the tensor of the first of them."""
 
 
 class Mapping:
@@ -138,7 +138,7 @@ class Mapping:
     def view(
         self, offset: int, shape: tuple[int, ...], stride: tuple[int, ...], dtype: torch.dtype
     ) -> torch.Tensor:
-        """A tensor over part of the memory, with a storage of its own. Raises ValueError when it does not fit."""
+        """A tensor over part of the memory, with its own storage. Raises ValueError if it does not fit."""
         probe = torch.empty_strided(shape, stride, dtype=dtype, device="meta")
         size = extent(probe)
         if offset < 0 or offset + size > self.size:
@@ -149,16 +149,16 @@ class Mapping:
         return raw.view(dtype).as_strided(shape, stride)
 
     def close(self) -> None:
-        """Unmap memory of another process's."""
+        """Unmap another process's memory."""
         pointer, self.pointer = self.pointer, 0
         _call("cuIpcCloseMemHandle", ctypes.c_uint64(pointer))
 
 
 class Arena(Mapping):
-    """Memory of the judge's. `handle` opens it elsewhere; `free` gives it back (the worker must be gone)."""
+    """The judge's memory. Another process opens it by `handle`; `free` releases it (no worker may still use it)."""
 
     def __init__(self, size: int, device: int) -> None:
-        """Raises OutOfMemory where there is no room, what torch holds unused in this process given back."""
+        """Raises OutOfMemory if there is no room even after torch gives back this process's unused memory."""
         size = -(-max(size, 1) // _BLOCK) * _BLOCK
         pointer = ctypes.c_uint64()
         try:
@@ -179,13 +179,13 @@ class Arena(Mapping):
         return self.view(offset, (size,), (1,), torch.uint8)
 
     def place(self, tensor: torch.Tensor) -> Slot:
-        """Copy a tensor in, with its strides; returns what the worker needs to find it."""
+        """Copy a tensor into the arena, with its strides; returns its slot."""
         described = self.reserve(tensor)
         self.locate(described).copy_(tensor)
         return described
 
     def reserve(self, like: torch.Tensor) -> Slot:
-        """Room for a tensor of this shape, stride and dtype, with a guard behind it."""
+        """Reserve room for a tensor of this shape, stride and dtype, with a guard behind it."""
         offset = -(-self._used // _ALIGN) * _ALIGN
         size = extent(like)
         end = offset + size
@@ -203,7 +203,7 @@ class Arena(Mapping):
         }
 
     def slots(self, expected: Sequence[Expected | torch.Tensor]) -> list[Slot]:
-        """Poisoned room for outputs of the shapes and dtypes that are `expected`."""
+        """Reserve poisoned room for outputs of the `expected` shapes and dtypes."""
         from kernelwright.verify.trace.pretend_cuda import poison_
 
         found = []
@@ -216,11 +216,11 @@ class Arena(Mapping):
         return locate(self, described)
 
     def guards_intact(self) -> bool:
-        """Whether nothing was written between the tensors."""
+        """Whether the pattern between the tensors is unchanged."""
         return all(bool((self.bytes(offset, size) == GUARD_BYTE).all()) for offset, size in self.fences)
 
     def reset(self) -> None:
-        """Forget what was placed."""
+        """Make the arena empty again."""
         self._used = 0
         self.fences.clear()
 
@@ -231,7 +231,7 @@ class Arena(Mapping):
 
 
 def open_arena(handle: str, size: int, device: int) -> Mapping:
-    """Map another process's arena. Raises InfrastructureError where CUDA IPC does not work."""
+    """Map another process's arena. Raises InfrastructureError if CUDA IPC does not work."""
     raw = _Handle.from_buffer_copy(bytes.fromhex(handle))
     pointer = ctypes.c_uint64()
     _call("cuIpcOpenMemHandle_v2", ctypes.byref(pointer), raw, ctypes.c_uint(1))

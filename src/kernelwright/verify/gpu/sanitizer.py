@@ -1,13 +1,13 @@
-"""An optional gate on a GPU: a candidate's tapes replayed under NVIDIA's compute-sanitizer, its report read.
+"""An optional gate on a GPU: replay a candidate's tapes under NVIDIA's compute-sanitizer and read its report.
 
 The tool runs a process of ours that allocates every storage at its exact size, without padding or caching, and plays
-the tape of a small shape once per tuning alternative: every small shape under memcheck (a missing mask shows at ragged
-sizes only), the first under racecheck. memcheck sees each access outside of an allocation, also one
-that lands in a neighbour's; racecheck sees hazards in shared memory. Only findings inside the candidate's own kernels
-count, and a hazard between writes alone is told but accuses nobody: Triton's own reductions make those on purpose
-(triton-lang/triton#7264). Where the tool is not installed the gate is skipped (`unavailable` says why).
+the tape of a small shape once per tuning alternative: every small shape under memcheck (a missing mask shows only at
+ragged sizes), the first under racecheck. memcheck sees each access outside of an allocation, even inside a neighbour;
+racecheck sees hazards in shared memory. Only findings inside the candidate's own kernels count. A hazard between
+writes alone is reported but rejects nobody: Triton's own reductions make those on purpose (triton-lang/triton#7264).
+If the tool is not installed the gate is skipped (`unavailable` says why).
 
-Not covered: races in global memory (the interpreter watches those), other shapes, kernels that a verification does not run.
+Not covered: races in global memory (the interpreter checks those), other shapes, kernels that a verification does not run.
 Source of the formats: NVIDIA Compute Sanitizer user guide, "Understanding Memcheck Errors", "Racecheck Report Modes".
 """
 
@@ -53,7 +53,7 @@ Tool = Literal["memcheck", "racecheck"]
 TOOLS: tuple[Tool, ...] = ("memcheck", "racecheck")
 NAME = "compute-sanitizer"
 LIMIT_S = 120.0
-"""For one tool: it makes kernels ten to a hundred times slower, and Python's start with them."""
+"""For one tool: it makes kernels, and Python's start, ten to a hundred times slower."""
 _ALTERNATIVES = 8
 """Configurations of a tuned kernel that are replayed."""
 _PLACES = (
@@ -66,23 +66,23 @@ _PLACES = (
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """What the tool saw, once per place in the code."""
+    """One finding of the tool, one per place in the code."""
 
     outcome: Outcome
     """`out_of_bounds` or `nondeterministic`."""
     kernel: str
-    """Name of the kernel, without signature; empty where the report has none."""
+    """Name of the kernel, without signature; empty if the report has none."""
     detail: str
     """One line."""
     certain: bool = True
-    """False for what the tool warns of, and for hazards between writes alone."""
+    """False for the tool's warnings, and for hazards between writes alone."""
 
 
-# -- is it there -----------------------------------------------------------------------------------------------
+# -- finding the tool -----------------------------------------------------------------------------------------------
 
 
 def find() -> Path | None:
-    """The tool's path: on the PATH, below CUDA_HOME, or where CUDA is usually installed."""
+    """The tool's path: from the PATH, CUDA_HOME, or CUDA's usual folders."""
     on_path = shutil.which(NAME)
     if on_path:
         return Path(on_path)
@@ -98,7 +98,7 @@ def find() -> Path | None:
 
 @functools.cache
 def version(tool: Path) -> str:
-    """What the tool says of itself."""
+    """The tool's version, as it reports it."""
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         said = subprocess.run([tool, "--version"], capture_output=True, text=True, timeout=20).stdout
         found = re.search(r"[Vv]ersion\s+([\d.]+)", said)
@@ -108,7 +108,7 @@ def version(tool: Path) -> str:
 
 
 def unavailable(backend: str) -> str:
-    """Why the gate is skipped; empty where it is not."""
+    """Why the gate is skipped; empty if it is not."""
     if backend != "cuda":
         return "the sanitizer needs a GPU: skipped (the interpreter checks every access by itself)"
     if find() is None:
@@ -142,9 +142,9 @@ _PLACES_OF_CODE = (
 
 
 def parse(report: str) -> list[Finding]:
-    """The findings of one run, equal ones once, in the report's order. Lines that are not the tool's are skipped.
+    """The distinct findings of one run, in the report's order. Lines not from the tool are skipped.
 
-    Raises InfrastructureError for a report without its summary: the tool did not come to its end.
+    Raises InfrastructureError for a report without a summary: the tool did not finish.
     """
     entries, whole = _entries(report)
     if not whole:
@@ -159,7 +159,7 @@ def parse(report: str) -> list[Finding]:
 
 
 def _entries(report: str) -> tuple[list[list[str]], bool]:
-    """(the tool's lines, a list per entry; whether the summary is there)."""
+    """(the tool's lines, one list per entry; whether the report has its summary)."""
     entries: list[list[str]] = [[]]
     whole = False
     for raw in report.splitlines():
@@ -174,7 +174,7 @@ def _entries(report: str) -> tuple[list[list[str]], bool]:
 
 
 def _access(lines: list[str]) -> Finding | None:
-    """A memory access error of memcheck's."""
+    """Parse a memory access error of memcheck."""
     head = _INVALID.match(lines[0])
     if head is None:
         return None
@@ -194,7 +194,7 @@ def _access(lines: list[str]) -> Finding | None:
 
 
 def _race(lines: list[str]) -> Finding | None:
-    """An analysis report of racecheck's: accesses of which at least two are not ordered."""
+    """Parse an analysis report of racecheck: accesses, at least two of them unordered."""
     head = _RACE.match(lines[0])
     if head is None:
         return None
@@ -213,7 +213,7 @@ def _race(lines: list[str]) -> Finding | None:
 
 
 def _hazard(lines: list[str]) -> Finding | None:
-    """A hazard report of racecheck's: two threads at one byte."""
+    """Parse a hazard report of racecheck: two threads access one byte."""
     head = _HAZARD.match(lines[0])
     if head is None:
         return None
@@ -230,7 +230,7 @@ def _hazard(lines: list[str]) -> Finding | None:
 
 
 def _place(text: str) -> tuple[str, str]:
-    """(kernel, ` at FILE:LINE` or nothing) of a place in code, as the tool's versions write it."""
+    """(kernel, ` at FILE:LINE` or nothing) of a code location, in any of the tool's formats."""
     text = re.sub(r"\s*\[[\d,]+ hazards?\]\s*$", "", text).strip()
     for pattern in _PLACES_OF_CODE:
         said = pattern.match(text)
@@ -251,7 +251,7 @@ def _bare(name: str) -> str:
 
 
 class WatchedVerification(Verification):
-    """A candidate that was found correct, once more: its tapes of small shapes under memcheck, the first under racecheck."""
+    """Replays an accepted candidate's tapes of small shapes under memcheck, the first under racecheck."""
 
     backend: Backend = "cuda"
 
@@ -264,7 +264,7 @@ class WatchedVerification(Verification):
         accepted: Verdict,
         gpu: Gpu | None = None,
     ) -> None:
-        """`gpu` keeps clocks away meanwhile; without one, device 0 is used as it is."""
+        """While the tool runs, `gpu` allows no timing; without one, device 0 is used without a lock."""
         super().__init__(judge, zygote, task, candidate)
         self.accepted, self.gpu = accepted, gpu
         self.seconds.update(accepted.evidence.seconds)
@@ -273,7 +273,7 @@ class WatchedVerification(Verification):
         self.told: list[str] = []
 
     def verdict(self) -> Verdict:
-        """The accepted verdict, with what the tools only warn of as its detail; or the rejection."""
+        """The accepted verdict, with the tools' warnings as its detail; or a rejection."""
         found = super().verdict()
         if not found.correct:
             return found
@@ -328,10 +328,10 @@ def examine(
     limit_s: float = LIMIT_S,
     program: Path | None = None,
 ) -> list[Finding]:
-    """Replay under one tool; the findings inside `kernels`, the candidate's own.
+    """Replay under one tool and return the findings inside `kernels`, the candidate's own.
 
-    `body` and `tensors` are what `main` reads: the trace, the number of blobs and of weights before the inputs.
-    Raises InfrastructureError when the tool is missing, does not come to its end in `limit_s`, or cannot run here.
+    `main` reads `body` and `tensors`; see `replay` for what they hold.
+    Raises InfrastructureError if the tool is missing, does not finish within `limit_s`, or cannot run here.
     """
     program = program or find()
     if program is None:
@@ -354,16 +354,16 @@ def _command(program: Path, tool: Tool, device: int, limit_s: float) -> list[str
 def _report(
     command: list[str], body: dict[str, object], tensors: list[torch.Tensor], limit_s: float
 ) -> tuple[str, str]:
-    """(what was printed, what our process says went wrong in it). The body goes in by standard input."""
+    """(the tool's output, our process's error or an empty string). The process reads the body from standard input."""
     from kernelwright.verify.sandbox import channel
 
     deadline = time.monotonic() + limit_s
     ours, theirs = socket.socketpair()
-    # In memory and without limit: a pipe would fill up while nobody reads, a file might find the disk full.
+    # In memory and unbounded: a pipe would fill up before we read it, a file might meet a full disk.
     text = os.memfd_create("sanitizer")
     environment = {
         **os.environ,
-        "PYTORCH_NO_CUDA_MEMORY_CACHING": "1",  # every tensor an allocation of its own, which the tool knows
+        "PYTORCH_NO_CUDA_MEMORY_CACHING": "1",  # gives every tensor an allocation that the tool sees
         "TRITON_DISABLE_LINE_INFO": "0",
         "OMP_NUM_THREADS": "1",
     }
@@ -401,14 +401,14 @@ def _report(
         ours.close()
 
 
-# -- the process that is watched -------------------------------------------------------------------------------
+# -- the process under the tool -------------------------------------------------------------------------------
 
 
 def replay(body: dict[str, Any], tensors: list[torch.Tensor], session: Any) -> int:
-    """Play the calls of a trace on exact memory, once per tuning alternative; returns how many times.
+    """Play the calls of a trace, once per tuning alternative; returns the number of calls played.
 
     `body`: {"trace": as the host process wrote it, "blobs": n, "state": names, "calls": numbers of tapes}; `tensors`:
-    n blobs, the weights in the order of `state`, then the inputs. `session(kernels)` makes a fresh session.
+    n blobs, the weights in the order of `state`, then the inputs. `session(kernels)` makes a new session.
     """
     from triton.compiler.errors import CompilationError
     from triton.runtime.errors import OutOfResources
@@ -449,7 +449,7 @@ def _choices(tape: Tape, choice: int) -> Iterator[tuple[int, int]]:
 
 
 def main(device: int, limit_s: int) -> None:
-    """Under the tool: read one body from standard input, replay it, say so."""
+    """Under the tool: read one body from standard input, replay it, answer."""
     signal.alarm(limit_s)  # ends this process, hung kernel or not
     sock = socket.socket(fileno=os.dup(0))
     threading.Thread(target=_end_with, args=(sock,), daemon=True).start()
@@ -458,7 +458,7 @@ def main(device: int, limit_s: int) -> None:
     from kernelwright.verify.sandbox import channel
 
     class Exact(CudaSession):
-        """Storages of their exact size, which the tool guards."""
+        """Gives storages their exact size, so that the tool sees every access beyond."""
 
         def provide(self, storage: int, size: int) -> torch.Tensor:
             made = torch.empty(size, dtype=torch.uint8, device=self.device)
@@ -472,13 +472,13 @@ def main(device: int, limit_s: int) -> None:
         with torch.no_grad():
             replay(body, tensors, lambda kernels: Exact(f"cuda:{device}", kernels))
             torch.cuda.synchronize()
-    except Exception as error:  # an access that the tool refuses ends the context: the report will say why
+    except Exception as error:  # an access that the tool rejects ends the context; the report says why
         answer = {"failed": f"{type(error).__name__}: {error}"}
     channel.send(sock, answer)
 
 
 def _end_with(sock: socket.socket) -> None:
-    """Leave when the judge has gone."""
+    """Exit when the judge's end of the socket closes."""
     watch = select.poll()
     watch.register(sock, select.POLLRDHUP)
     watch.poll()

@@ -1,7 +1,7 @@
-"""The judge's side of the clock: candidate against reference on a GPU of one's own, and what gives a forged time away.
+"""The judge's side of timing: candidate against reference with the GPU to itself, and checks for forged times.
 
-`gpu/clock.py` clocks in the device process. The judge places what that process refreshes inputs from, looks at the
-output of a call that was clocked, and clocks whole batches itself.
+`gpu/clock.py` measures, in the device process. The judge provides the draws that inputs are refreshed from, checks the
+output of one timed call, and times whole batches itself.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
     from kernelwright.verify.reference.gpu_cases import GpuCases
 
 _FEW_CALLS, _MORE_CALLS, _MOST_CALLS, _BATCH_MS = 2, 4, 64, 8.0
-"""Batches clocked from outside: a few calls, and as many as take about so long."""
+"""Batches that the judge times: one of a few calls, one of as many as take about `_BATCH_MS`."""
 _SUSPICIONS = 8
 
 
 class Suspected(InfrastructureError):
-    """The outside clock belies a claim while others were judged on the same GPU: worth another verification, alone."""
+    """The judge's clock contradicts a claimed time, but others ran on the same GPU: verify again, alone."""
 
 
 class Stopwatch:
-    """For one candidate at one shape. `prepare` works beside others, `race` with the GPU to itself.
+    """Times one candidate at one shape. `prepare` shares the GPU, `race` has it to itself.
 
-    `alone`: no other verification is under way on the GPU, so what the outside clock finds is the candidate's doing.
+    `alone`: no other verification runs on the GPU, so a contradicting time is the candidate's fault.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Stopwatch:
         self._alone = alone
         self._answer: dict[str, Any] = {}
         self.share = 1.0
-        """Of the GPU time of a call, the candidate's kernels' part."""
+        """Share of a call's GPU time spent in the candidate's kernels."""
 
     def prepare(self, task: Task, against_itself: bool) -> None:
         """Build the reference in the device process and lay out inputs and outputs. Raises Stop."""
@@ -69,7 +69,7 @@ class Stopwatch:
         torch.cuda.current_stream().synchronize()
 
     def _stretch(self, tensor: Any) -> dict[str, object]:
-        """A secret part of another draw, and where it lies."""
+        """Place a secret part of another draw in the arena; returns its slot and its offset `at`."""
         from kernelwright.verify.gpu.memory import flat
 
         whole = flat(tensor)
@@ -78,7 +78,8 @@ class Stopwatch:
         return {**self._arena.place(whole[start : start + count]), "at": start}
 
     def race(self, protocol: Protocol, precision: float) -> None:
-        """Clock both sides in turn, to that precision (see `Clock.rounds`), hold one clocked output against the oracle, then clock whole batches. Raises Stop."""
+        """Time both sides in turn to `precision` (see `Clock.rounds`), compare one timed output with the oracle, then time
+        whole batches. Raises Stop."""
         body = {
             "command": "time",
             "key": self._shape.name,
@@ -98,11 +99,11 @@ class Stopwatch:
         self._outside(*(timing.geometric(side).centre for side in zip(*self._answer["rounds"], strict=True)))
 
     def _outside(self, claim_ms: float, reference_ms: float) -> None:
-        """A time that the device process cannot have made up: whole batches of two sizes by the judge's clock.
+        """Check the claimed times by timing batches of two sizes with the judge's clock, which the device process cannot forge.
 
-        Noise only ever adds to a batch, so a suspicion is held against more batches before anyone is accused; and where
-        the reference's time is belied just so, it is the clock that something else on the machine disturbs. Who is
-        suspected beside other verifications is judged again alone (Suspected).
+        Noise only adds to a batch, so a suspicion must survive more batches. If they contradict the reference's time, too,
+        something else disturbs the clock (InfrastructureError). A candidate suspected while other verifications ran is
+        judged again alone (Suspected).
         """
         flush = float(self._device.ask(Gate.TIMING, {"command": "flush", "calls": 5})[0]["ms"])
         many = max(_MORE_CALLS, min(_MOST_CALLS, round(_BATCH_MS / (flush + claim_ms))))
@@ -132,11 +133,11 @@ class Stopwatch:
 
     @property
     def binaries(self) -> list[dict[str, Any]]:
-        """What the driver says of the kernels that were clocked."""
+        """The driver's figures of the timed kernels."""
         return list(self._answer["binaries"])
 
     def result(self, target: str, roofline_ms: float | None, compiled: float | None) -> Timing:
-        """`roofline_ms` is the least time the work can take; `compiled` is torch.compile's time over eager's."""
+        """`roofline_ms`: the least time the work can take; `compiled`: torch.compile's time over eager's."""
         rounds: list[list[float]] = self._answer["rounds"]
         own = timing.geometric([entry[0] for entry in rounds])
         eager = timing.geometric([entry[1] for entry in rounds])

@@ -1,11 +1,11 @@
-"""What a clock said, turned into a time with an interval, and the rules by which a claim is fraud. No torch.
+"""Statistics of timing: from measurements to a time with an interval, and the tests for forged times. No torch.
 
-Rounds alternate candidate and reference, each call on inputs of its own with the L2 flushed before it. The ratio
-of a round's medians cancels what drifts between rounds; the interval is Student's over the rounds' log ratios.
+Rounds alternate candidate and reference, each call on fresh inputs with the L2 flushed before it. The ratio of a
+round's medians cancels drift between rounds; the interval is Student's over the rounds' log ratios.
 
-The judge also clocks whole batches of n calls from outside, behind a delay that lets the host run ahead of the
-GPU. Batches of two sizes give a line: its slope is flush + call, its intercept is what a batch costs anyway. A claim
-far below the slope is a forged clock; an intercept far above the reference's is a batch padded to bend the line.
+The judge also times whole batches of n calls from outside, behind a delay that lets the host run ahead of the GPU.
+Batches of two sizes give a line: its slope is flush + call, its intercept the fixed cost of a batch. A claim far below
+the slope is a forged time; an intercept far above the reference's is a batch padded to flatten the slope.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ _T95 = (
 )  # fmt: skip
 
 PRECISION = 0.01
-"""Half a 95 % interval of a time, as a share of it, at which rounds end."""
+"""Rounds end when half the 95 % interval of a time is at most this share of it."""
 _STOPPING = 1.15
-"""Rounds end when the interval is narrow, which favours rounds that happen to agree: 93 % of plain 95 % intervals held
-the truth (benchmarks/noise.py); wider by so much, they do as they say."""
+"""Factor that widens intervals. Stopping when an interval is narrow favours rounds that agree by chance: only 93 % of plain
+95 % intervals held the truth (benchmarks/noise.py); widened, 95 % do."""
 
 SLOPE_SLACK = 0.25
-"""Share by which a claim may lie below the outside slope before it is called forged."""
+"""Share by which a claimed time may lie below the measured slope before it counts as forged."""
 SLOPE_SLACK_MS = 0.004
-"""And milliseconds: the slope of a few microseconds is known to about this."""
+"""The same in milliseconds: the error of the slope for calls of a few microseconds."""
 PADDING_SHARE = 0.30
 PADDING_MS = 2.0
 PADDING_CALLS = 0.1
-"""How far a batch's fixed cost may exceed the reference's: by so much of that, so many milliseconds, and so much of one call,
-for it is what two long batches differ by (7.5 ms of an honest call of 190 ms, once)."""
+"""A batch's fixed cost may exceed the reference's by the sum of a share of that, milliseconds, and a share of one call, since
+the intercept carries the noise of long batches (7.5 ms for an honest call of 190 ms, once)."""
 
 
 def t95(degrees: int) -> float:
@@ -52,7 +52,7 @@ class Interval:
 
     @property
     def half_width(self) -> float:
-        """As a share of the centre."""
+        """Half the interval's width as a share of the centre."""
         return (self.high - self.low) / (2 * self.centre) if self.centre else math.inf
 
 
@@ -68,7 +68,7 @@ def geometric(samples: Sequence[float]) -> Interval:
 
 @dataclasses.dataclass(frozen=True)
 class Batch:
-    """One batch clocked from outside: calls in it, and wall-clock milliseconds."""
+    """One batch timed by the judge: its calls and its wall-clock milliseconds."""
 
     calls: int
     ms: float
@@ -77,7 +77,7 @@ class Batch:
 def line(batches: Sequence[Batch]) -> tuple[float, float]:
     """(slope, intercept) in ms through the fastest batch of each of two sizes.
 
-    The fastest, because noise only ever adds. Raises ValueError without two sizes.
+    The fastest, because noise only adds. Raises ValueError without two sizes.
     """
     best: dict[int, float] = {}
     for batch in batches:
@@ -90,7 +90,7 @@ def line(batches: Sequence[Batch]) -> tuple[float, float]:
 
 
 def contradicts(claim_ms: float, batches: Sequence[Batch], flush_ms: float) -> bool:
-    """Whether a call takes longer than claimed. True of the reference, whose time nobody forges: the clock is disturbed."""
+    """Whether a call takes longer than claimed. If so for the reference, which nobody forges, the clock is disturbed."""
     slope, _ = line(batches)
     return claim_ms < (slope - flush_ms) * (1.0 - SLOPE_SLACK) - SLOPE_SLACK_MS
 
@@ -102,8 +102,8 @@ def why_forged(
     flush_ms: float,
     delay_ms: float = 0.0,
 ) -> str:
-    """Why a claimed time is fraud, or an empty string. `flush_ms` is what the flush before each call takes, `delay_ms` what
-    every batch waits at least: no batch costs less, whatever line the reference's noise gives."""
+    """Why a claimed time is fraud, or an empty string. `flush_ms`: the flush before each call; `delay_ms`: the least wait of
+    every batch, hence a lower bound of its fixed cost, even if noise puts the reference's below."""
     slope, fixed = line(candidate)
     usual = max(line(reference)[1], delay_ms)
     if contradicts(claim_ms, candidate, flush_ms):

@@ -1,7 +1,7 @@
-"""A verification on a GPU: the tape played on real memory at small and at full size, then raced against the reference.
+"""A verification on a GPU: play the tape on real memory at small and at full size, then time it against the reference.
 
-Everything that needs no GPU is done before the candidate asks for it: tracing, the interpreter's checks, compiling.
-Waiting for the GPU, or for memory on it, is not the candidate's time.
+Work that needs no GPU comes first: tracing, the interpreter's checks, compiling. Waiting for the GPU or its memory
+does not count against the candidate's deadline.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ from kernelwright.verify.traced import Trace
 from kernelwright.verify.verification import Verification
 
 _UNKNOWN_SHARE = 0.25
-"""Of a GPU's memory, for a reference that cannot be run without data, so that nobody knows what it takes."""
+"""Share of a GPU's memory granted to a reference that cannot run without data, whose needs are therefore unknown."""
 _EMPTY_SHARE = 0.85
-"""A GPU with so much of its memory free has nobody else to blame: contexts of a dozen processes are the rest."""
+"""With this share of the GPU's memory free, no one else is to blame: the rest is the contexts of a dozen processes."""
 _MODEL_SAMPLES = 4
 _COMPILING = 3.0
-"""Times the limit of a verification, for what is compiled of it."""
+"""Time limit of compiling, as a multiple of a verification's."""
 
 
 class MeasuredVerification(Verification):
-    """One candidate before the judge, on one GPU."""
+    """One verification of one candidate, on one GPU."""
 
     backend: Backend = "cuda"
     common = Gate.FULL
@@ -61,21 +61,21 @@ class MeasuredVerification(Verification):
         candidate: Candidate,
         before: Callable[[Task, Candidate], Verdict],
     ) -> None:
-        """`before` says what is asked without a GPU (`interpret/verification.py`, `BeforeGpu`)."""
+        """`before` judges what needs no GPU (`interpret/verification.py`, `BeforeGpu`)."""
         super().__init__(judge, zygote, task, candidate)
         self.gpu, self.before = gpu, before
         self.against_itself = False
         """Race the candidate against itself, to learn the clock's noise (benchmarks/noise.py)."""
         self._arena: Any = None
         self._bits: list[object] = []
-        """Digests of what the first case gave at full size, at the first call and at the last."""
+        """Digests of the outputs of the first full-size case, at its first and at its last call."""
         self._launches: list[Launched] | None = None
-        """What the interpreter saw of a few program instances of each launch at full size."""
+        """The interpreter's records of a few program instances of each launch at full size."""
 
     def verdict(self) -> Verdict:
-        """Raises OutOfMemory, or what torch raises, where GPU memory ran out and the verification should be repeated alone."""
+        """Raises OutOfMemory, or torch's error, if GPU memory ran out: the verification should be repeated alone."""
         self.gpu.verifications += 1
-        # Triton and cuBLAS go by the thread's, which had another before.
+        # Triton and cuBLAS use the thread's current device, which an earlier verification may have changed.
         torch.cuda.set_device(self.gpu.index)
         try:
             return super().verdict()
@@ -103,7 +103,7 @@ class MeasuredVerification(Verification):
             try:
                 stopwatch = self._on_gpu(device, base, shapes, traces)
             except Stop as stop:
-                # A wrong answer leaves the process as it was; a failure inside it does not.
+                # A wrong answer leaves the process usable; a failure inside it does not.
                 if not device.alive or "where" not in stop.evidence:
                     raise
                 wrong = stop
@@ -119,7 +119,7 @@ class MeasuredVerification(Verification):
         raise wrong
 
     def _interpreted(self) -> None:
-        """What is asked without a GPU comes first. Raises Stop where that rejects, and InfrastructureError where it failed."""
+        """Judge first what needs no GPU. Raises Stop if that rejects, InfrastructureError if it failed."""
         with self._unclocked():
             first = self.before(self.task, self.candidate)
         if first.outcome is Outcome.INFRASTRUCTURE_ERROR:
@@ -133,7 +133,7 @@ class MeasuredVerification(Verification):
 
     @contextlib.contextmanager
     def _unclocked(self) -> Iterator[None]:
-        """What happens here is not the candidate's time: waiting for others, and making what all candidates share."""
+        """Exclude this block from the candidate's time: waiting for others, or making what all candidates share."""
         start = time.monotonic()
         try:
             yield
@@ -144,8 +144,8 @@ class MeasuredVerification(Verification):
 
     @contextlib.contextmanager
     def _time_of_its_own(self, device: Confined) -> Iterator[None]:
-        """Compiling has a limit for itself: unrolled products of three dimensions take the assembler many seconds for each of
-        five sizes, and nothing is wrong with them."""
+        """Give compiling a limit of its own: ptxas takes many seconds for legitimate unrolled products of three dimensions, at
+        each of five sizes."""
         device.deadline = time.monotonic() + _COMPILING * self.judge.deadline_s
         with self._unclocked():
             yield
@@ -153,7 +153,7 @@ class MeasuredVerification(Verification):
 
     @contextlib.contextmanager
     def _held(self, resource: AbstractContextManager[object], device: Confined) -> Iterator[Any]:
-        """Hold what others may hold now."""
+        """Hold a shared resource; waiting for it does not count as the candidate's time."""
         with contextlib.ExitStack() as held:
             with self._unclocked():
                 found = held.enter_context(resource)
@@ -164,7 +164,7 @@ class MeasuredVerification(Verification):
         return int(_UNKNOWN_SHARE * self.gpu.admission.total)
 
     def _making(self, base: Baseline | None) -> tuple[int, int]:
-        """Bytes of GPU memory that making the task's cases takes, and that they take then."""
+        """Bytes of GPU memory needed to make the task's cases, and to keep them."""
         if base is None:
             return self._unknown(), self._unknown()
         small = sum(name.startswith("small") for name in self.task.shapes)
@@ -172,7 +172,7 @@ class MeasuredVerification(Verification):
         return int(base.footprint.making(cases)), int(base.footprint.keeping(cases))
 
     def _judging(self, base: Baseline | None, trace: Trace) -> int:
-        """Bytes of GPU memory that the verification takes. Raises Stop where the candidate asks for too much of them."""
+        """Bytes of GPU memory that the verification needs. Raises Stop if the candidate asks for too many."""
         held, extra = footprint.bytes_asked(trace.traced)
         if extra > footprint.ALLOWANCE * self.gpu.admission.total:
             detail = f"asks for {extra / 1e9:.0f} GB beside its inputs, weights and outputs"
@@ -182,12 +182,12 @@ class MeasuredVerification(Verification):
         return int(base.footprint.judging(held, bool(self.judge.beside)))
 
     def _shapes(self, base: Baseline | None) -> list[GpuCases]:
-        """What candidates for this task are held against; the first to ask makes it."""
+        """The cases of this task, which the first candidate to ask makes and all share."""
         admission = self.gpu.admission.admitted(self._making(base)[0], alone=self.alone)
         return self.judge.gpu_cases(self.task, self.gpu, _both(admission, self.gpu.lock.shared()))
 
     def _traced(self, shapes: list[GpuCases]) -> tuple[list[GpuCases], list[Trace]]:
-        """The tape at each size, without those at which there is nothing to do."""
+        """The tape at each size, except sizes at which there is nothing to compute."""
         with self._timed(Gate.LOAD):
             host = self._summon("host", max(shape.weights for shape in shapes))
             host.ask(Gate.LOAD, {"command": "load", "code": self.candidate.code})
@@ -206,7 +206,7 @@ class MeasuredVerification(Verification):
         return kept, traces
 
     def _look_at_full_size(self, device: Confined, trace: Trace, case: GpuCases) -> None:
-        """A few program instances without memory: no value is known, but every address is."""
+        """Interpret a few program instances without memory, where addresses are known and values are not."""
         body = {"command": "model", "trace": trace.answer, "compile": "", "samples": _MODEL_SAMPLES}
         try:
             self._launches = list(device.ask(Gate.FULL, body)[0]["launches"])
@@ -264,9 +264,9 @@ class MeasuredVerification(Verification):
                     self._arena.free()
 
     def _blamed(self, stop: Stop, free: int) -> Exception:
-        """A device process that found no memory is its candidate's fault only where all of the GPU was there for it.
+        """Blame the candidate for a device process that ran out of memory only if it had the whole GPU.
 
-        What a candidate asks for beyond its allowance was refused before. `free` is what there was, in bytes.
+        Requests beyond the candidate's allowance were refused before. `free`: the bytes free when it started.
         """
         if stop.outcome is not Outcome.OUT_OF_MEMORY or not stop.detail.startswith(ON_GPU):
             return stop
@@ -275,7 +275,7 @@ class MeasuredVerification(Verification):
         return OutOfMemory(f"{stop.detail[:300]} ({self.gpu.name} had {free / 1e9:.0f} GB free)")
 
     def _profile(self, stopwatch: Stopwatch, base: Baseline | None, trace: Trace) -> None:
-        """Registers, spills and occupancy as the driver says, and the bytes that the model counts at full size."""
+        """Record registers, spills and occupancy from the driver, and the bytes that the cost model counts at full size."""
         sheet = self.judge.target
         binaries = {}
         for item in stopwatch.binaries:
@@ -326,7 +326,7 @@ class MeasuredVerification(Verification):
         position: int = 0,
         number: int = 0,
     ) -> float:
-        """One call, compared with the oracle."""
+        """Play one call and compare its outputs with the oracle."""
         answer, outputs = self._played(gate, device, shape, case, call)
         worst = self._compare(case, outputs, list(answer["changed"]), gate, position, number)
         if shape.full and call == -1 and number == 0 and self.protocol.honesty and len(self._bits) < 2:
@@ -336,7 +336,7 @@ class MeasuredVerification(Verification):
     def _played(
         self, gate: Gate, device: Confined, shape: GpuCases, case: Case, call: int = -1, ablate: bool = False
     ) -> tuple[dict[str, Any], list[torch.Tensor]]:
-        """One call, and its outputs where they lie in the arena."""
+        """Play one call; returns the answer and views of its outputs in the arena."""
         arena = self._arena
         arena.reset()
         inputs = [arena.place(tensor) for tensor in flatten(case.inputs)]
@@ -364,8 +364,8 @@ class MeasuredVerification(Verification):
             )
 
     def _repeat(self, device: Confined, shape: GpuCases) -> None:
-        """The first and the last case once more, after all others: state and races show, the last of them on inputs of
-        which a few places carry half, where a part left out cannot pass for a rounding."""
+        """Play the first and the last case again after all others, which reveals state and races. In the last case a few
+        elements carry half of each input, so a missing part cannot pass for a rounding error."""
         last = shape.case(len(shape) - 1)
         cases = [shape.first(), *([last] if last is not None else [])]
         self._again(device, shape, cases, "right at first, wrong when called again")
@@ -373,13 +373,13 @@ class MeasuredVerification(Verification):
             self._same_bits(self._bits[0] == self._bits[1], shape.name)
 
     def _carry(self, device: Confined, shape: GpuCases, trace: Trace) -> None:
-        """Memory that outlives a call must not stand in for the inputs: a few elements change right after a call."""
+        """Memory that outlives a call must not replace the inputs: play again with a few input elements changed."""
         if trace.carries() and (twin := shape.twin) is not None:
             cases = [shape.first(), twin]
             self._again(device, shape, cases, "wrong when called again on inputs that differ little")
 
     def _weights(self, device: Confined, shape: GpuCases, trace: Trace) -> None:
-        """After all calls, the module holds what it held."""
+        """After all calls, the module's weights must be unchanged."""
         with self._timed(Gate.DETERMINISM):
             self._arena.reset()
             state = {name: self._arena.place(shape.state[name]) for name in trace.traced.state}
@@ -407,13 +407,13 @@ def _both(first: AbstractContextManager[object], second: AbstractContextManager[
 
 
 def _arena_bytes(shape: GpuCases, trace: Trace) -> int:
-    """Room for the inputs and outputs of one case and the clock's fresh inputs, or for the weights: whichever is more."""
+    """Bytes for one case's inputs and outputs and the clock's fresh inputs, or for the weights: whichever is more."""
     weights = [v.numel() * v.element_size() for v in shape.state.values()]
     weights += [blob.numel() for blob in trace.blobs]
     tensors = [view.end for view in trace.inputs]
     tensors += [
         max(view.end, view.numel * view.itemsize) for view in trace.tape.outputs()
-    ]  # one row may stand for all
+    ]  # an expanded output is written out in full
     if shape.full:
         tensors += [min(view.end, UNSEEN_BYTES) for view in trace.inputs]
     return max(_pad(weights), _pad(tensors)) + (4 << 20)
