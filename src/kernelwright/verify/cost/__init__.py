@@ -1,1 +1,1 @@
-"""Binaries and modelled time: Triton's compiler for a GPU that need not be there, traffic, roofline."""
+"""Binaries and modelled time: compiling for a GPU that need not be present, traffic, roofline."""

@@ -1,9 +1,8 @@
-"""Compiles traced launches for a GPU that need not be there, and reads what the binary needs.
+"""Compiles traced launches for a GPU that need not be present, and reads the binary's resource use.
 
-Two halves, one on each side of the trust boundary: `to_assembly` runs in the worker (it must walk the
-candidate's functions) and stops at PTX or AMDGCN text; `assemble` runs in the judge, gives the text to the
-vendor's assembler and reads registers, spills and shared memory off its report, so that no number about the
-binary is the worker's word.
+Two halves, one on each side of the trust boundary: `to_assembly` runs in the worker (it must walk the candidate's
+functions) and stops at PTX or AMDGCN text; `assemble` runs in the judge, passes the text to the vendor's assembler and
+reads registers, spills and shared memory from its report, so we need not trust the worker for them.
 """
 
 from __future__ import annotations
@@ -26,21 +25,21 @@ if TYPE_CHECKING:
 
 
 _MOST_VALUES, _MOST_OF_PRODUCTS = 512, 256
-"""Elements of one tile for each thread: twice as many as it has registers, as published kernels have them that sum what they
-load; of a kernel that multiplies matrices as many. Twice that keeps the assembler busy for minutes."""
+"""Most elements of a tile per thread: twice its registers, since published kernels that only sum what they load go so far;
+in kernels with matrix products, as many as registers. Twice as much would keep the assembler busy for minutes."""
 
 
 class CompileError(Exception):
-    """Triton's compiler refused the kernel; the message is its own, shortened."""
+    """Triton's compiler rejected the kernel; the message is the compiler's, shortened."""
 
 
 class TooSlow(CompileError):
-    """The assembler was not done in time."""
+    """The assembler did not finish in time."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Assembly:
-    """What the worker hands over: assembler text and the launch facts that go with it."""
+    """What the worker passes to the judge: assembler text and the launch's shared memory and warps."""
 
     kernel: str
     text: str
@@ -49,10 +48,10 @@ class Assembly:
 
 
 def to_ir(launch: TracedLaunch, target: Target) -> None:
-    """Type-check one launch's specialisation: the compiler's front end only. Raises CompileError.
+    """Type-check one launch's specialisation with the compiler's front end only. Raises CompileError.
 
-    Also for what the later stages would refuse or not end with: more threads than a program can have, and tiles that no
-    registers hold. A policy that is paid without them learns to write rows of 400,000 elements as one tile.
+    Also raises it for kernels that later stages would reject or never finish: too many threads, or tiles that do not fit
+    in registers. A policy rewarded without this check learns to write rows of 400,000 elements as one tile.
     """
     text, metadata = _stages(launch, target, "")
     warps = int(metadata["num_warps"])
@@ -72,7 +71,7 @@ def to_ir(launch: TracedLaunch, target: Target) -> None:
 def to_assembly(launch: TracedLaunch, target: Target) -> Assembly:
     """Compile one launch's specialisation to PTX (or AMDGCN). Raises CompileError.
 
-    Runs Triton's own stages without its disk cache, so nothing can be planted there.
+    Runs Triton's stages without its disk cache, where a candidate could plant a binary.
     """
     text, metadata = _stages(launch, target, "ptx" if target.backend == "cuda" else "amdgcn")
     shared = int(metadata.get("shared", 0))
@@ -80,7 +79,7 @@ def to_assembly(launch: TracedLaunch, target: Target) -> Assembly:
 
 
 def _stages(launch: TracedLaunch, target: Target, last: str) -> tuple[str, dict[str, Any]]:
-    """Triton's stages up to `last` (none of them if empty): the text of the last one, and the metadata."""
+    """Run Triton's stages up to `last` (none if empty); returns the last one's text and the metadata."""
     from triton._C.libtriton import ir
     from triton.backends.compiler import GPUTarget
     from triton.compiler.compiler import ASTSource, make_backend
@@ -111,7 +110,7 @@ def _stages(launch: TracedLaunch, target: Target, last: str) -> tuple[str, dict[
 
 
 def shorten(error: BaseException) -> str:
-    """The line and the reason, without the source listing and the chain of wrappers."""
+    """The line and the reason of a compiler error, without source listing and wrapping exceptions."""
     cause: BaseException = error
     while cause.__cause__ is not None:
         cause = cause.__cause__
@@ -128,8 +127,8 @@ def shorten(error: BaseException) -> str:
 
 
 def assemble(assembly: Assembly, target: Target, limit_s: float = 60.0) -> Binary:
-    """Run the assembler and read its report. Raises CompileError when it refuses the text, TooSlow after `limit_s`
-    seconds: large tiles of a policy's keep it busy for minutes."""
+    """Run the assembler and read its report. Raises CompileError if it rejects the text, TooSlow after `limit_s` seconds:
+    a policy's large tiles can keep it busy for minutes."""
     if target.backend == "cuda":
         registers, spills = _report(assembly.text, target.arch, limit_s)
     else:
@@ -148,12 +147,12 @@ def assemble(assembly: Assembly, target: Target, limit_s: float = 60.0) -> Binar
 
 @functools.cache
 def _ptxas_path() -> str:
-    """Triton ships the assembler; found without importing Triton, which the judge does not need."""
+    """The assembler that Triton ships, found without importing Triton, which the judge does not need."""
     spec = importlib.util.find_spec("triton")
     assert spec is not None
     assert spec.origin is not None
     folder = Path(spec.origin).parent / "backends" / "nvidia" / "bin"
-    # The second is the newer of the two, whatever its name says, and takes all that the first takes.
+    # Despite the names, the second is the newer one and accepts all that the first does.
     for name in ("ptxas-blackwell", "ptxas"):
         if (folder / name).exists():
             return str(folder / name)
@@ -161,12 +160,12 @@ def _ptxas_path() -> str:
 
 
 _reports: dict[tuple[str, str], tuple[int, int]] = {}
-"""By text and architecture: registers and bytes of spill stores."""
+"""(text, architecture) -> (registers, bytes of spill stores)."""
 _MOST_REPORTS = 4096
 
 
 def _report(ptx: str, arch: str, limit_s: float) -> tuple[int, int]:
-    """The assembler's, or what it said of that text before. Verifications in several threads share these."""
+    """(registers, bytes of spill stores) of a text, cached for all threads."""
     found = _reports.get((ptx, arch))
     if found is None:
         found = _ptxas(ptx, arch, limit_s)
@@ -178,7 +177,7 @@ def _report(ptx: str, arch: str, limit_s: float) -> tuple[int, int]:
 
 def _ptxas(ptx: str, arch: str, limit_s: float) -> tuple[int, int]:
     name = f"sm_{arch}a" if int(arch) >= 90 else f"sm_{arch}"
-    # The text goes in by standard input: no disk to be full, and nothing is left by a judge that is killed.
+    # The text goes in by standard input: no disk can be full, and a killed judge leaves no file.
     command = [_ptxas_path(), "-v", f"--gpu-name={name}", "/dev/stdin", "-o", "/dev/null"]
     try:
         done = subprocess.run(command, input=ptx, capture_output=True, text=True, timeout=limit_s)

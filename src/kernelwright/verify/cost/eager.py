@@ -1,7 +1,7 @@
-"""How long ATen would take for a graph, operator by operator, on a target's sheet: where a module's time lies.
+"""Modelled time of a graph in ATen, operator by operator, on a target: where a module spends its time.
 
-A roofline per operator: bytes read and written over the memory's rate, operations of contractions over the peak of their
-dtype, and one launch each. Good for an order and for shares; a measured time is worth more wherever there is one.
+A roofline per operator: bytes read and written over the memory bandwidth, or operations of contractions over the peak of
+their dtype, plus one launch. Good for ranking and for shares; prefer a measured time if there is one.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ BY_INDEX = frozenset(
         "_embedding_bag",
     ]
 )  # fmt: skip
-"""Operators that read what an index tells them to."""
+"""Operators that read only the elements an index selects."""
 
 Types = Mapping[str, TensorType | NumberType]
 
 
 def eager_ms(graph: Graph, target: Target, nodes: Iterable[Node] | None = None) -> float:
-    """Milliseconds of one pass, or of some of its `nodes`, modelled, at the sizes that the graph was captured with."""
+    """Modelled milliseconds of one pass, or of some of its `nodes`, at the sizes that the graph was captured with."""
     types = graph.types()
     hints = {one.name: one.hint for one in graph.symbols}
     counted = graph.nodes if nodes is None else nodes
@@ -47,7 +47,7 @@ def _node_ms(node: Node, types: Types, hints: Mapping[str, int], target: Target)
 
 
 def _flops(node: Node, types: Types, hints: Mapping[str, int]) -> float:
-    """Two for each product of a contraction; 0 of anything else."""
+    """Two per multiply-add of a contraction; 0 for any other operator."""
     name = operators.packet(node.op)
     if operators.kind(node.op) != "contraction":
         return 0.0

@@ -1,7 +1,7 @@
-"""How much GPU memory a task takes: to make what it expects, and to judge and clock a candidate.
+"""How much GPU memory a task takes: to compute its expected outputs, and to judge and time a candidate.
 
-Counted from the reference's run without data at the same size, where every storage that an operator makes is seen, and
-when it goes. Not seen is what a library asks for by itself (workspaces): `_SLACK` and `_FIXED` are for that.
+We run the reference without data at the same size and count every storage that its operators allocate and free.
+Library workspaces are not seen; `_SLACK` and `_FIXED` allow for them.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from kernelwright.verify.trace.replay import Candidate
 
 _SLACK = 1.1
 _FIXED = 3 << 29
-"""A CUDA context (0.5 GB), what the clock flushes the L2 with, and pieces of a comparison in full."""
+"""A CUDA context (0.5 GB), the clock's buffer for flushing the L2, and temporaries of comparisons."""
 _LARGE = 1 << 22
-"""Elements from which expected outputs are kept in fp32."""
+"""Expected outputs with at least this many elements are kept in fp32."""
 UNSEEN_BYTES = 256 << 20
-"""Of another draw of each input, placed in the arena for the clock's fresh calls."""
+"""Bytes of a second draw of each input, placed in the arena to refresh inputs for timed calls."""
 
 
 ALLOWANCE = 0.25
-"""Of a GPU's memory: what a candidate may ask for beside inputs, weights and outputs."""
+"""Share of a GPU's memory that a candidate may allocate beside inputs, weights and outputs."""
 
 
 class Live(TorchDispatchMode):
-    """Counts the bytes of storages that operators make while it is on; `peak` is the most at a time."""
+    """Counts the bytes of storages that operators allocate in this mode; `peak` is the most alive at once."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -65,17 +65,17 @@ def _tensors(tree: object) -> list[torch.Tensor]:
 
 @dataclasses.dataclass(frozen=True)
 class Footprint:
-    """Of a task at one size. Bytes."""
+    """Memory that a task takes at one size, in bytes."""
 
     inputs: int
     outputs: int
     weights: int
     peak: int
-    """The most that a run of the reference holds beside inputs and weights, its outputs included."""
+    """Peak of a run of the reference: outputs and temporaries, without inputs and weights."""
     expected: int
-    """One case's expected outputs, as they are kept."""
+    """One case's expected outputs, in the dtype they are kept in."""
     wide: float
-    """How many times larger all that is in fp64."""
+    """How many times larger all of it is in fp64."""
 
     @classmethod
     def of(
@@ -100,14 +100,14 @@ class Footprint:
         )
 
     def keeping(self, cases: int) -> int:
-        """What so many cases leave on the GPU."""
+        """Bytes that stay on the GPU for so many cases."""
         return cases * self.expected + self.weights
 
     def making(self, cases: int) -> int:
-        """At the peak of making so many cases, one after the other, with those before them kept.
+        """Peak bytes of making so many cases one after the other, with earlier ones kept.
 
-        In units of one input and one output of equal size in single precision an elementwise reference takes 5 (output,
-        inputs and output in fp64) and one for each case kept: 3 to 4 times inputs and outputs together.
+        For one float32 input and an output of equal size, an elementwise reference takes 5 times that size (output; input
+        and output in fp64) and 1 for each kept case: 3 to 4 times inputs and outputs together.
         """
         own = max(self.inputs + self.peak, 3 * self.inputs + self.outputs) + self.weights
         double = self.outputs + self.wide * (self.inputs + self.peak + self.weights) + self.weights
@@ -115,10 +115,10 @@ class Footprint:
         return _ample(self.keeping(cases) + max(own, double, told))
 
     def judging(self, asked: int, beside: bool) -> int:
-        """At the peak of a verification, beside the cases that are kept. `asked` is what the candidate's side holds.
+        """Peak bytes of a verification, without kept cases. `asked`: the bytes that the candidate's side holds.
 
-        In the units of `making` 6, where a candidate asks for its output only: the arena (2), the judge's draw and its
-        multiple (2), the candidate's inputs and outputs (2); under the clock the reference's output in place of one draw.
+        In the units of `making`, 6 if a candidate allocates only its output: the arena (2), the judge's draw and its
+        multiple (2), the candidate's inputs and outputs (2); during timing the reference's output replaces one draw.
         """
         arena = self.inputs + self.outputs + min(self.inputs, 4 * UNSEEN_BYTES)
         draw, clocked = 2 * self.inputs, self.inputs + self.peak + self.weights
@@ -126,12 +126,12 @@ class Footprint:
         return _ample(max(arena, self.weights) + asked + max(draw, clocked, others))
 
     def compiling(self) -> int:
-        """To clock the reference under torch.compile beside eager."""
+        """Bytes for timing the reference under torch.compile against eager."""
         return _ample(self.inputs + 2 * self.peak + 2 * self.weights)
 
 
 def lasting(candidate: Candidate) -> set[int]:
-    """Storages that live on from one call to another: constants, weights, and what a later call has of an earlier one."""
+    """Storages that persist between calls: constants, weights, and storages that a later call takes from an earlier one."""
     found = {storage for storage, _, _ in candidate.constants}
     for tape, views in zip(candidate.tapes, candidate.inputs, strict=True):
         found |= set(tape.foreign) - {view.storage for view in views}
@@ -139,9 +139,9 @@ def lasting(candidate: Candidate) -> set[int]:
 
 
 def bytes_asked(candidate: Candidate) -> tuple[int, int]:
-    """(bytes that a candidate's side of a verification holds at most, of which it asked for beside inputs, weights and outputs).
+    """(peak bytes of the candidate's side of a verification; how many of them are not inputs, weights or outputs).
 
-    What one call makes is gone before the next, but for what a later one uses.
+    A call's storages are freed before the next call, except those that a later call uses.
     """
     weights = {view.storage for view in candidate.state.values()}
     constants = {storage: size for storage, size, _ in candidate.constants}

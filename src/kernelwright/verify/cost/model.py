@@ -1,8 +1,8 @@
-"""The hardware-agnostic cost model: what a launch does to a GPU, priced on that GPU's sheet.
+"""The hardware-agnostic cost model: the work of a launch, priced by a GPU's data sheet.
 
 Work comes from sampled program instances (`interpret/interpreter.py`, mode `model`), registers and shared memory from
-the assembler's report. The price is the slowest of DRAM, L2, L1, arithmetic and the dependency chain, softly
-combined, plus the launch. It ranks kernels; it is not a clock, and its output is always labelled `modelled`.
+the assembler's report. The price is a soft maximum of DRAM, L2, L1, arithmetic and the dependency chain, plus the
+launch. It ranks kernels but does not replace a clock; its output is always labelled `modelled`.
 
 Known gaps: bank conflicts, instruction issue limits, contention of atomics, overlap between launches.
 """
@@ -17,35 +17,35 @@ from typing import Any
 from kernelwright.hardware import Target
 from kernelwright.records import Binary, Cost
 
-# Fractions of the sheet's peaks that good kernels reach; one place, so that calibration has one place.
+# Fractions of the sheet's peaks that good kernels reach. All calibration is here.
 _DRAM_EFFICIENCY = 0.90
 _MATRIX_EFFICIENCY = 0.62
 _SPLIT_EFFICIENCY, _SPLIT_CLOCKS, _SPLIT_CLOCKS_AN_OPERAND = 0.70, 170.0, 0.085
-"""Of `tf32x3`: the products' own, and clocks of an SM for each step of a loop and each element that is fetched and split. With
-128 x 128 x 32 that is 0.48 of the peak, which 60 products of the library on an H200 reach; with 64 x 16 x 16 a fifth of that
-(convolutions tap by tap on an H200: 0.3 to 0.9 of their time before, 0.7 to 1.1 since)."""
+"""For `tf32x3`: efficiency of the products; SM clocks for each loop step and for each element fetched and split. Tiles of
+128 x 128 x 32 then reach 0.48 of the peak, as 60 library products on an H200 do; tiles of 64 x 16 x 16 a fifth of that
+(modelled over measured time of convolutions tap by tap on an H200: 0.3 to 0.9 before, 0.7 to 1.1 since)."""
 _VECTOR_EFFICIENCY = 0.50
 _INDEX_SHARE = 0.05
 _INDEX_WARPS, _INDEX_MOST = 8, 4.0
-"""Integer operations on tiles a second, as a share of the float32 peak, with eight warps on an SM; more warps hide more of
-their latency, up to four times. A quarter of the peak would be the lanes' own rate; comparisons, selections and wide addresses
-take several instructions each. They are issued by the same schedulers as products, so the two add up (convolutions
-and their transposes among 446 kernels of KernelBench on an H200: 0.6 to 2.9 of their time before, 0.6 to 1.3 since)."""
+"""Rate of integer operations on tiles as a share of the float32 peak, with eight warps on an SM; more warps hide latency, up
+to four times the rate. The lanes' own rate is a quarter of the peak, but comparisons, selections and wide addresses take
+several instructions each. The same schedulers issue products, so the two times add up (modelled over measured time of
+convolutions and their transposes, among 446 kernels of KernelBench on an H200: 0.6 to 2.9 before, 0.6 to 1.3 since)."""
 _L1_BYTES = 192 * 1024
 _L1_BYTES_PER_CLOCK = 40.0
-"""Bytes of 32-byte sectors, repeats counted, that an SM's load path moves in a clock on strided access (poolings on an
-H200: between 36 and 60; coalesced access reaches 128)."""
+"""Bytes that an SM's load path moves in a clock on strided access, in 32-byte sectors, repeats counted (poolings on an H200:
+between 36 and 60; coalesced access reaches 128)."""
 _CLOCK_GHZ = 1.7
 _L2_REUSE = 1.6
-"""How much more than the sheet's L2 bandwidth re-reads see, since part of them hits the L1."""
+"""Factor on the sheet's L2 bandwidth for re-reads, part of which hit the L1."""
 _L2_SHARE = 0.6
 """Share of the L2 that one array can count on keeping."""
 _OVERLAP = 4.0
 """Exponent of the soft maximum: larger means better overlap of memory and arithmetic."""
 _LOADS_IN_FLIGHT = 4
-"""Of one warp, towards the bandwidth that it can ask for."""
+"""Loads in flight of one warp, which bound the bandwidth it can use."""
 _LOADS_AHEAD = 12
-"""Memory instructions for which a warp waits once: most do not need the one before."""
+"""Memory instructions per latency that a warp waits for: most do not depend on the one before."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Work:
     """Integer operations on tiles: addresses and masks."""
     split_products: float = 0.0
     split_operands: float = 0.0
-    """Matrix products of float32 in three parts, and elements of their operands."""
+    """Number of float32 matrix products done as three TF32 products, and elements of their operands."""
     loaded_bytes: Mapping[str, float] = dataclasses.field(default_factory=dict)
     stored_bytes: Mapping[str, float] = dataclasses.field(default_factory=dict)
     """Bytes read and written by unmasked lanes, per argument."""
@@ -78,7 +78,7 @@ class Work:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Work:
-        """Checked: raises ValueError or TypeError on anything that is not a finite, non-negative number."""
+        """Raises ValueError or TypeError on anything that is not a finite, non-negative number."""
         work = Work(
             kernel=str(data["kernel"])[:200],
             programs=int(data["programs"]),
@@ -109,7 +109,7 @@ class Work:
 
 @dataclasses.dataclass(frozen=True)
 class Price:
-    """One launch on one target: milliseconds and what they are made of."""
+    """One launch on one target: milliseconds, traffic and operations."""
 
     ms: float
     dram_bytes: float
@@ -171,7 +171,7 @@ def price(work: Work, target: Target, binary: Binary | None = None) -> Price:
 
 
 def _together(work: Work, programs: int) -> float:
-    """Bytes that so many programs have in use: of an array no more than it has, for they may share it."""
+    """Bytes that so many programs use, at most an array's size for each array, which they may share."""
     return sum(
         min(unique * programs, max(float(work.sizes.get(name, math.inf)), unique))
         for name, unique in work.unique_bytes.items()
@@ -179,7 +179,7 @@ def _together(work: Work, programs: int) -> float:
 
 
 def _of_large(work: Work, held: float) -> float:
-    """The share of what a program reads again that is of arrays larger than the L2 holds."""
+    """The share of a program's re-reads that go to arrays larger than `held`, the part of the L2 they may keep."""
     again = {
         name: max(0.0, work.loaded_bytes.get(name, 0.0) - unique)
         for name, unique in work.unique_bytes.items()
@@ -198,7 +198,7 @@ def _efficiency(unit: str) -> float:
 def total_cost(
     works: Sequence[Work], binaries: Mapping[str, Binary], target: Target, roofline_ms: float
 ) -> Cost:
-    """The modelled cost of one forward pass: launches one after the other."""
+    """The modelled cost of one forward pass, launch after launch."""
     prices = [price(work, target, binaries.get(work.kernel)) for work in works]
     return Cost(
         target=target.name,
@@ -212,7 +212,7 @@ def total_cost(
 
 
 def roofline_ms(min_bytes: float, flops: Mapping[str, float], target: Target) -> float:
-    """Least time that the sheet allows: each byte once at full bandwidth, each operation at its unit's peak."""
+    """Least milliseconds that the sheet allows: each byte once at full bandwidth, each operation at its unit's peak."""
     memory = min_bytes / (target.dram_gb_s * 1e9)
     compute = sum(
         count / (target.peak_tflops.get(unit, target.fp32_tflops) * 1e12) for unit, count in flops.items()

@@ -1,8 +1,8 @@
-"""The wire between judge and worker: a JSON header and raw tensor bytes, length-prefixed, nothing executable.
+"""Messages between judge and worker: a JSON header and raw tensor bytes, length-prefixed, nothing executable.
 
-There is no pickle in either direction, so a forged message can at worst be a wrong answer or a malformed one.
-Every size is checked against a limit, and memory is spent on bytes that came, not on bytes that were announced. The
-socket's timeout is a deadline for a whole message: a peer that drips gets no more time than a silent one.
+There is no pickle in either direction, so a forged message is at worst a wrong answer or a malformed one. Every size is
+checked against a limit, and we allocate memory for bytes received, not for bytes announced. The socket's timeout
+applies to a whole message: a peer that sends slowly gets no more time than a silent one.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ChannelError(Exception):
 
 
 class ChannelClosed(ChannelError):
-    """The peer is gone, or fell silent past the deadline."""
+    """The peer closed the connection, or sent nothing before the deadline."""
 
 
 def tensor_bytes(tensor: torch.Tensor) -> bytes:
@@ -58,7 +58,7 @@ def send(sock: socket.socket, body: dict[str, object], tensors: list[torch.Tenso
     header = json.dumps({"body": body, "tensors": described}).encode()
     head = _HEAD.pack(_MAGIC, len(header), sum(map(len, blobs)))
     try:
-        sock.sendall(b"".join([head, header, *blobs]))  # its timeout is one for all of it
+        sock.sendall(b"".join([head, header, *blobs]))  # one timeout for the whole message
     except OSError as error:
         raise ChannelClosed(str(error)) from None
 
@@ -66,7 +66,7 @@ def send(sock: socket.socket, body: dict[str, object], tensors: list[torch.Tenso
 def receive(
     sock: socket.socket, max_payload: int = MAX_PAYLOAD
 ) -> tuple[dict[str, object], list[torch.Tensor]]:
-    """Read one message. Raises ChannelClosed on silence or EOF, ChannelError on anything that is not a message."""
+    """Read one message. Raises ChannelClosed on timeout or EOF, ChannelError on anything that is not a message."""
     limit = sock.gettimeout()
     deadline = None if limit is None else time.monotonic() + limit
     try:
@@ -125,11 +125,11 @@ def _exactly(sock: socket.socket, count: int, deadline: float | None) -> bytearr
 
 
 _READING = ("__iter__", "__getitem__", "__len__", "__add__", "__eq__", "__getattribute__")
-"""How a user gets at what a list or a tuple holds."""
+"""Methods by which code reads a list or a tuple."""
 
 
 def encode(tree: object, tensors: list[torch.Tensor]) -> object:
-    """Plain JSON for a nest of lists, tuples, dicts, scalars and tensors; tensors are appended to `tensors`.
+    """Plain JSON for nested lists, tuples, dicts, scalars and tensors; tensors are appended to `tensors`.
 
     Raises TypeError for anything else.
     """
@@ -140,7 +140,7 @@ def encode(tree: object, tensors: list[torch.Tensor]) -> object:
         return (
             {"value": tree} if not isinstance(tree, float) or math.isfinite(tree) else {"float": repr(tree)}
         )
-    # A subclass is taken for what it holds; one that tells a user something else is no list or tuple.
+    # A subclass is sent as its elements, unless it overrides how they are read.
     base = list if isinstance(tree, list) else tuple
     own = (getattr(type(tree), method, None) is not getattr(base, method) for method in _READING)
     if isinstance(tree, base) and any(own):

@@ -1,11 +1,11 @@
-"""Takes from a worker process everything that judging a kernel does not need.
+"""Confines a worker process to what judging a kernel needs.
 
-In order of application: resource limits, closed descriptors, a network namespace of its own (where the OS lets us),
-no privileges and nobody's user id (where we are root), Landlock (read-only system paths, nothing to write), seccomp
-(an allow-list of system calls; everything else is refused). `protections()` says what is in force here.
+In order of application: resource limits, closed descriptors, a network namespace of its own (if the OS permits), no
+privileges and the user id of nobody (if we are root), Landlock (read-only system paths, nothing writable), seccomp (an
+allow-list of system calls; all others fail). `protections()` says what is in force on this machine.
 
-What it does not cover: side channels, the shared page cache, and CPU time used below the limits. On a system
-without Landlock or seccomp the weaker set applies, and `kernelwright doctor` says so.
+Not covered: side channels, the shared page cache, and CPU time below the limits. Without Landlock or seccomp the other
+protections still apply, and `kernelwright doctor` says which are missing.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from kernelwright.children import run_forked
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """What one worker may use."""
+    """Resource limits of one worker."""
 
     memory_bytes: int = 6 << 30
-    """Private data (heap and anonymous maps) beyond what the zygote had."""
+    """Private data (heap and anonymous maps) beyond the zygote's."""
     cpu_seconds: int = 60
-    """Of computing; then the process gets SIGXCPU, which tells it from one that the system killed."""
+    """CPU time, after which the process gets SIGXCPU; that distinguishes it from one that the system killed."""
     open_files: int = 64
 
 
@@ -46,17 +46,17 @@ _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 444, 445, 446
 _CLONE_NEWNET = 0x40000000
 _NOBODY = 65534
 _LAST_S = 5
-"""CPU seconds from there to SIGKILL, for who catches the signal."""
+"""CPU seconds from SIGXCPU to SIGKILL, for processes that catch the former."""
 _PATIENCE_S = 60.0
-"""For a look at what is in force here, which takes milliseconds."""
+"""Limit for `look_from_inside`, which takes milliseconds."""
 
 _NEEDED = ("torch", "triton")
-# Landlock: rights on files by the ABI version that brought them (everything, writing and making above all, is handled).
+# Landlock: file rights by the ABI version that introduced them. We handle all of them, so all but reading is denied.
 _READ_FILE, _READ = 1 << 2, 1 << 0 | 1 << 2 | 1 << 3
 _WRITE_FILE = 1 << 1
 _FILE_RIGHTS = ((1, (1 << 13) - 1), (2, 1 << 13), (3, 1 << 14), (5, 1 << 15))
 _NET_RIGHTS, _SCOPES = 0b11, 0b11
-"""From ABI 4: TCP bind and connect. From ABI 6: abstract sockets of, and signals to, whatever is outside."""
+"""From ABI 4: TCP bind and connect. From ABI 6: abstract sockets of, and signals to, outside processes."""
 
 # System calls that are allowed, x86-64 numbers: what Python, numpy, torch and Triton's compiler use.
 _ALLOWED = {
@@ -77,13 +77,13 @@ _ALLOWED = {
 _MMAP, _IOCTL, _CLONE, _PRCTL, _TGKILL, _PRLIMIT, _CLONE3 = 9, 16, 56, 157, 234, 302, 435
 _CLONE_THREAD, _MAP_SHARED_ANONYMOUS = 0x00010000, 0x21
 _IOCTLS = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
-"""Is it a terminal, its size; bytes waiting, blocking or not, close on exec or not."""
+"""Whether it is a terminal, its size, bytes waiting, blocking mode, close-on-exec."""
 _PRCTLS = (2, 3, 15, 16, 21, 23, 39)
-"""Reading; and the name of a thread."""
+"""Those that read, and the one that names a thread."""
 
 
 def apply(limits: Limits, scratch: Path, keep_fds: set[int]) -> dict[str, bool]:
-    """Confine this process for good. Returns what could be put in force, by name. `scratch` may be read."""
+    """Confine this process for good; it may still read `scratch`. Returns which protections are in force, by name."""
     _limit(resource.RLIMIT_CPU, limits.cpu_seconds, _LAST_S)
     _limit(resource.RLIMIT_FSIZE, 0)
     _limit(resource.RLIMIT_CORE, 0)
@@ -93,10 +93,10 @@ def apply(limits: Limits, scratch: Path, keep_fds: set[int]) -> dict[str, bool]:
     state = {"resource limits": True, "network namespace": _LIBC.unshare(_CLONE_NEWNET) == 0}
     packages = [os.path.dirname(sys.modules[name].__file__ or "") for name in _NEEDED if name in sys.modules]
     system = ["/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/bin"]
-    # Where Triton and torch lie, wherever that is, but never a source tree or a task's folder.
+    # The folders of Triton and torch, wherever they are, but never a source tree or a task's folder.
     readable = [*dict.fromkeys([sys.prefix, sys.base_prefix, *system, *packages])]
     state["no privileges"] = _drop_privileges(readable)
-    _LIBC.prctl(_PR_SET_PDEATHSIG, 9, 0, 0, 0)  # a change of user clears both
+    _LIBC.prctl(_PR_SET_PDEATHSIG, 9, 0, 0, 0)  # only now: changing the user clears this and the next
     _LIBC.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
     _LIBC.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     state["landlock"] = _landlock([*readable, str(scratch)])
@@ -105,7 +105,7 @@ def apply(limits: Limits, scratch: Path, keep_fds: set[int]) -> dict[str, bool]:
 
 
 def _limit(kind: int, value: int, grace: int = 0) -> None:
-    """For good; with a `grace` between the signal that says so and the end."""
+    """Set the soft limit to `value` and the hard limit `grace` above it; neither can be raised again."""
     _, hard = resource.getrlimit(kind)
     soft, most = (v if hard == resource.RLIM_INFINITY else min(v, hard) for v in (value, value + grace))
     resource.setrlimit(kind, (soft, most))
@@ -130,7 +130,7 @@ def _close_other_fds(keep: set[int]) -> None:
 
 
 def _drop_privileges(readable: list[str]) -> bool:
-    """Where we are root, become nobody. One privilege stays where our own packages lie in a private folder: reading."""
+    """If we are root, become nobody. The right to read all files is kept only if our packages are in a private folder."""
     if os.geteuid() != 0:
         return True
     kept = 0 if all(map(_open_to_all, readable)) else 1 << _CAP_DAC_READ_SEARCH
@@ -143,14 +143,14 @@ def _drop_privileges(readable: list[str]) -> bool:
         os.setresgid(_NOBODY, _NOBODY, _NOBODY)
         os.setresuid(_NOBODY, _NOBODY, _NOBODY)
     except OSError:
-        done = False  # a container that does not let its root change users
+        done = False  # some containers forbid root to change users
     header = struct.pack("Ii", _CAPSET_VERSION, 0)
     data = struct.pack("6I", kept, kept, 0, 0, 0, 0)
     return _LIBC.capset(header, data) == 0 and done
 
 
 def _open_to_all(path: str) -> bool:
-    """Whether everybody may read below a path."""
+    """Whether every user may enter this path's folders."""
     if not os.path.exists(path):
         return True
     real = Path(os.path.realpath(path))
@@ -167,7 +167,7 @@ class _PathBeneath(ctypes.Structure):
 
 
 def _landlock(readable: list[str]) -> bool:
-    """Reading below some paths and nothing else, with every right handled that the kernel knows of."""
+    """Allow reading below some paths and nothing else, handling every right that the kernel supports."""
     version = _LIBC.syscall(_LANDLOCK_CREATE, None, 0, 1)
     if version < 1:
         return False
@@ -206,7 +206,7 @@ _Code = list[tuple[int, int, int, int]]
 
 
 def _one_of(argument: int, values: tuple[int, ...]) -> _Code:
-    """Allow where the low word of an argument is one of `values`."""
+    """Allow the call if the low word of an argument is one of `values`."""
     code: _Code = [(_LOAD, 0, 0, 16 + 8 * argument)]
     for value in values:
         code += [(_EQUAL, 0, 1, value), (_RETURN, 0, 0, _ALLOW)]
@@ -214,7 +214,7 @@ def _one_of(argument: int, values: tuple[int, ...]) -> _Code:
 
 
 def _program(pid: int) -> _Code:
-    """A classic BPF filter. Refused calls fail with EPERM; another architecture's numbers kill."""
+    """A classic BPF filter. Denied calls fail with EPERM; call numbers of another architecture kill the process."""
     threads_only: _Code = [(_LOAD, 0, 0, 16), (_BITS, 0, 1, _CLONE_THREAD), (_RETURN, 0, 0, _ALLOW)]
     no_shared_memory: _Code = [
         (_LOAD, 0, 0, 16 + 8 * 3),
@@ -242,7 +242,7 @@ def _program(pid: int) -> _Code:
         (_EQUAL, 1, 0, _ARCHITECTURE),
         (_RETURN, 0, 0, _KILL),
         (_LOAD, 0, 0, 0),
-        (_BITS, 0, 1, 0x40000000),  # the x32 ABI is another way to every call
+        (_BITS, 0, 1, 0x40000000),  # the x32 ABI would bypass the list
         (_RETURN, 0, 0, _KILL),
     ]
     for number, block in special.items():
@@ -263,9 +263,9 @@ def _seccomp() -> bool:
 
 
 def look_from_inside(look: Callable[[dict[str, bool], Path], dict[str, bool]]) -> dict[str, bool]:
-    """What `look` finds in a child that is confined as a worker is; empty where the child dies.
+    """Run `look` in a child confined as a worker is, and return its result; empty if the child dies.
 
-    `look` is given what is in force, by name, and the scratch folder.
+    `look` gets the protections in force, by name, and the scratch folder.
     """
 
     def run(out: BinaryIO) -> None:
@@ -279,7 +279,7 @@ def look_from_inside(look: Callable[[dict[str, bool], Path], dict[str, bool]]) -
 
 
 def protections() -> dict[str, str]:
-    """What a worker on this machine is confined by, tried out in a child: name -> `in force` or why not."""
+    """Which protections work on this machine, tried in a child: name -> `in force` or why not."""
     found = look_from_inside(lambda in_force, _: in_force)
     if not found:
         return {"sandbox": "could not be applied"}

@@ -1,4 +1,4 @@
-"""What the confined processes share: a loop that answers the judge's commands, and failures with a name."""
+"""Shared by all worker processes: the loop that answers the judge's commands, and failures with an outcome."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Failure(Exception):
 
 
 class Service:
-    """Answers commands. What it says is checked by the judge."""
+    """Answers commands; the judge checks the answers."""
 
     def answer(
         self, body: dict[str, Any], tensors: list[torch.Tensor], outputs: list[torch.Tensor]
@@ -31,7 +31,7 @@ class Service:
 
 
 def serve(sock: socket.socket, service: Service) -> None:
-    """Answer commands until the judge hangs up."""
+    """Answer commands until the judge closes the connection."""
     while True:
         try:
             body, tensors = channel.receive(sock)

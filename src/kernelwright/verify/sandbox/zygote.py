@@ -1,7 +1,7 @@
 """The warm parent of all workers: a process with torch and Triton imported that only ever forks.
 
-The judge talks to it over one socket: it passes the worker's end of a fresh socket pair, the zygote forks, the
-child confines itself (`sandbox/confine.py`) and serves (`sandbox/service.py`). CUDA is never initialised here.
+The judge talks to it over one socket: the judge passes the worker's end of a new socket pair, the zygote forks, and
+the child confines itself (`sandbox/confine.py`) and serves (`sandbox/service.py`). CUDA is never initialised here.
 """
 
 from __future__ import annotations
@@ -31,22 +31,21 @@ _USUAL = Limits()
 _KEPT = ("PATH", "HOME", "LANG", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV", "TMPDIR", "TRITON_CACHE_DIR")
 _READY_TIMEOUT_S = 120.0
 _FAREWELL_S, _DEATH_S = 0.1, 2.0
-"""Waits for a worker that hung up by itself, to learn of what; and for one that was killed. A GPU's driver may hold that
-up for long, and nobody else shall wait for it."""
+"""How long to wait for the exit status of a worker that closed its connection, and for one that was killed. A GPU's driver
+may delay an exit for long, and other requests must not wait for it."""
 _GRACE_S = 3600.0
 _RARELY = (50_000, 20, 50)
-"""New objects, and younger collections, after which the interpreter looks for circles: it makes objects by the million, and
-few of those."""
+"""`gc.set_threshold` for interpreting workers: they make millions of objects but few reference cycles."""
 _TRITON_ENVIRONMENT = {
-    "TRITON_DEFAULT_FP_FUSION": "1",  # what Triton 3.9 does with a warning, said aloud
+    "TRITON_DEFAULT_FP_FUSION": "1",  # Triton 3.9's default; set, it does not warn
     "TRITON_DISABLE_LINE_INFO": "1",  # less to assemble, and equal kernels give equal text
 }
 
 
 def sweep(folder: Path) -> None:
-    """Remove the scratch folders in `folder` of judges that were killed together with their zygote.
+    """Remove from `folder` the scratch folders of judges that were killed together with their zygote.
 
-    They are named `kernelwright-PID-...`; an hour of grace is for judges in another PID namespace.
+    They are named `kernelwright-PID-...`. Folders younger than an hour stay: a judge in another PID namespace may own them.
     """
     for path in folder.glob("kernelwright-*-*"):
         owner = path.name.split("-")[1]
@@ -69,7 +68,7 @@ def _can_be_written(folder: str) -> bool:
 
 
 def _environment() -> tuple[tuple[str, str], ...]:
-    """Variables that a zygote gets from here."""
+    """Environment variables that a zygote inherits from this process."""
     return tuple(
         sorted(
             (name, value)
@@ -83,7 +82,7 @@ class Zygote:
     """The judge's handle. Thread-safe: one request at a time."""
 
     _gone = False
-    """It hung up: dead from then on, also while the process is still being put away."""
+    """The connection is closed: counts as dead even while the process still exits."""
 
     def __init__(self, target_name: str) -> None:
         sweep(Path(tempfile.gettempdir()))
@@ -94,7 +93,7 @@ class Zygote:
         self.made_for = (target_name, _environment())
         environment |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         environment |= _TRITON_ENVIRONMENT
-        # What device processes compile, kept while there is a judge; whoever of the two lives longer takes it away.
+        # Kernels that device processes compiled. Judge and zygote both remove the folder when they end.
         self._binaries = ""
         if not _can_be_written(environment.get("TRITON_CACHE_DIR", "")):
             self._binaries = tempfile.mkdtemp(prefix=f"kernelwright-{os.getpid()}-triton-")
@@ -112,10 +111,10 @@ class Zygote:
         ours.settimeout(_READY_TIMEOUT_S)
         self._ready = False
         self._number = 0
-        """Of the last request: its answer bears it too."""
+        """Number of the last request; its answer carries the same."""
 
     def _receive(self) -> dict[str, object]:
-        """The answer to the last request; one that comes late, after its request was given up, is passed over."""
+        """The answer to the last request; late answers to abandoned requests are skipped."""
         while True:
             try:
                 data = self._socket.recv(4096)
@@ -139,7 +138,7 @@ class Zygote:
         return self._receive()
 
     def wait(self) -> None:
-        """Until it can fork. Raises InfrastructureError."""
+        """Wait until it can fork. Raises InfrastructureError."""
         with self._lock:
             self._wait_ready()
 
@@ -152,9 +151,9 @@ class Zygote:
     def fork(
         self, scratch: Path, role: Role, gpu: int | None = None, limits: Limits = _USUAL
     ) -> tuple[int, socket.socket]:
-        """A new process in a role, on a GPU or none: its pid and our end of its socket. Raises InfrastructureError.
+        """Start a process in a role, on a GPU or none; returns its pid and our end of its socket. Raises InfrastructureError.
 
-        `limits` hold where it is confined.
+        `limits` apply to confined roles only (all but `cuda`).
         """
         ours, theirs = socket.socketpair()
         try:
@@ -173,9 +172,9 @@ class Zygote:
         return int(answer["pid"]), ours
 
     def reap(self, pid: int, ended: bool = False) -> int:
-        """Kill a worker if it still lives; returns its wait status (`os.waitstatus_to_exitcode`).
+        """Kill a worker if it still lives; returns its exit code (`os.waitstatus_to_exitcode`).
 
-        `ended` says that it hung up by itself, so that its own exit status is worth a short wait.
+        `ended`: it closed the connection itself, so we wait a moment for its own exit status.
         """
         with self._lock:
             return int(self._request([], reap=pid, ended=ended).get("status", -9))
@@ -188,7 +187,7 @@ class Zygote:
         self._gone = True
         with contextlib.suppress(OSError):
             self._socket.close()
-        if not self._ready:  # it is importing still, and has no children
+        if not self._ready:  # it is still importing and has no children
             self._process.kill()
         try:
             self._process.wait(5)
@@ -199,12 +198,12 @@ class Zygote:
 
 
 _spare: list[Zygote] = []
-"""One at most: warm, and at nobody's service."""
+"""At most one zygote: warm and unused."""
 _spare_lock = threading.Lock()
 
 
 def take(target_name: str) -> Zygote:
-    """A zygote: the spare one where it serves, which saves seconds, else a new one."""
+    """A zygote: the spare one if it fits, which saves seconds, else a new one."""
     with _spare_lock:
         found = _spare.pop() if _spare else None
     if found is not None:
@@ -215,14 +214,14 @@ def take(target_name: str) -> Zygote:
 
 
 def warm_up(target_name: str) -> None:
-    """Have a spare zygote; returns at once, while it imports."""
+    """Start a spare zygote; returns at once, while it imports."""
     with _spare_lock:
         if not _spare:
             _spare.append(Zygote(target_name))
 
 
 def leave(zygote: Zygote) -> None:
-    """Keep a zygote without children for the next that asks; it ends with this program."""
+    """Keep a zygote without children as the spare one; it ends with this program."""
     with _spare_lock:
         before = _spare.pop() if _spare else None
         if zygote.alive:
@@ -240,7 +239,7 @@ def _close_spare() -> None:
 
 
 def _child(control: socket.socket, fd: int, request: dict[str, Any], target_name: str) -> None:
-    """In the forked worker: confine, then serve. Never returns, whatever happens: it is no second zygote."""
+    """In the forked worker: confine, then serve. Exits even on errors, lest the child act as a second zygote."""
     status = 1
     try:
         control.close()
@@ -258,11 +257,11 @@ def _child(control: socket.socket, fd: int, request: dict[str, Any], target_name
         if role == "cuda":
             from kernelwright.verify.gpu.device import CudaDevice
 
-            # Trusted code only, which has to compile and reach the GPU; kernels may print, so nobody listens.
+            # Trusted code, unconfined: it has to compile and use the GPU. Output is discarded, since kernels may print.
             service.serve(sock, CudaDevice(gpu or 0))
             return
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        os.chdir(scratch if role != "host" else os.sep)  # a candidate's Python must not see where it is
+        os.chdir(scratch if role != "host" else os.sep)  # hides the scratch folder from a candidate's Python
         os.environ.clear()
         os.environ.update(
             {
@@ -298,7 +297,7 @@ def _child(control: socket.socket, fd: int, request: dict[str, Any], target_name
 
 
 def main(fd: int, target_name: str) -> None:
-    """Warm up, say so, then fork on request until the judge hangs up."""
+    """Warm up, report it, then fork on request until the judge closes the connection."""
     from kernelwright.hardware import target
     from kernelwright.verify.interpret import device as interpret_device
     from kernelwright.verify.trace import host
@@ -313,7 +312,7 @@ def main(fd: int, target_name: str) -> None:
 
 
 def _serve(control: socket.socket, target_name: str) -> None:
-    """Until the judge hangs up, which it may do before it has its answer: nobody is left behind then either."""
+    """Serve until the judge closes the connection, perhaps before it has its answer; then kill all children."""
     children: dict[int, str] = {}
     """Scratch folders by process."""
     dying: set[int] = set()
@@ -346,7 +345,7 @@ def _serve(control: socket.socket, target_name: str) -> None:
 
 
 def _fork(control: socket.socket, fd: int, request: dict[str, object], target_name: str) -> dict[str, Any]:
-    """What the judge is told: the pid, or why there is none."""
+    """Fork; returns the answer to the judge, with the child's pid or an error."""
     try:
         pid = os.fork()
     except OSError as error:
@@ -359,7 +358,7 @@ def _fork(control: socket.socket, fd: int, request: dict[str, object], target_na
 
 
 def _status(pid: int, wait_s: float) -> int | None:
-    """The exit status of a child that has ended, waited for so long; None where it has not."""
+    """The exit status of a child; None if it has not ended within `wait_s` seconds."""
     end = time.monotonic() + wait_s
     while True:
         try:
@@ -374,15 +373,15 @@ def _status(pid: int, wait_s: float) -> int | None:
 
 
 def _kill(pid: int) -> None:
-    """A worker and whatever it started, such as an assembler."""
+    """Kill a worker and all it started, such as an assembler."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.kill(pid, signal.SIGKILL)
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, signal.SIGKILL)  # its own group, unless it has not come so far
+        os.killpg(pid, signal.SIGKILL)  # its own group, unless it was killed before `setsid`
 
 
 if __name__ == "__main__":
-    with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the judge left: so do we
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # exit when the judge has
         try:
             main(int(sys.argv[1]), sys.argv[2])
         finally:
