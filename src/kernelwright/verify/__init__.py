@@ -1,6 +1,6 @@
 """The judge: decides whether a candidate kernel is correct, honest and fast, and trusts nothing it says.
 
-Imports floor 0 and `candidates` only, so that it can be taken out as a package of its own.
+Imports only the nouns (floor 0), `candidates` and `graph`, so that it can become a package of its own.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def open_pool(config: VerifyConfig) -> VerifierPool | RemotePool | ClusterPool:
 
 
 def pool_at(where: str, **options: Any) -> RemotePool | ClusterPool:
-    """`http://...`: servers, which judge by their own settings. `ray`, `ray://...`: a cluster, with `options`."""
+    """`http://...`: servers, which use their own settings. `ray`, `ray://...`: a cluster, with `options`."""
     if where == "ray" or where.startswith("ray://"):
         from kernelwright.verify.cluster import ClusterPool
 

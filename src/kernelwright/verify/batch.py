@@ -1,4 +1,4 @@
-"""What every judge has in common, here, on servers or on a cluster: many candidates at once, equal ones judged once, in order."""
+"""The interface of every judge (local, servers, cluster): many candidates at once, equal ones judged once, results in order."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from kernelwright.records import Candidate, Task, Verdict
 
 
 class Pool(ABC):
-    """Judges candidates concurrently; thread-safe. A context manager, which ends what is under way where it is left by an
-    exception."""
+    """Judges candidates concurrently; thread-safe. A context manager; an exception in its block aborts running verifications."""
 
     @abstractmethod
     def submit(self, task: Task, candidate: Candidate) -> Future[Verdict]:
@@ -20,10 +19,10 @@ class Pool(ABC):
 
     @abstractmethod
     def close(self, abort: bool = False) -> None:
-        """End it. Verifications under way are waited for, or with `abort` cut off."""
+        """End the pool. Waits for running verifications, or with `abort` cuts them off."""
 
     def verify(self, task: Task, candidate: Candidate) -> Verdict:
-        """One verdict, waited for."""
+        """Wait for one verdict."""
         return self.submit(task, candidate).result()
 
     def verify_many(
@@ -31,7 +30,7 @@ class Pool(ABC):
         pairs: Sequence[tuple[Task, Candidate]],
         on_result: Callable[[int, Verdict], object] | None = None,
     ) -> list[Verdict]:
-        """As the function below."""
+        """See the function `verify_many`."""
         return verify_many(self.submit, pairs, on_result)
 
     def __enter__(self) -> Self:
@@ -48,12 +47,12 @@ def verify_many(
 ) -> list[Verdict]:
     """Verdicts in the order of `pairs`; identical candidates for one task are judged once.
 
-    `on_result(index, verdict)` is called as each is known. What a judge raises ends it, and cancels the rest.
+    `on_result(index, verdict)` is called as each is known. An exception of the judge cancels the rest and is raised.
     """
     futures: dict[tuple[str, str, str], Future[Verdict]] = {}
     where: dict[Future[Verdict], list[int]] = {}
     for index, (task, candidate) in enumerate(pairs):
-        # A candidate without code is told apart by its problem; it never reaches a worker.
+        # Candidates without code never reach a worker; their problem distinguishes them.
         key = (task.id, task.digest, f"{candidate.digest}{candidate.problem or ''}{candidate.detail}")
         if key not in futures:
             futures[key] = submit(task, candidate)

@@ -1,11 +1,10 @@
-"""Whose work an output is: what is left of it when the candidate's kernels do nothing.
+"""Who produced an output, the candidate's kernels or torch: what is left of it when the kernels do nothing.
 
-Torch may move data that a kernel made, lay inputs out anew, and fill memory with a number. It may not make the output:
-where that is data movement, or mostly so (a concatenation, a triangle), copies by torch are the operator. Only an
-operator that itself writes a part into a copy (a scatter) leaves the rest to one.
+Torch may move data that a kernel made, change the layout of inputs, and fill memory with a number. It may not produce
+the output: if that is all or mostly data movement (a concatenation, a triangle), torch's copies would be the operator.
+Only for an operator that itself writes a part into a copy (a scatter) may torch copy the rest.
 
-Does not see work that torch does on data that a kernel has only passed on; `Tape.compute` has every operator that
-calculates, and what is neither is a copy.
+Not detected: copies by torch of data that a kernel merely passed on. (`Tape.compute` lists operators that calculate.)
 """
 
 from __future__ import annotations
@@ -22,16 +21,16 @@ from kernelwright.verify.trace.pretend_cuda import ALLOCATION, COPIES, VIEWS
 from kernelwright.verify.trace.tape import Operation, Tape, View
 
 MOST_COPIED = 0.1
-"""Share of an output's elements other than 0 that no kernel need have made, where torch copies into it."""
+"""Largest share of an output's non-zero elements that torch's copies, rather than kernels, may provide."""
 MOST_OF_A_GRADIENT = 0.5
-"""The same of a single gradient beside others."""
+"""The same for one gradient among several."""
 SAME = 0.9
-"""Share of an output's elements other than 0 that a copy has, of which it is said to be the output."""
+"""A copy that has this share of an output's non-zero elements counts as the output."""
 SCATTERS = (
     "scatter", "index_put", "index_copy", "index_add", "index_fill", "index_reduce", "slice_scatter", "select_scatter",
     "diagonal_scatter", "masked_scatter", "masked_fill", "put", "copy_", "fill_",
 )  # fmt: skip
-"""Operators (by how their names begin) that change a part of a tensor."""
+"""Prefixes of operators that change a part of a tensor."""
 MOVES = VIEWS | COPIES | ALLOCATION | {
     "cat", "stack", "flip", "roll", "repeat", "gather", "index", "index_select", "take", "constant_pad_nd", "tril", "triu",
     "pixel_shuffle", "pixel_unshuffle", "channel_shuffle", "im2col", "rot90", "reflection_pad1d", "reflection_pad2d",
@@ -39,14 +38,14 @@ MOVES = VIEWS | COPIES | ALLOCATION | {
     "upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d", "slice_scatter", "select_scatter", "diagonal_scatter",
     "embedding", "diag_embed", "block_diag", "unfold_copy",
 }  # fmt: skip
-"""Operators that compute no element."""
+"""Operators that move elements and compute none."""
 
 
 def unmarked_share(
     marks: Sequence[torch.Tensor], expected: Sequence[Expected], kept: Sequence[torch.Tensor] = ()
 ) -> float:
-    """Of the elements other than 0 of all outputs: the share that no kernel made. `marks` say so by element. Those that one
-    of the tensors `kept` holds at the same place are nobody's work."""
+    """Share of all outputs' non-zero elements that no kernel wrote; `marks` are true where one did. Elements that equal those
+    of a tensor in `kept` at the same place are not counted as unwritten."""
     some = lone = 0
     for mark, wanted in zip(marks, expected, strict=True):
         value = wanted.value.reshape(mark.shape)
@@ -60,7 +59,7 @@ def unmarked_share(
 
 
 def _spreads(shape: Sequence[int], over: Sequence[int]) -> bool:
-    """Whether a tensor of that shape can be repeated to fill the other."""
+    """Whether a tensor of that shape broadcasts to the other."""
     try:
         return torch.broadcast_shapes(shape, over) == torch.Size(over)
     except RuntimeError:
@@ -68,13 +67,13 @@ def _spreads(shape: Sequence[int], over: Sequence[int]) -> bool:
 
 
 def moves_only(operators: Iterable[str]) -> bool:
-    """Whether a reference made of these aten operators puts elements elsewhere, and does nothing else."""
+    """Whether a reference made of these aten operators only moves elements."""
     return all(name in MOVES for name in operators)
 
 
 def laid_out(tape: Tape, given: Sequence[View]) -> float:
-    """Elements that copies by torch put elsewhere, as a share of the outputs'; what is copied of `given` tensors as they are,
-    into memory of its own, is theirs to do."""
+    """Elements that torch's copies move, as a share of the outputs' elements. Plain copies of `given` tensors into memory that
+    is not an output's are allowed and not counted."""
     plain = {(view.storage, view.shape, view.stride) for view in given}
     returned = {view.storage for view in tape.outputs()}
     moved = 0
@@ -87,8 +86,8 @@ def laid_out(tape: Tape, given: Sequence[View]) -> float:
 
 
 def spread_by_torch(tape: Tape) -> float:
-    """Bytes that torch makes of what kernels have made, by copies to other places, as a share of all that kernels read and write:
-    above 1 the output is a copy's work, as of windows or repeated rows. Broadcast tensors count once."""
+    """Bytes that torch's copies make by rearranging kernels' results, as a share of all bytes that kernels read and write.
+    Above 1 the copies produce the output (windows, repeated rows). Broadcast tensors count once."""
     made: set[int] = set()
     copied = touched = 0
     for step in tape.operations:
@@ -103,7 +102,7 @@ def spread_by_torch(tape: Tape) -> float:
 
 
 def repeated_by_torch(tape: Tape) -> list[float]:
-    """By output, the share of its bytes that torch makes by repeating fewer, which a kernel made: a row for all."""
+    """For each output, the share of its bytes that torch makes by repeating fewer bytes of a kernel, such as one row for all."""
     made: set[int] = set()
     repeated: dict[int, int] = {}
     for step in tape.operations:
@@ -124,13 +123,13 @@ def repeated_by_torch(tape: Tape) -> list[float]:
 
 
 def _bytes_held(view: View) -> int:
-    """Bytes of a tensor, rows of stride 0 once."""
+    """Bytes of a tensor, counting axes of stride 0 once."""
     sizes = (size for size, stride in zip(view.shape, view.stride, strict=True) if stride)
     return math.prod(sizes) * view.itemsize
 
 
 def agreement(got: torch.Tensor, expected: Expected, protocol: Protocol) -> float:
-    """Share of the elements that should not be 0, and are right."""
+    """Share of the expected non-zero elements that are right."""
     right = some = 0
     for piece, value in zip(chunks(got), chunks(expected.value), strict=True):
         telling = value != 0
@@ -144,7 +143,7 @@ def agreement(got: torch.Tensor, expected: Expected, protocol: Protocol) -> floa
 
 
 def constant(cases: Sequence[Sequence[Expected]]) -> bool:
-    """Whether a reference gives the same, bit by bit, in each of several cases, and no floats among it."""
+    """Whether a reference's outputs have no floats and are bitwise equal in all of several cases."""
     first, *others = cases
     return not any(item.dtype.is_floating_point for item in first) and all(
         torch.equal(item.value, other.value)
@@ -159,8 +158,8 @@ def scatters(operators: Iterable[str]) -> bool:
 
 
 def relaid(tape: Tape, expected: Sequence[Expected], aliases: Sequence[int]) -> dict[int, int]:
-    """Copies that lay as many elements out anew as some output has, by their number on the tape, and that output. A task
-    that hands out an input as it is has nothing to tell."""
+    """Copies that rearrange as many elements as some output has: place on the tape -> that output's index. Outputs that alias
+    an input are skipped."""
     found = {}
     returned = {view.storage for view in tape.outputs()}
     for place, step in enumerate(tape.operations):
@@ -174,14 +173,14 @@ def relaid(tape: Tape, expected: Sequence[Expected], aliases: Sequence[int]) -> 
 
 
 def _plain(step: Operation) -> bool:
-    """Whether a copy leaves elements where they are."""
+    """Whether a copy keeps shape and strides."""
     target, source = step.fields["target"], step.fields["source"]
     return (target.shape, target.stride) == (source.shape, source.stride)
 
 
 def copied_share(tape: Tape, given: Iterable[int]) -> float:
-    """Share of the outputs' bytes that torch copies there out of `given` storages, inputs and weights; what lies behind it
-    may be written again by kernels, so that a size is to be held against another only."""
+    """Share of the outputs' bytes that torch copies from the `given` storages (inputs and weights). Kernels may overwrite the
+    copies later, so compare this share between sizes only."""
     sources = set(given)
     returned = {view.storage: view for view in tape.outputs()}
     moved = 0
@@ -199,8 +198,8 @@ def copied_share(tape: Tape, given: Iterable[int]) -> float:
 
 
 def recast(tape: Tape, given: Sequence[View]) -> str:
-    """A copy by torch through another width than that in which everyone else sees the memory: it takes numbers apart, which
-    is a cast. Empty where there is none."""
+    """A copy by torch that views memory in another element width than all other accesses do: it splits numbers, which is a
+    cast. Empty if there is none."""
     seen: dict[int, set[int]] = {}
     moved = [
         step.fields[name] for step in tape.operations if step.kind == "copy" for name in ("source", "target")

@@ -1,7 +1,7 @@
-"""A candidate under weights of a checkpoint (`reference/checkpoint.py`): where it keeps each of them.
+"""Gives a traced candidate the weights of a checkpoint (`reference/checkpoint.py`), wherever it keeps them.
 
-Names tell, as `load_state_dict` goes by them; and where a constructor has laid weights out anew (packed, transposed,
-padded), values do: an element that holds what one element of the reference's weights held gets what that one has now.
+Weights are found by name, as in `load_state_dict`. Where a constructor rearranged them (packed, transposed, padded), they
+are found by value: an element equal to one of the reference's old weights gets the new value of that weight.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ State = Mapping[str, torch.Tensor]
 
 
 def loads_weights(trace: Trace, before: State, after: State) -> bool:
-    """Whether a trace that was built under the weights `before` has a place for all that are others `after`; where it does,
-    what its memory holds of them is another now, but for its weights of the reference's names, which get theirs later."""
+    """Whether a trace built with the weights `before` has a place for all that differ in `after`. If so, its constants now hold
+    the new values; weights that have the reference's names are set later, elsewhere."""
     changed = [name for name, value in after.items() if not torch.equal(value, before[name])]
     tiny = [before[name].reshape(-1).tolist() for name in changed if before[name].numel() <= TINY]
     if set(map(_single, folding.numbers_given(trace))) & {
         _single(one) for values in tiny for one in values if one
     }:
-        return False  # read while it was built
+        return False  # read at construction and passed as a number
     named = {view.storage for view in trace.traced.state.values()}
     used = folding.used_storages(trace)
     made, lacking = list(trace.blobs), {name for name in changed if name not in trace.traced.state}
@@ -56,12 +56,12 @@ def loads_weights(trace: Trace, before: State, after: State) -> bool:
 
 
 def _single(number: float) -> float:
-    """As a kernel is given a number."""
+    """The number rounded to float32, as kernels receive it."""
     return float(torch.tensor(number).float()) if math.isfinite(number) else number
 
 
 class _Places:
-    """Where each value of some weights is, as a dtype has it."""
+    """Maps values of old weights, rounded to one dtype, to values of new ones."""
 
     def __init__(self, names: list[str], before: State, after: State, dtype: torch.dtype) -> None:
         floats = [name for name in names if before[name].is_floating_point()]
@@ -79,8 +79,8 @@ class _Places:
         self._twice = self._old[1:][differs].unique()
 
     def side_by_side(self, held: Any) -> tuple[Any, set[str]] | None:
-        """As `laid_out`, of memory that holds whole weights one after the other and nothing else, as they are or transposed: in half
-        precision many single values are equal, and whole weights are not."""
+        """Like `laid_out`, for memory that is a sequence of whole weights, plain or transposed. In half precision many single
+        values are equal, but whole weights are not."""
         forms = [(name, one.reshape(-1), other.reshape(-1)) for name, one, other in self._whole]
         forms += [
             (name, one.mT.reshape(-1), other.mT.reshape(-1))
@@ -104,7 +104,7 @@ class _Places:
         return (torch.cat(found), names) if found else None
 
     def laid_out(self, held: Any) -> tuple[Any, set[str]] | None:
-        """What memory holds under the new weights, and whose they are; None where that is not clear."""
+        """The memory's contents under the new weights, and those weights' names; None if values are ambiguous."""
         if not self._old.numel():
             return held, set()
         values = held.double()

@@ -3,11 +3,11 @@
     with ClusterPool("auto") as pool:            # or "ray://head:10001", or the address of a running cluster
         verdict = pool.verify(task, candidate)
 
-One actor a machine holds an ordinary `VerifierPool` with that machine's GPUs, or its cores. An actor that dies, with its
-process or its machine, is a judge that failed: what it was judging goes back into the queue, and Ray starts it again. Each
-candidate is answered once. Placing, restarting and finding machines is Ray's work; nothing of it is done here.
+One actor per machine holds an ordinary `VerifierPool` with that machine's GPUs, or its cores. If an actor dies, with its
+process or its machine, its candidates go back into the queue and Ray starts it again. Each candidate is answered once.
+Ray places actors, restarts them and finds machines.
 
-Does not share verdicts between machines: each actor makes a task's cases for itself.
+Machines share no verdicts: each actor makes a task's cases for itself.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from kernelwright.records import Candidate, Task, Verdict
 from kernelwright.verify.batch import Pool
 
 _TRIES = 5
-"""Judges that may die over one candidate before that is said."""
+"""After this many judges died over one candidate, it gets an InfrastructureError."""
 _BACK_S = 60.0
-"""Seconds that a lost actor has to come back, on this machine or another, before its place is given up."""
+"""A lost actor that is not back after this many seconds, on any machine, is given up."""
 _ALIVE_S = 5.0
-"""Seconds after which an actor that does not answer is asked whether it is there, and that it has to say so."""
+"""An actor silent for this many seconds is pinged, and has as long to answer the ping."""
 _POLL_S = 5.0
-"""Seconds after which machines that joined are asked for."""
+"""Seconds between looks for machines that joined."""
 
 
 @dataclass
@@ -44,7 +44,7 @@ class _Case:
 
 
 class Actor:
-    """What runs on a machine; made into a Ray actor by `ClusterPool`."""
+    """Runs on a machine; `ClusterPool` makes it a Ray actor."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         from kernelwright.verify.pool import VerifierPool
@@ -64,8 +64,8 @@ class Actor:
 class ClusterPool(Pool):
     """Judges candidates on a Ray cluster; thread-safe.
 
-    `address` is as for `ray.init`; `at_once` how many candidates a machine judges at once (0: one a core). `options` are
-    `VerifierPool`'s. Raises UserError without Ray and for a cluster that is not there.
+    `address` is as for `ray.init`; `at_once`: candidates that a machine judges at once (0: one per core). `options` are
+    `VerifierPool`'s. Raises UserError without Ray, or if there is no cluster at `address`.
     """
 
     gpus: tuple[()] = ()
@@ -97,7 +97,7 @@ class ClusterPool(Pool):
 
     @property
     def machines(self) -> int:
-        """Machines that judge now."""
+        """Number of machines that judge now."""
         with self._lock:
             return len(self._machines)
 
@@ -108,7 +108,7 @@ class ClusterPool(Pool):
         return case.future
 
     def close(self, abort: bool = False) -> None:
-        """End the actors. What is under way is waited for, or with `abort` given up; the cluster goes on."""
+        """End the actors, not the cluster. Waits for running verifications, or with `abort` abandons them."""
         self._closed.set()
         with contextlib.suppress(queue.Empty):
             while abort:
@@ -121,7 +121,7 @@ class ClusterPool(Pool):
             thread.join(timeout=1.0 if abort else None)
 
     def _watch(self) -> None:
-        """Machines that join get an actor."""
+        """Start an actor on each machine that joins."""
         while not self._closed.wait(_POLL_S):
             self._add_machines()
 
@@ -136,7 +136,7 @@ class ClusterPool(Pool):
             self._start(name, slots, node["Resources"])
 
     def _start(self, name: str, slots: int, resources: Mapping[str, float]) -> None:
-        """An actor on a machine, and a thread here for each candidate that it judges at once."""
+        """Start an actor on a machine, and a thread here for each candidate that it judges at once."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         options = {"workers": slots, **self._options}
@@ -157,7 +157,7 @@ class ClusterPool(Pool):
             thread.start()
 
     def _serve(self, name: str, actor: object) -> None:
-        """Hand cases to one actor until the pool is closed or the actor is gone for good."""
+        """Send cases to one actor until the pool is closed or the actor is given up."""
         while (case := self._cases.get()) is not None:
             if not (case.lost or case.future.set_running_or_notify_cancel()):
                 continue
@@ -172,8 +172,8 @@ class ClusterPool(Pool):
                     return
 
     def _ask(self, actor: Any, case: _Case) -> Verdict:
-        """A verdict from an actor. Raises RayError when the actor is lost: a call that was on its way to a machine which
-        vanished may never end by itself, so an actor that is slow is asked whether it is there."""
+        """A verdict from an actor. Raises RayError if the actor is lost. We ping a slow actor, since a call to a machine that
+        vanished may never return."""
         answer = actor.judge.remote(case.task.model_dump_json(), case.candidate.model_dump_json())
         while True:
             try:
@@ -182,7 +182,7 @@ class ClusterPool(Pool):
                 self._ray.get(actor.ready.remote(), timeout=_ALIVE_S)
 
     def _requeue(self, case: _Case, error: Exception) -> None:
-        """Back into the queue, unless judges keep dying over it."""
+        """Put the case back into the queue, unless judges keep dying over it."""
         case.lost += 1
         if case.lost < _TRIES and not self._closed.is_set():
             self._cases.put(case)
@@ -201,7 +201,7 @@ class ClusterPool(Pool):
             return False
 
     def _give_up(self, name: str) -> None:
-        """One place less; without any left, what waits is answered with the judge's failure."""
+        """Remove one slot. If no machine is left, all waiting candidates get an InfrastructureError."""
         with self._lock:
             left = self._machines.get(name, 0) - 1
             if left > 0:
@@ -219,14 +219,14 @@ class ClusterPool(Pool):
 
 
 def _reach(address: str) -> None:
-    """Raises OSError where nobody listens: Ray itself would try for minutes."""
+    """Raises OSError if nobody listens there; Ray itself would try for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if port.isdigit():
         socket.create_connection((host, int(port)), timeout=5).close()
 
 
 def _own(error: object) -> Exception:
-    """What the pool raised there: a broken task is the user's, all else the judge's."""
+    """The exception that the remote pool raised: UserError for a broken task, else InfrastructureError."""
     cause = getattr(error, "cause", None) or error
     if isinstance(cause, UserError | InfrastructureError):
         return cause

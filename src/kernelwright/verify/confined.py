@@ -1,7 +1,7 @@
-"""A confined process for one verification and the talk with it, and how a verification ends.
+"""A confined process for one verification, the judge's side of its channel, and how a verification ends.
 
-A well-formed, timely answer comes back; anything else is a `Stop` with the outcome that the candidate ends with, or an
-InfrastructureError where the fault is ours. Nothing that a process says can make a candidate right.
+A request returns a well-formed, timely answer, or raises `Stop` with the candidate's outcome, or InfrastructureError if
+the fault is ours. Nothing that a process says can get a candidate accepted.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from kernelwright.verify.sandbox.zygote import Role, Zygote
 
 _SIGNALS = {-11: "SIGSEGV", -7: "SIGBUS", -6: "SIGABRT", -8: "SIGFPE", -4: "SIGILL", -31: "SIGSYS"}
 _REFUSED = -31
-"""By the system: a call that is not allowed."""
+"""SIGSYS: the process made a forbidden system call."""
 _COPIES = 2
-"""Of its weights, that a module may hold: as they were drawn, and as its kernels want them."""
+"""Copies of its weights that a module may hold: as drawn, and as its kernels need them."""
 
 
 class Stop(Exception):
-    """The verification is over."""
+    """Ends a verification with an outcome."""
 
     def __init__(self, outcome: Outcome, gate: Gate, detail: str, **evidence: object) -> None:
         super().__init__(detail)
@@ -39,7 +39,7 @@ class Stop(Exception):
 
 
 class Confined:
-    """A confined process for one verification, and the talk with it."""
+    """A confined process for one verification, and requests to it."""
 
     def __init__(
         self,
@@ -50,8 +50,8 @@ class Confined:
         gpu: int | None = None,
         weights: int = 0,
     ) -> None:
-        """`deadline` is on the monotonic clock; `gpu` is for the role that has one; `weights` are bytes of a module that
-        it builds, beside which it gets the usual memory. Raises InfrastructureError."""
+        """`deadline` is on the monotonic clock; `gpu` is for the role `cuda`; `weights`: bytes of the module's weights, added to
+        the usual memory limit. Raises InfrastructureError."""
         self.role, self.deadline, self.limit_s = role, deadline, limit_s
         self._zygote = zygote
         self._scratch = Path(tempfile.mkdtemp(prefix=f"kernelwright-{os.getpid()}-"))
@@ -69,7 +69,7 @@ class Confined:
     def ask(
         self, gate: Gate, body: dict[str, Any], tensors: list[torch.Tensor] | None = None
     ) -> tuple[dict[str, Any], list[torch.Tensor]]:
-        """One command. Anything but a well-formed, timely answer stops the verification."""
+        """Send one command and return the answer. Raises Stop or InfrastructureError unless that is well-formed and timely."""
         left = self.deadline - time.monotonic()
         if left <= 0:
             raise Stop(Outcome.TIMEOUT, gate, f"more than {self.limit_s:g} s")
@@ -103,7 +103,7 @@ class Confined:
             outcome = Outcome(str(answer["outcome"]))
         except ValueError:
             outcome = Outcome.MALFORMED_RESULT
-        # A process in which the candidate's Python runs cannot say that it is right, or that the fault is ours.
+        # The process that runs the candidate's Python must not report success, nor that the fault is ours.
         if outcome is Outcome.UNSUPPORTED and self.role == "host":
             outcome = Outcome.UNPROVEN
         if outcome.accepted or (not outcome.judged and self.role == "host"):
@@ -113,7 +113,7 @@ class Confined:
         return Stop(outcome, _gate_of(outcome, gate), plain(answer.get("detail", ""), 600))
 
     def dismiss(self, ended: bool = False) -> int:
-        """End the process and remove its folder. Returns its exit status; `ended` waits for its own."""
+        """End the process and remove its folder. Returns its exit status; with `ended`, waits for its own."""
         if not self.alive:
             return -9
         self.alive = False
@@ -126,7 +126,7 @@ class Confined:
 
 
 def plain(text: object, length: int) -> str:
-    """Text from a process, as far as it can be written to a file."""
+    """Text from a process, cut to `length` and made valid UTF-8."""
     return str(text)[:length].encode("utf-8", "replace").decode()
 
 

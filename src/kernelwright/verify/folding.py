@@ -1,11 +1,10 @@
-"""Weights that a constructor has computed with: right for those it drew, stale for those of a checkpoint.
+"""Detects constants that a constructor computed from weights: right for the drawn weights, stale for a checkpoint's.
 
-Whatever launches hold that is another under other weights was made of weights: memory of any type, and numbers.
+A launch's memory or number that changes with the weights was made from them. A constructor may rearrange weights
+(transpose, pack, cast, pad), since a user can do that again; then every value is one of the reference's weights. Values
+that are not, and that change with the weights, were computed.
 
-A constructor may lay weights out anew (transposed, packed, cast, padded); that a user can do again with other weights,
-and values tell it: each is one of the reference's. What is not, and changes when weights do, was computed from them.
-
-Does not see what a constructor computes of numbers that are all among the reference's own weights.
+Not detected: computed results that all happen to be values of the reference's weights.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ FLOATS = ("float32", "float16", "bfloat16", "float64")
 
 
 def suspects(trace: Trace, state: Mapping[str, torch.Tensor]) -> list[int]:
-    """Numbers (among the trace's constants) of memory that kernels use and that holds other values than the reference's
-    weights do; -1 for the numbers that kernels are given, where there are weights."""
+    """Indices of the trace's constants that kernels use and whose values are not all among the reference's weights; also -1,
+    for the numbers passed to kernels, if there are floating-point weights."""
     touched = used_storages(trace)
     members: dict[str, torch.Tensor] = {}
     found = []
@@ -46,7 +45,7 @@ def suspects(trace: Trace, state: Mapping[str, torch.Tensor]) -> list[int]:
 def _among(
     held: torch.Tensor, dtype: str, state: Mapping[str, torch.Tensor], members: dict[str, torch.Tensor]
 ) -> bool:
-    """Whether bytes, read as that dtype, are all values of the weights."""
+    """Whether all values of these bytes, read as that dtype, occur in the weights."""
     kind = channel.DTYPES[dtype]
     if held.numel() % kind.itemsize:
         return False
@@ -56,7 +55,7 @@ def _among(
 
 
 def find_folded(trace: Trace, other: Trace, numbers: list[int], state: Mapping[str, torch.Tensor]) -> str:
-    """What of the `suspects` is another in a trace under other weights, small ones given again as they were; or ""."""
+    """Which of the `suspects` differs in a trace under other weights (tiny weights unchanged), in words; or ""."""
     first, second = trace.traced.constants, other.traced.constants
     for number in numbers:
         if number < 0 or number >= len(second) or first[number][1:] != second[number][1:]:
@@ -74,7 +73,7 @@ def find_folded(trace: Trace, other: Trace, numbers: list[int], state: Mapping[s
 
 
 def used_storages(trace: Trace) -> dict[int, str]:
-    """Storages that the steady call uses, and those that went into them before, with their dtypes."""
+    """Storage -> dtype, for storages that the steady call uses and those that the first call computed them from."""
     found: dict[int, str] = {}
     for tape in (trace.tape, trace.traced.tapes[0]):
         for step in reversed(tape.operations):
@@ -85,7 +84,7 @@ def used_storages(trace: Trace) -> dict[int, str]:
 
 
 def _views(step: Operation) -> Iterator[View]:
-    """What a step of a tape touches."""
+    """The tensors that a step of a tape touches."""
     if step.kind == "launch":
         for _, view in step.fields["launches"][0].views():
             yield view
@@ -94,7 +93,7 @@ def _views(step: Operation) -> Iterator[View]:
 
 
 def _values(state: Mapping[str, torch.Tensor], dtype: torch.dtype) -> torch.Tensor:
-    """Every value of the weights as that dtype has it, and 0 and 1."""
+    """Every value of the weights, rounded to that dtype, and 0 and 1."""
     held = [
         value.detach().reshape(-1).to(dtype).double() for value in state.values() if value.is_floating_point()
     ]
@@ -113,7 +112,7 @@ def numbers_given(trace: Trace) -> Iterator[float]:
 
 
 def _number(text: str) -> float:
-    """What a process wrote for a number; infinity for what is too large."""
+    """Parse a number that a process wrote; infinity if it is too large."""
     try:
         return float.fromhex(text) if "0x" in text else float(text)
     except OverflowError:

@@ -1,13 +1,13 @@
-"""Other ways in which a user asks for gradients: what a backward pass gives may not hang on them.
+"""Other ways in which users ask for gradients; the gradients must not depend on them.
 
     not asked                   without gradient mode, or with it where nothing requires a gradient
     frozen, layout              some inputs and weights are frozen; cotangents come with other strides, as those of a sum
-    unused, order               an output is not used, and the second backward pass over one graph is compared, or that of a
-                                forward pass beside another one
+    unused, order               an output is not used; we compare the second backward pass over one graph, or a backward
+                                pass after another forward pass
     written                     some inputs and outputs are written to between the passes
 
-`draw_ways` spreads all of it over few calls, which is which drawn anew for each verdict. `subsets` are what else may be frozen: all of
-it up to five gradients, of more some; who launches nothing new there is judged no further.
+`draw_ways` spreads all of these over few calls, drawn anew for each verdict. `subsets` lists further sets to freeze: all
+sets for up to five gradients, some sets for more; a call that launches nothing new is not judged further.
 """
 
 from __future__ import annotations
@@ -18,34 +18,34 @@ from collections.abc import Sequence
 
 TWICE, CROSSED, NESTED = "twice", "crossed", "nested"
 ELSEWHERE = "-elsewhere"
-"""Behind CROSSED or NESTED: the other pass is one of another size, where the module takes one."""
+"""Suffix of CROSSED or NESTED: the other pass has another size, if the module takes one."""
 SPREAD = "spread"
-"""Layout of one number for all elements."""
+"""Layout with stride 0: one number for all elements."""
 _SUBSETS = 30
-"""Calls in which some gradients are wanted, at most: all subsets of five."""
+"""Most calls with some gradients wanted: the proper subsets of five."""
 _START = "gradients="
 _OTHERS = ("turned", "swapped", "stepped", "padded", "expanded")
 
 
 @dataclasses.dataclass(frozen=True)
 class GradientWay:
-    """How gradients are asked in one call."""
+    """How one call asks for gradients."""
 
     asked: bool = True
-    """Whether there is a backward pass; if not, `frozen` are none, in no gradient mode, or all."""
+    """Whether there is a backward pass; if not, `frozen` is empty (no gradient mode) or has all."""
     frozen: tuple[int, ...] = ()
-    """Numbers of those that have no gradient: floating-point inputs, then parameters."""
+    """Indices of those without a gradient, counting floating-point inputs, then parameters."""
     unused: tuple[int, ...] = ()
-    """Of the outputs with cotangents: which are not used."""
+    """Indices of unused outputs, counting those with cotangents."""
     layout: str = ""
-    """Of the cotangents."""
+    """Layout of the cotangents."""
     order: str = ""
-    """TWICE: the second backward pass over the same graph; NESTED: after another forward pass, CROSSED: and the backward pass of
-    that one; with ELSEWHERE behind, of another size."""
+    """TWICE: compare the second backward pass over the same graph; NESTED: a backward pass after another forward pass; CROSSED:
+    after another forward and backward pass; with the suffix ELSEWHERE, those of another size."""
     given: int = 0
-    """Tensors among a call's arguments that are no cotangents."""
+    """Number of a call's tensor arguments that are not cotangents."""
     written: tuple[int, ...] = ()
-    """Numbers of tensors, those given and then outputs, that are written to between the passes."""
+    """Indices of tensors written to between the passes, counting the call's inputs, then its outputs."""
 
     def __str__(self) -> str:
         lists = [",".join(map(str, one)) for one in (self.frozen, self.unused, self.written)]
@@ -54,7 +54,7 @@ class GradientWay:
 
     @staticmethod
     def read(way: str) -> GradientWay | None:
-        """None for another way to call a module."""
+        """Parse what `str` wrote; None if `way` is of another kind."""
         if not way.startswith(_START):
             return None
         asked, frozen, unused, layout, order, given, written = way.removeprefix(_START).split(";")
@@ -62,7 +62,7 @@ class GradientWay:
         return GradientWay(asked == "all", numbers[0], numbers[1], layout, order, int(given), numbers[2])
 
     def said(self) -> str:
-        """For people: where something is wrong."""
+        """The way in words, for error messages."""
         if not self.asked:
             return "where no gradient is asked for"
         orders = {
@@ -80,8 +80,8 @@ class GradientWay:
 
 
 def draw_ways(given: int, wanted: int, outputs: int, dice: random.Random) -> list[str]:
-    """Ways for a task with so many tensors that are given, gradients that are wanted and outputs that have one: each gradient is
-    frozen in one of two calls, and each output unused in one of two others."""
+    """Ways for a task with `given` tensor arguments, `wanted` gradients and `outputs` with cotangents: each gradient is frozen in
+    one of two calls, and each output unused in one of two others."""
     first = _some(wanted, dice)
     unused = _some(outputs, dice)
     layouts = [SPREAD, dice.choice(_OTHERS)]
@@ -99,8 +99,8 @@ def draw_ways(given: int, wanted: int, outputs: int, dice: random.Random) -> lis
 
 
 def subsets(given: int, wanted: int, dice: random.Random) -> list[str]:
-    """Ways in which some of the gradients are wanted and the others frozen, in an order that is drawn. Of too many those in which
-    one is wanted alone, or frozen alone, and any others."""
+    """Ways that freeze some gradients, in random order: all proper subsets if they are few; otherwise some that freeze one, some
+    that freeze all but one, and random others."""
     every = frozenset(range(wanted))
     if 2**wanted - 2 <= _SUBSETS:
         frozen = [frozenset(one for one in every if number >> one & 1) for number in range(1, 2**wanted - 1)]
@@ -116,7 +116,7 @@ def subsets(given: int, wanted: int, dice: random.Random) -> list[str]:
 
 
 def _some(count: int, dice: random.Random) -> tuple[int, ...]:
-    """About half of them, but not all; none of one."""
+    """A random half of `count` indices, rounded down; none if there is only one."""
     return tuple(sorted(dice.sample(range(count), count // 2))) if count > 1 else ()
 
 

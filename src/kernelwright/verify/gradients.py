@@ -1,13 +1,13 @@
-"""Tasks that ask for the backward pass, too: one call whose outputs are the module's own and the gradients.
+"""Tasks with a backward pass: one call returns the module's outputs and the gradients.
 
     module(x, y, dz)  ->  {"outputs": z, "inputs": (dx, dy), "parameters": (dw, db)}
 
-Cotangents come as arguments after the module's own, one for each output that has a gradient; gradients are asked of every
-floating-point input and of every learnable parameter, by the reference's names. Reference and candidate are called by the
-same code, so that all else a judge does holds of gradients: fp64, tolerances, sizes, races, who did the work.
+Cotangents are further arguments after the module's own, one for each output that has a gradient. We ask for gradients of
+every floating-point input and every learnable parameter, by the reference's names. The same code calls reference and
+candidate, so all checks apply to gradients, too: fp64, tolerances, sizes, races, causality.
 
-A gradient that does not reach an input is zeros, which is wrong where the reference's is not. In other ways
-(`gradient_ways.py`) less is asked, or more is done. Does not guarantee anything of second derivatives.
+If no gradient reaches an input, it counts as zeros. Other ways (`gradient_ways.py`) ask for fewer gradients or do more
+between the passes. Second derivatives are not checked.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ class WithGradients:
         beside: Sequence[object] = (),
         watch: Watch = contextlib.nullcontext,
     ) -> None:
-        """`parameters` are names of the module's own; `positions` are those of its outputs, flat, that have cotangents. `beside`:
-        arguments of another size, cotangents among them, for the passes that come between (`ELSEWHERE`). What the module is given is
-        told to `watch`, which is around all passes."""
+        """`parameters`: names of the module's parameters; `positions`: flat indices of its outputs that have cotangents. `beside`:
+        arguments of another size, with cotangents, for passes in between (`ELSEWHERE`). `watch(arguments)` is a context around
+        all passes."""
         self.module, self.parameters, self.positions = module, tuple(parameters), tuple(positions)
         self.way, self.beside, self.watch = way, tuple(beside), watch
 
     def asked(self, way: GradientWay) -> WithGradients:
-        """The same, called in another way."""
+        """The same module, called in another way."""
         return WithGradients(self.module, self.parameters, self.positions, way, self.beside, self.watch)
 
     def __call__(self, *arguments: Any) -> dict[str, object]:
@@ -97,7 +97,7 @@ class WithGradients:
                 self._gradients(other, directions, [*leaves, *learnt])
         flat = flatten(output)
         if self.positions and max(self.positions) >= len(flat):
-            return {"outputs": convert(output, torch.Tensor.detach)}  # one that is missing: another structure
+            return {"outputs": convert(output, torch.Tensor.detach)}  # too few: another structure
         with self._write_to([*flatten(given), *flat]):
             found = self._gradients(output, cotangents, wanted)
         whole = tuple(
@@ -112,7 +112,7 @@ class WithGradients:
 
     @contextlib.contextmanager
     def _write_to(self, tensors: Sequence[torch.Tensor]) -> Iterator[None]:
-        """With zeros in some tensors, as another layer leaves what it computes on in place."""
+        """Fill some tensors with zeros for the block, as a layer that works in place might overwrite them."""
         held = [(tensors[n], tensors[n].detach().clone()) for n in self.way.written if n < len(tensors)]
         with torch.no_grad():
             for one, _ in held:
@@ -125,7 +125,7 @@ class WithGradients:
     def _gradients(
         self, output: object, cotangents: Sequence[torch.Tensor], wanted: Sequence[torch.Tensor]
     ) -> Sequence[torch.Tensor | None]:
-        """Of those `wanted`, None where an output does not reach one; those of the second pass, where two are made."""
+        """Gradients of those `wanted`, None where no output depends on one; of the second pass, if there are two."""
         flat = flatten(output)
         used = [
             pair
@@ -142,22 +142,22 @@ class WithGradients:
 
 
 def _leaf(tensor: torch.Tensor) -> torch.Tensor:
-    """The same memory, as an input that gradients are asked of."""
+    """The same memory as a leaf tensor that requires a gradient."""
     return tensor.detach().requires_grad_() if tensor.is_floating_point() else tensor
 
 
 def _another(tensor: torch.Tensor) -> torch.Tensor:
-    """Zeros in place of a tensor: what another forward pass is given."""
+    """Zeros like a tensor, for another forward pass."""
     return torch.zeros_like(tensor, requires_grad=tensor.requires_grad)
 
 
 def learnable(module: torch.nn.Module) -> list[str]:
-    """Names of the parameters that gradients are asked of."""
+    """Names of the floating-point parameters that require gradients."""
     return [name for name, one in module.named_parameters() if one.requires_grad and one.is_floating_point()]
 
 
 def attach(module: torch.nn.Module, positions: Sequence[int]) -> torch.nn.Module:
-    """The reference itself, called with cotangents from now on."""
+    """The reference itself, whose calls take cotangents from now on."""
     module.forward = WithGradients(module, learnable(module), positions)
     return module
 
@@ -165,7 +165,7 @@ def attach(module: torch.nn.Module, positions: Sequence[int]) -> torch.nn.Module
 def cotangents_of(module: torch.nn.Module, arguments: Sequence[object]) -> list[tuple[int, torch.Tensor]]:
     """(position, output without data) of each output of a reference on meta tensors that has a gradient.
 
-    Raises UserError where none has: then there is no backward pass to ask for.
+    Raises UserError if none has: then there is no backward pass.
     """
     given = convert(tuple(arguments), _leaf)
     with torch.enable_grad():
@@ -179,7 +179,7 @@ def cotangents_of(module: torch.nn.Module, arguments: Sequence[object]) -> list[
 
 
 def label(position: int, structure: object) -> str:
-    """What the tensor at a flat position of a `WithGradients` result is, for people; empty for the module's own outputs."""
+    """Describe the tensor at a flat position of a `WithGradients` result; empty for the module's own outputs."""
     if not isinstance(structure, dict) or set(structure) != {"outputs", "inputs", "parameters"}:
         return ""
     own = _tensors(structure["outputs"])
@@ -192,7 +192,7 @@ def label(position: int, structure: object) -> str:
 
 
 def _tensors(form: object) -> int:
-    """How many tensors a skeleton stands for."""
+    """Number of tensors in a skeleton."""
     if form == "*":
         return 1
     if isinstance(form, list):

@@ -1,6 +1,6 @@
-"""What a caller has before it calls a module, and is to have after: modes of its parts, who learns, and what it gave.
+"""What a call to a module must leave unchanged: training modes of its parts, `requires_grad`, and the form of its inputs.
 
-Not looked at: values, hooks, and what hangs on a tensor.
+Not checked: values, hooks, and tensors' attributes.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import torch
 from kernelwright.verify.structures import containers, flatten
 
 MODES, LEARNS, INPUTS = "modes", "learns", "inputs"
-"""Kinds of what a call may change."""
+"""Kinds of changes that a call may make."""
 
 
 class Held:
-    """Of a module and what it is about to be given, as it is now."""
+    """A snapshot of a module and of the inputs it is about to get."""
 
     def __init__(self, module: torch.nn.Module, inputs: object) -> None:
         parts = list(torch.nn.Module.named_modules(module))
@@ -34,7 +34,7 @@ class Held:
             self._nests = [(nest, list(_items(nest))) for nest in containers(inputs)]
 
     def changed(self) -> dict[str, str]:
-        """What is otherwise now, by kind, in words."""
+        """What differs from the snapshot now: kind -> description."""
         found = {}
         with torch._C.DisableTorchFunction():
             for name, part, before in self._modes:
@@ -57,7 +57,7 @@ class Held:
 
 @contextlib.contextmanager
 def note_changes(found: set[str], module: torch.nn.Module, inputs: object) -> Iterator[None]:
-    """Adds to `found` the kinds of what was changed inside."""
+    """Add to `found` the kinds of changes made in this block."""
     held = Held(module, inputs)
     yield
     found.update(held.changed())
@@ -69,7 +69,7 @@ def _form(tensor: torch.Tensor) -> tuple[object, ...]:
 
 
 def _items(nest: object) -> Iterator[object]:
-    """What a list or dict holds, keys among it, in order."""
+    """Elements of a list, or keys and values of a dict, in order."""
     if isinstance(nest, dict):
         for key, value in dict.items(nest):
             yield key

@@ -1,7 +1,7 @@
-"""Operators that torch has no kernel for in a narrow dtype on the CPU: they are computed in float32 and rounded once.
+"""Operators for which torch has no CPU kernel in a narrow dtype: computed in float32 and rounded once.
 
-A GPU has a kernel for each of them, and computes likewise. Nothing is known of a list: what torch says that it has not
-implemented for a dtype is what is computed wider. Does not touch what runs, however slowly, nor other devices.
+GPU kernels compute them likewise. There is no list of them: we compute in float32 whatever torch reports as not
+implemented for a dtype. Operators that torch does support, and other devices, are left alone.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _MISSING = ("not implemented for", "Promotion for Float8")
 
 
 def compute(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    """`function(*args, **kwargs)`; where torch lacks a kernel for narrow floats, of float32 and rounded once. Raises what
-    the function raises."""
+    """`function(*args, **kwargs)`; in float32, rounded once, if torch lacks a kernel for narrow floats. Raises what the
+    function raises."""
     try:
         return function(*args, **kwargs)
     except RuntimeError as error:
@@ -66,7 +66,7 @@ class _Computed(TorchDispatchMode):
 
 
 def of_bytes(source: str) -> contextlib.AbstractContextManager[object]:
-    """Around what is made of the inputs of a task of that source: of floats of 8 bits torch calculates next to nothing."""
+    """A context for computing with inputs of a task of that source: torch computes almost nothing in 8-bit floats."""
     return _Computed() if "float8" in source else contextlib.nullcontext()
 
 
@@ -82,7 +82,7 @@ class _Complete(torch.nn.Module):
 
 
 def complete(module: torch.nn.Module) -> torch.nn.Module:
-    """The module itself, which from now on runs on the CPU in whatever dtype it is."""
+    """The module itself, which from now on runs on the CPU in any dtype."""
     kind = type(module)
     if not issubclass(kind, _Complete):
         module.__class__ = type(kind.__name__, (_Complete, kind), {"__module__": kind.__module__})

@@ -1,4 +1,4 @@
-"""A judge for one command: here, on servers or on a cluster, with a task tried out first."""
+"""Opens the judge of a command: local, on servers or on a cluster; tries its task first."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def warm_up(target: str) -> None:
-    """Start what a judge that is opened later would wait for; returns at once."""
+    """Start the zygote that a judge opened later would wait for; returns at once."""
     zygotes.warm_up(target_sheet(target).name)
 
 
@@ -34,12 +34,12 @@ def judge(
     sanitize: bool = False,
     proofs: bool = False,
 ) -> Iterator[VerifierPool]:
-    """A verifier pool; `task`, where given, is tried out first. Raises UserError for a task that raises.
+    """A verifier pool. Tries `task` first, if given, and raises UserError if its reference raises.
 
     `protocol` may name several, with commas: the first decides, the others are reported with it.
     """
     decides, *beside = (name.strip() for name in protocol.split(","))
-    # The pool checks the names itself; its types say which are right.
+    # `Any`: the pool checks the names itself.
     names: Any = {"backend": backend, "protocol": decides, "beside": beside}
     options: Any = {"sanitize": sanitize, "proofs": proofs, "kept": True, **names}
     made = VerifierPool(workers or None, target=target, deadline_s=deadline_s, **options)
@@ -67,8 +67,7 @@ def judge_at(
     deadline_s: float = 30.0,
     **more: Any,
 ) -> Iterator[VerifierPool | RemotePool | ClusterPool]:
-    """The judge on servers, where `addresses` are given; else `judge`, here, to which `more` is said. Servers judge by their own
-    settings."""
+    """The judge at `addresses`, if given; else a local one, `judge(..., **more)`. Servers use their own settings."""
     if addresses:
         decides: object = protocol.split(",")[0]
         with pool_at(

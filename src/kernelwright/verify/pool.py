@@ -1,10 +1,10 @@
-"""Many verifications at once: a zygote, a few threads that each follow one worker, and a future per candidate.
+"""Many verifications at once: a zygote, one thread per worker, and a future per candidate.
 
-With many workers and no GPU there are several of this (`shards.py`).
+With many workers and no GPU, several processes each run a pool (`shards.py`).
 
-Verifications share nothing but the judge's caches. An infrastructure failure is retried once on a fresh zygote
-and then reported as such; it never becomes the candidate's. A verification that GPU memory ran out for, the judge's or the
-candidate's, is repeated once with the GPU to itself, and so is one in which the outside clock accuses the candidate.
+Verifications share nothing but the judge's caches. An infrastructure failure is retried once on a fresh zygote and then
+reported as such; the candidate is never blamed for it. If GPU memory runs out, or the judge's clock contradicts a
+candidate's time, the verification is repeated once with the GPU to itself.
 """
 
 from __future__ import annotations
@@ -52,18 +52,18 @@ class VerifierPool(Pool):
     ...     verdict = pool.verify(task, candidate)
 
     `secret` seeds the inputs; leave it None outside of tests, so that it is drawn from the OS. On GPUs, `devices` are
-    the indices of those to use (all that torch sees by default), and `compiled` also clocks torch.compile, once a task.
-    `beside` names protocols whose verdicts come along in `Verdict.beside`: from the same execution for a candidate that
-    `protocol` accepts, from a verification of their own for one that it rejects.
-    `sanitize` has what is accepted watched by compute-sanitizer as well, on a GPU and where it is installed.
-    Without `priced`, and without a GPU, there is no binary and no time of what is accepted, in half the time; its cost is
-    that of a binary with few registers.
-    On a GPU a kernel is clocked until half the 95 % interval of its time is `timing_precision` of it.
-    `judges` are processes that share the judge's own work, as far as no GPU does it; 0: as many as the workers need.
-    `for_gpu`: only what a pool asks before it goes on with a GPU. `printed`: candidates are the library printer's
+    the indices of those to use (all that torch sees by default), and `compiled` also times torch.compile, once a task.
+    `beside` names further protocols; their verdicts are in `Verdict.beside`. They come from the same execution if
+    `protocol` accepts the candidate, otherwise from a verification of their own.
+    `sanitize` also runs accepted candidates under compute-sanitizer, on a GPU and if it is installed.
+    `priced=False`, without a GPU, halves a verification: accepted candidates get no binary and no time, and their cost
+    assumes a binary with few registers.
+    On a GPU a kernel is timed until half the 95 % interval of its time is `timing_precision` of it.
+    `judges`: number of processes that share the judge's own CPU work; 0: as many as the workers need.
+    `for_gpu`: run only the checks that precede those on a GPU. `printed`: the library's printer wrote the candidates
     (`protocol.PRINTED`).
-    `kept`: start from the process that forks workers which an earlier pool left, and leave it to the next: it holds
-    no secret and runs no candidate.
+    `kept`: reuse the zygote that an earlier pool left, and leave it to the next pool: it holds no secret and runs no
+    candidate.
     Raises UserError for an unknown protocol, backend, target or device, and from `verify` for a broken task.
     """
 
@@ -128,7 +128,7 @@ class VerifierPool(Pool):
 
     @classmethod
     def of(cls, config: VerifyConfig) -> Self:
-        """As a recipe's `[verify]` says."""
+        """The pool that a recipe's `[verify]` describes."""
         return cls(
             config.workers,
             config.backend,
@@ -149,7 +149,7 @@ class VerifierPool(Pool):
         return self._threads.submit(self._verify, task, candidate)
 
     def close(self, abort: bool = False) -> None:
-        """End the pool. Verifications under way are waited for, or with `abort` cut off at once."""
+        """End the pool. Waits for running verifications, or with `abort` kills them at once."""
         self._closed = True
         if abort:
             self._end_processes()
@@ -163,7 +163,7 @@ class VerifierPool(Pool):
         self._end_processes()
 
     def start(self) -> None:
-        """Begin to warm up what a first verdict would wait for; returns at once."""
+        """Start the zygote that a first verdict would wait for; returns at once."""
         if self._shards is None or self.gpus:
             self._current_zygote()
 
@@ -187,14 +187,14 @@ class VerifierPool(Pool):
             return self._zygote
 
     def at_work(self) -> AbstractContextManager[object]:
-        """What a trainer enters while it computes on its GPU: nothing is clocked there meanwhile, all else goes on."""
+        """A context that a trainer enters while it computes on its GPU: no kernel is timed there meanwhile, all else goes on."""
         busy = [gpu for gpu in self.gpus if gpu.index == torch.cuda.current_device()]
         return busy[0].lock.busy() if busy else contextlib.nullcontext()
 
     def _verification(self, task: Task, candidate: Candidate, judge: Judge | None = None) -> Verification:
         judge = judge or self.judge
         zygote = self._current_zygote()
-        zygote.wait()  # a candidate's time does not begin before there is somebody to judge it
+        zygote.wait()  # so that starting up does not count against the candidate's deadline
         if not self.gpus:
             kind = BeforeGpu if self._for_gpu else InterpretedVerification
             return kind(judge, zygote, task, candidate)
@@ -216,14 +216,14 @@ class VerifierPool(Pool):
         return sanitizer.WatchedVerification(judge, zygote, task, candidate, accepted, gpu)
 
     def _gpu_for(self, task: Task) -> Any:
-        """The one that has what the task's candidates share, unless others have much less to do."""
+        """The GPU that holds the task's cases, unless another is much less busy."""
         gpus = [gpu for gpu in self.gpus if not gpu.lost] or self.gpus
         favourite = gpus[int(task.digest, 16) % len(gpus)]
         idlest = min(gpus, key=lambda gpu: gpu.verifications)
         return favourite if favourite.verifications <= idlest.verifications + 2 else idlest
 
     def _verify(self, task: Task, candidate: Candidate) -> Verdict:
-        """One candidate under every protocol that was asked for."""
+        """Judge one candidate under every protocol asked for."""
         verdict, verification = self._judged(task, candidate, self.judge)
         refused = verdict.detail
         for kept, names in kept_at_powers(task, refused) if asks_for_powers(verdict.outcome, refused) else ():
@@ -247,9 +247,9 @@ class VerifierPool(Pool):
     def _judged(
         self, task: Task, candidate: Candidate, judge: Judge, accepted: Verdict | None = None
     ) -> tuple[Verdict, Verification | None]:
-        """A verdict and the verification that it comes from, which there is none of when the judge itself failed twice.
+        """A verdict and its verification, or None for the latter if the judge itself failed twice.
 
-        What was `accepted` is watched by the sanitizer.
+        A candidate already `accepted` runs under the sanitizer.
         """
         problem, alone, tries = "", False, 2
         while tries:
@@ -261,7 +261,7 @@ class VerifierPool(Pool):
                 verification.alone = alone
                 return verification.verdict(), verification
             except (InfrastructureError, OSError, RuntimeError) as error:
-                # Of the judge's own work on the GPU; what a task raises by itself is the user's.
+                # Retry failures of the judge's own work on the GPU; other errors come from the task, so the user gets them.
                 crowded = _ran_out(error)
                 of_the_gpu = type(error).__name__ in _OF_THE_GPU
                 if isinstance(error, RuntimeError) and not (of_the_gpu or crowded):
@@ -272,7 +272,7 @@ class VerifierPool(Pool):
         return self._failed(task, candidate, problem, judge), None
 
     def _failed(self, task: Task, candidate: Candidate, problem: str, judge: Judge | None = None) -> Verdict:
-        """What is said of a candidate that the judge could not judge."""
+        """The verdict on a candidate that the judge failed to judge."""
         return Verdict(
             task_id=task.id,
             outcome=Outcome.INFRASTRUCTURE_ERROR,
@@ -287,12 +287,12 @@ class VerifierPool(Pool):
 
 
 def _ran_out(error: Exception) -> bool:
-    """Whether GPU memory ran out, the judge's or (where that need not be its own doing) a candidate's."""
+    """Whether GPU memory ran out: the judge's, or a candidate's if others may have caused it."""
     return isinstance(error, OutOfMemory) or (isinstance(error, RuntimeError) and ran_out(error))
 
 
 def _reason_of(error: Exception) -> str:
-    """One line: what failed, where, and the mend where there is one."""
+    """One line: what failed, where, and the mend if there is one."""
     text = " ".join(str(error).split())
     if not isinstance(error, InfrastructureError):
         text = f"{type(error).__name__}: {text}"
@@ -316,5 +316,5 @@ def _reason_of(error: Exception) -> str:
 
 
 def _gpu_present() -> bool:
-    """Asked without touching CUDA, which a trainer may still want to set up in its own way."""
+    """Whether there is an NVIDIA GPU. Does not initialise CUDA, which a trainer may still want to configure."""
     return bool(glob.glob("/dev/nvidia[0-9]*"))

@@ -1,4 +1,4 @@
-"""Under which rules a candidate is judged: distributions, seeds, tolerances, and which gates apply."""
+"""The rules of a judgement: distributions, seeds, tolerances, and which gates apply."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kernelwright.records import ProtocolName
 
 _HALF = ("float16", "bfloat16")
 BELOW_ZERO = -math.inf
-"""Among the factors: no factor, but inputs below zero throughout, where a maximum that starts at 0 shows."""
+"""Stands among the factors for inputs all below zero, which reveal a maximum that starts at 0."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,22 +21,22 @@ class Protocol:
 
     name: ProtocolName
     distributions: tuple[float, ...]
-    """Factors on every floating-point input; `BELOW_ZERO` is none."""
+    """Factors on every floating-point input, or `BELOW_ZERO`."""
     affine: bool
-    """Other values for parameters that begin as ones or zeros (`trace/affine.py`)."""
+    """Whether parameters initialised to ones or zeros get other values (`trace/affine.py`)."""
     seeds: int
     """Draws per distribution on the first shape set."""
     tolerance: Mapping[str, tuple[float, float]]
     """(rtol, atol) by dtype; `default` for the rest."""
     calibrated: bool
-    """Also bound the error by a small multiple of an honest same-precision PyTorch's error against fp64."""
+    """Also bound the error by a small multiple of same-precision PyTorch's error against fp64."""
     honesty: bool
     """Gates on aliasing, changed inputs, causality, state and determinism."""
     more_shapes: bool
     """Judge on every `small*` shape set, not only the first."""
 
     precision: Precision = DEFAULT
-    """Of the task at hand."""
+    """The task's precision."""
 
     def preset(self, dtype: str) -> tuple[float, float]:
         """(rtol, atol) for an output dtype."""
@@ -89,11 +89,11 @@ PROTOCOLS: dict[str, Protocol] = {
 PRINTED = dataclasses.replace(
     PROTOCOLS["strict"], name="printed", distributions=(1.0,), honesty=False, more_shapes=False
 )
-"""For kernels that the library's own printer wrote from a plan, in reinforcement: nobody is there who could cheat. No choice of users."""
+"""For kernels that the library's printer wrote from a plan, in reinforcement learning: they cannot cheat. Not offered to users."""
 
 
 def protocol(name: str) -> Protocol:
-    """The rules by name. Raises UserError for an unknown one."""
+    """The rules of that name. Raises UserError for an unknown one."""
     try:
         return PROTOCOLS[name]
     except KeyError:

@@ -1,13 +1,13 @@
-"""The judge behind HTTP, with the pool's own interface: what `kernelwright serve` answers, asked from Python.
+"""A client of `kernelwright serve` with the pool's interface: judges over HTTP.
 
     with RemotePool("http://judge-1:8040,http://judge-2:8040", token="...") as pool:
         verdict = pool.verify(task, candidate)
 
-Requests are idempotent by content, so one whose answer was lost is sent again, to another server where several are
-named. A server that is full is waited for. What no server answers in time is an InfrastructureError, which a rollout
-records as the judge's failure, never as the candidate's.
+Requests are idempotent by content, so a request whose answer was lost is sent again, to the next server if there are
+several. If a server is full, we wait. If no server answers in time, we raise InfrastructureError, which a rollout records
+as the judge's failure, never as the candidate's.
 
-Does not guarantee that servers run the same version: `describe` says what each runs.
+Does not guarantee that servers run the same version: `describe` returns each one's.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ class VerifyRequest(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     task: Task | None = None
-    """The task itself, if it is a graph, or if the server takes task sources; else None."""
+    """The task, if it is a graph or the server accepts task sources; else None."""
     task_id: str = ""
-    """A task that the server knows by name, such as `wright/relu`, where `task` is not given."""
+    """Name of a task that the server knows, such as `wright/relu`, if `task` is not given."""
     candidate: Candidate | None = None
     completion: str = ""
-    """A model's answer, out of which the candidate is parsed, where `candidate` is not given."""
+    """A model's answer to parse the candidate from, if `candidate` is not given."""
     wait_s: float = Field(default=60.0, ge=0, le=600)
-    """Seconds to wait for the verdict; after them the answer is 202 with the id to ask for."""
+    """Seconds to wait for the verdict; then the answer is 202 with an id to ask for later."""
 
 
 class VerifyAnswer(BaseModel):
@@ -54,17 +54,17 @@ class VerifyAnswer(BaseModel):
     id: str
     """Identity of (judge, task, candidate)."""
     verdict: Verdict | None = None
-    """None while it is not known."""
+    """None until it is known."""
     cached: bool = False
     """Whether it was known before this request."""
 
 
 class RemotePool(Pool):
-    """Judges candidates on servers; thread-safe. Drop-in for `VerifierPool` wherever no GPU of this process is shared.
+    """Judges candidates on servers; thread-safe. Replaces `VerifierPool` unless the caller shares its GPU with the judge.
 
-    `urls` are separated by commas. `token` defaults to the environment's KERNELWRIGHT_TOKEN. `patience_s` is how long a
-    candidate is tried before the judge counts as failed. Raises UserError for an address that is none, a wrong token,
-    and a task that the server refuses.
+    `urls` are separated by commas. `token` defaults to the environment's KERNELWRIGHT_TOKEN. After `patience_s` seconds
+    without a verdict the judge counts as failed. Raises UserError for a malformed address, a wrong token, or a task that
+    the server refuses.
     """
 
     gpus: tuple[()] = ()
@@ -91,7 +91,7 @@ class RemotePool(Pool):
         self.patience_s = patience_s
 
     def describe(self) -> list[dict[str, Any]]:
-        """What each server says of itself: version, backend, protocol, target. Raises InfrastructureError."""
+        """Each server's version, backend, protocol and target. Raises InfrastructureError."""
         import httpx
 
         try:
@@ -100,7 +100,7 @@ class RemotePool(Pool):
             raise InfrastructureError(f"the judge does not answer: {_reason(error)}") from None
 
     def reach(self) -> None:
-        """Raises InfrastructureError where none of the servers is there: a wrong address is said at once."""
+        """Raises InfrastructureError if no server answers, so that a wrong address is reported at once."""
         import httpx
 
         said = ""
@@ -119,14 +119,14 @@ class RemotePool(Pool):
         return self._threads.submit(self._ask, task, candidate)
 
     def close(self, abort: bool = False) -> None:
-        """End it. Requests under way are waited for, or with `abort` given up."""
+        """End the pool. Waits for open requests, or with `abort` abandons them."""
         if abort:
             self._closed.set()
         self._threads.shutdown(wait=True, cancel_futures=True)
         self._http.close()
 
     def _ask(self, task: Task, candidate: Candidate) -> Verdict:
-        """One verdict, over as many servers and tries as it takes."""
+        """One verdict, tried on all servers until `patience_s` has passed."""
         body = VerifyRequest(task=task, candidate=candidate, wait_s=25.0).model_dump_json().encode()
         began, first, pause, said = time.monotonic(), next(self._turn), 0.05, "no server was asked"
         for turn in itertools.count(first):
@@ -136,13 +136,13 @@ class RemotePool(Pool):
             if answer is not None:
                 return answer
             if wait is None and (turn - first + 1) % len(self.urls):
-                continue  # this server is not there; the next one may be
+                continue  # try the next server at once
             self._closed.wait(min(wait or pause, _LONGEST_PAUSE_S))
             pause = min(2 * pause, _LONGEST_PAUSE_S)
         raise InfrastructureError(f"the judge did not answer in {self.patience_s:g} s: {said}")
 
     def _try(self, url: str, body: bytes, candidate: Candidate) -> tuple[Verdict | None, str, float | None]:
-        """(verdict or None, what was said, seconds to wait or None if the server is not there)."""
+        """(verdict or None, why none, seconds to wait or None if the server does not answer properly)."""
         import httpx
 
         try:

@@ -1,9 +1,9 @@
-"""Which of a few base indices stands at each index of a long axis: drawn by a keyed hash.
+"""A keyed hash that maps each index of a long axis to one of a few base indices.
 
-Inputs that repeat every so many indices hide whatever takes the place of something a multiple of that away. Drawn by a
-hash, two indices hold the same base index with odds of one in as many as there are, whatever lies between them.
+Periodic inputs hide an access that is off by a multiple of the period. With a hash to n base indices, any two indices
+hold the same base index with probability 1/n, whatever their distance.
 
-Does not guarantee more than that of any one pair: who asks of several indices sees what one of them hides.
+This holds for single pairs only: to find an error with near certainty, check several indices.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ import numpy as np
 
 @dataclasses.dataclass(frozen=True)
 class Repeats:
-    """One axis. The same for all axes that go together, and kept from candidates."""
+    """The hash of one axis, the same for axes that belong together, and secret from candidates."""
 
     count: int
-    """Base indices."""
+    """Number of base indices."""
     first: int
-    """An odd factor of 64 bits."""
+    """A random odd factor of 64 bits."""
     second: int
-    """An odd factor of 32 bits."""
+    """A random odd factor of 32 bits."""
 
     @staticmethod
     def drawn(count: int, dice: random.Random) -> Repeats:
         return Repeats(count, dice.getrandbits(64) | 1, dice.getrandbits(32) | 1)
 
     def __call__(self, indices: np.ndarray) -> np.ndarray:
-        """The base index at each index; unsigned, of 32 bits. Multiply and shift, with a fold between, for else equal
-        distances stay equal."""
+        """The base index (uint32) of each index. Multiply-shift hashing, with a fold between, since otherwise equal distances
+        would stay equal."""
         mixed = (indices.astype(np.uint64) * np.uint64(self.first) >> np.uint64(32)).astype(np.uint32)
         mixed ^= mixed >> np.uint32(15)
         mixed *= np.uint32(self.second)

@@ -1,4 +1,4 @@
-"""The process of one shard of a pool (`shards.py` starts it): a pool of its own, asked over a connection."""
+"""The process of one shard (`shards.py` starts it): a pool that takes requests over a connection."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kernelwright.verify.pool import VerifierPool
 
 
 def _portable(error: Exception) -> Exception:
-    """The same, or where it cannot be sent (a task may raise what it defines itself) one that says as much."""
+    """The error itself, or a RuntimeError with its text if it cannot be pickled (a task may raise its own classes)."""
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:
@@ -24,7 +24,7 @@ def _portable(error: Exception) -> Exception:
 
 
 def main(fd: int) -> None:
-    """A shard's own process: answer what arrives until the pool hangs up."""
+    """Answer requests until the pool closes the connection."""
     connection, lock = Connection(fd), threading.Lock()
     pool = VerifierPool(backend="interpret", **connection.recv())
 
