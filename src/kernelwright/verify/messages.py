@@ -1,6 +1,6 @@
-"""What the judge asks of the processes that play tapes, as types: what travels is a dictionary of the same names.
+"""Types of the judge's messages to worker processes, which are sent as dictionaries with the same keys.
 
-A message is made here and read here, so that a key that one side forgets is an error and no silent default.
+Messages are written and read here only, so a missing key is an error and not a silent default.
 """
 
 from __future__ import annotations
@@ -10,51 +10,52 @@ from collections.abc import Sequence
 from typing import Any, TypedDict
 
 TINY = 16
-"""Weights of at most so many elements are shown to the host process: kernels take them as scalars."""
+"""The host process sees the values of weights with at most this many elements, since kernels take them as scalars."""
 ROUNDS = "several rounds"
-"""As what is decided in a line: of a loop, at full size more than at any size where values are checked. No reason to doubt by itself."""
+"""Recorded as the decision of a loop's line that runs more rounds at full size than at any checked size; no reason to reject by
+itself."""
 ROUNDED = "whole numbers lose digits as floats"
-"""Likewise, of a line at full size: a place that is counted so may be off by one there."""
+"""Recorded for a line at full size that computes whole numbers in floats too narrow for them: an index may be off by one."""
 WHOLE_SIZE = "full, whole"
-"""Names the full size as a shape set, where all of it is interpreted."""
+"""Name of the full size as a shape set, if all of it is interpreted."""
 HALF_SUMS = "float16 sums"
-"""Among the units of arithmetic that a call used: products that are summed in half precision."""
+"""A unit of arithmetic that a call used: products accumulated in half precision."""
 
 
 class Gradients(TypedDict):
-    """Which gradients are asked of a candidate."""
+    """Which gradients we ask of a candidate."""
 
     parameters: list[str]
-    """Names of those that learn."""
+    """Names of the parameters that require gradients."""
     positions: list[int]
-    """Of the outputs that have one."""
+    """Flat indices of the outputs that have a cotangent."""
 
 
 OF_STORAGE = "storage "
-"""Begins the name, in place of an argument's, of memory whose address a kernel loads; its number on the tape follows."""
+"""Prefix that names memory whose address a kernel loads, in place of an argument's name; the storage number follows."""
 LOADED = "loaded "
-"""Begins the name of an amount of bytes that are read of an argument."""
+"""Prefix that names the bytes read from an argument."""
 
 
 class Launched(TypedDict):
-    """What a device says of a launch, as far as the judge reads it (`interpret.device.describe`)."""
+    """A device process's report on a launch, as far as the judge reads it (`interpret.device.describe`)."""
 
     kernel: str
     work: WorkSeen
     written: dict[str, float]
-    """By argument: bytes that plain stores write at least once."""
+    """Argument -> bytes that plain stores write at least once."""
     readers: dict[str, float]
-    """By argument: how many program instances read what any does."""
+    """Argument -> number of program instances that read each byte read."""
     waits: bool
     """Whether the kernel has a loop in which a program could wait for another."""
     guessed: bool
-    """Whether what programs do may hang on loaded numbers that nobody knows where they are modelled."""
+    """Whether programs' actions may depend on loaded values, which the model does not know."""
     waited: bool
-    """Whether a program that is modelled came to an end only where something it asks for again and again was there."""
+    """Whether a modelled program ended only once a value that it kept polling for was supplied."""
 
 
 class WorkSeen(TypedDict):
-    """Of a program instance, but for `programs` (`cost.model.Work`)."""
+    """Work per program instance, except `programs` (see `cost.model.Work`)."""
 
     programs: int
     flops: dict[str, float]
@@ -66,94 +67,93 @@ class WorkSeen(TypedDict):
 
 @dataclasses.dataclass(frozen=True)
 class Building:
-    """How a candidate is built and called for one shape set; its arguments and the reference's weights come along."""
+    """How to build and call a candidate for one shape set; arguments and the reference's weights are sent along."""
 
     seed: int
-    """Of its weights."""
+    """Seed of its weights."""
     calls: int
     values: bool
-    """Whether weights are drawn. Without, a tape can be priced and not run."""
+    """Whether to draw weights. Without them, a tape can be priced but not run."""
     affine: bool
     """Whether weights are varied, as the reference's were (`trace/affine.py`)."""
     cast: str
-    """What weights were cast to; empty for nothing."""
+    """Dtype that weights are cast to; empty for none."""
     gradients: Gradients | None
-    """A call is a forward and a backward pass, as `ShapeCases` has them; None: a forward pass."""
+    """If given, a call is a forward and a backward pass, as in `ShapeCases`; if None, a forward pass."""
     evaluating: bool = False
-    """In evaluation mode."""
+    """Call it in evaluation mode."""
     second: bool = False
-    """After another module of its kind, with other weights, was built and called."""
+    """First build and call another module of its class, with other weights."""
     copied: bool = False
-    """A copy of the module that was built, where that can be copied, with parameters that were replaced by equal ones, after many
-    others were built; inputs begin later in their memory."""
+    """Build many other modules first; then call a copy of the module, if it can be copied, with parameters replaced by equal ones
+    and inputs that begin later in their memory."""
     beside: Any = None
-    """Inputs of another size, cotangents among them, `describe`d: for passes that come between a forward pass and its backward
-    pass; None for some of the same size."""
+    """Inputs of another size (`describe`d), with cotangents, for passes between a forward pass and its backward pass; None: the
+    same size."""
     optimised: bool = False
-    """As `python -OO` has it: without assertions and docstrings."""
+    """Run as under `python -OO`, without assertions and docstrings."""
     names: Sequence[str] = ()
-    """What the reference calls its inputs, in their order; empty where nobody asks for them by name."""
+    """The reference's names of its inputs, in order; empty if they are not to be passed by name."""
     tied: Sequence[Sequence[str]] = ()
-    """Names that are one parameter of the reference, group by group."""
+    """Groups of names that are one parameter of the reference."""
     renumbered: Sequence[Any] = ()
-    """Inputs, `describe`d, of which one number of Python's is another: for calls before all others, which may raise."""
+    """Inputs (`describe`d) with one Python number changed, for calls before all others; these may raise."""
     left: Sequence[str] = ()
-    """What the reference itself leaves changed (`held.py`), by kind."""
+    """Kinds of changes that the reference itself makes (`held.py`)."""
     ways: Sequence[str] = ()
-    """Other ways to call it (`trace/ways.py`), a call each, from the second on; those that it raises in are `refused`."""
+    """Other ways to call it (`trace/ways.py`), one call each, from the second on; ways in which it raises are `refused`."""
 
     def body(self) -> dict[str, Any]:
-        """As it travels."""
+        """The message as a dictionary."""
         found = {one.name: getattr(self, one.name) for one in dataclasses.fields(self)}
         lists = {name: list(found[name]) for name in ("names", "tied", "renumbered", "left", "ways")}
         return {"command": "trace", **found, **lists}
 
     @staticmethod
     def read(body: dict[str, Any]) -> Building:
-        """Raises KeyError for what lacks a field."""
+        """Raises KeyError if a field is missing."""
         return Building(**{field.name: body[field.name] for field in dataclasses.fields(Building)})
 
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """One interpreted call, on inputs that come along."""
+    """One interpreted call; its inputs are sent along."""
 
     key: str
-    """Which shape."""
+    """The shape's key."""
     call: int = -1
-    """Which of its calls; -1 for the steady one."""
+    """Index of the call; -1 for the steady one."""
     ablate: bool = False
-    """Kernels do nothing."""
+    """Let kernels do nothing."""
     races: bool = False
-    """Program instances run in reverse order, and are watched."""
+    """Run program instances in reverse order and check for races."""
     after: Sequence[int | str] = ()
-    """Inputs (by index) and weights (by name) that the reference changes: restored before, and handed out after."""
+    """Inputs (by index) and weights (by name) that the reference changes: restored before the call, returned after it."""
     copies: Sequence[int] = ()
-    """Numbers of copies of the call: what they made is handed out as well."""
+    """Places on the tape of copies whose results are returned, too."""
     marks: bool = False
-    """Which elements of the outputs kernels made is handed out last."""
+    """Also return, last, which elements of the outputs kernels wrote."""
     enlarged: bool = False
-    """With the constants that the kernels have at full size, which was planned before."""
+    """Give kernels the constants that they have at full size, which must have been planned before."""
     met: bool = False
-    """What was launched and decided wherever values were checked is handed out; where it is `enlarged`, what was so there."""
+    """Return what was launched and decided in all checked calls; with `enlarged`, in the enlarged ones."""
     believing: bool = False
-    """False hints to the compiler are taken at their word."""
+    """Let false hints to the compiler take effect."""
     brackets: int = 0
-    """Draws how reductions are bracketed: equal ones bracket alike."""
+    """Seed of the order in which reductions add; equal seeds give the same order."""
     configuration: int = 0
-    """Of those that autotuning may choose among, how many places after the one that the model prices lowest."""
+    """Which autotuning configuration to use: its rank after the one that the cost model prices lowest."""
     tuning: bool = False
-    """The first call, in which configurations are tried."""
+    """Run as the first call, in which autotuning tries configurations."""
     measured: int = 0
-    """Of each launch, how many programs are looked at for what they do: launches are handed out as they are where they are modelled,
-    and which share of each input is read."""
+    """Number of programs to measure in each launch. The answer then has `launches`, as when modelled, and the share of each input read."""
 
     def body(self) -> dict[str, Any]:
-        """As it travels."""
+        """The message as a dictionary."""
         found = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         return {"command": "run", **found, "after": list(self.after), "copies": list(self.copies)}
 
     @staticmethod
     def read(body: dict[str, Any]) -> Run:
-        """Raises KeyError for what lacks a field."""
+        """Raises KeyError if a field is missing."""
         return Run(**{field.name: body[field.name] for field in dataclasses.fields(Run)})

@@ -1,11 +1,10 @@
-"""A pool's judge, several times over: processes that each judge their share of the candidates with workers of their own.
+"""Splits a pool into several processes, each a judge with workers of its own for its share of the candidates.
 
-What a judge itself does (references, tapes, comparisons) is 20 ms of Python a verdict and 130 ms a new task, one after
-the other however many workers it has: beside a dozen of them everybody waits for it. Where values come from CPU cores,
-nothing but the secret is shared, so a pool with many workers is several small ones, and a task's candidates
-go to the one that has its cases.
+A judge's own work (references, tapes, comparisons) takes 20 ms of Python a verdict and 130 ms a new task, serially
+however many workers it has; a dozen workers would wait for it. Without a GPU verifications share only the secret, so a
+pool with many workers is several small ones, and a task's candidates go to the shard that has its cases.
 
-Shards are part of the judge: they are trusted, and what they say is taken as it is.
+Shards are part of the judge: their answers are trusted.
 """
 
 from __future__ import annotations
@@ -25,23 +24,23 @@ from kernelwright.errors import InfrastructureError
 from kernelwright.records import Candidate, Task, Verdict
 
 WORKERS = 5
-"""Workers that one judge keeps busy."""
+"""Workers that one judge can keep busy."""
 _FAREWELL_S = 10.0
 
 
 @dataclass(eq=False)
 class _Case:
-    """What a shard was asked, until it answers."""
+    """A request to a shard, kept until it answers."""
 
     task: Task
     candidate: Candidate
     future: Future[Verdict] = field(default_factory=Future)
     again: bool = False
-    """Whether another process was asked before, and died."""
+    """Whether a process that was asked before died."""
 
 
 class Shards:
-    """Judges by process. `submit` is thread-safe; processes start at once and warm up in parallel."""
+    """Judges in several processes. `submit` is thread-safe; processes start at once and warm up in parallel."""
 
     def __init__(
         self,
@@ -50,8 +49,8 @@ class Shards:
         options: dict[str, object],
         failed: Callable[[Task, Candidate, str], Verdict],
     ) -> None:
-        """`workers` are all there shall be, `judges` the processes they are dealt out to, `options` those of
-        `VerifierPool`. `failed` words the verdict of a candidate whose judge died twice."""
+        """`workers`: total number of workers; `judges`: number of processes that share them; `options`: `VerifierPool`'s.
+        `failed` makes the verdict on a candidate whose judge died twice."""
         shares = [workers // judges + (number < workers % judges) for number in range(judges)]
         self._shards = [_Shard({**options, "workers": share, "judges": 1}, failed) for share in shares]
         self._most = max(shares)
@@ -61,12 +60,12 @@ class Shards:
         with self._lock:
             favourite = self._shards[int(task.digest, 16) % len(self._shards)]
             idlest = min(self._shards, key=lambda shard: shard.busy)
-            # Making a task's cases once more is dear, but not as dear as workers without work.
+            # Making a task's cases again is costly, but idle workers cost more.
             chosen = favourite if favourite.busy <= idlest.busy + self._most else idlest
             return chosen.submit(task, candidate)
 
     def close(self, abort: bool = False) -> None:
-        """What was submitted is waited for, or with `abort` cut off."""
+        """Waits for submitted candidates, or with `abort` cuts them off."""
         if not abort:
             wait([case.future for shard in self._shards for case in shard.cases()])
         for shard in self._shards:
@@ -74,7 +73,7 @@ class Shards:
 
 
 class _Shard:
-    """One process, and the thread that listens to it. A process that dies is replaced, and asked again once."""
+    """One process, and the thread that listens to it. If it dies, it is replaced, and its requests are repeated once."""
 
     def __init__(self, options: dict[str, object], failed: Callable[[Task, Candidate, str], Verdict]) -> None:
         self._options, self._failed = options, failed
@@ -86,7 +85,7 @@ class _Shard:
 
     @property
     def busy(self) -> int:
-        """Candidates that it has not answered."""
+        """Number of candidates without an answer."""
         return len(self._pending)
 
     def cases(self) -> list[_Case]:
@@ -104,7 +103,7 @@ class _Shard:
     def close(self) -> None:
         with self._lock:
             self._closed = True
-            # Not `close`: the listening thread is waiting on it.
+            # Not `close`, since the listening thread still reads from it.
             with contextlib.suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)
         self._listener.join()
@@ -112,7 +111,7 @@ class _Shard:
     def _start(self) -> None:
         self._socket, theirs = socket.socketpair()
         with theirs:
-            # In a session of its own: Ctrl-C is the pool's to handle, who then hangs up.
+            # In its own session, so that Ctrl-C reaches only the pool, which then closes the connection.
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "kernelwright.verify.shard", str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
@@ -134,11 +133,11 @@ class _Shard:
         number = self._number
         self._pending[number] = case
         case.future.add_done_callback(lambda future: self._forget(number) if future.cancelled() else None)
-        with contextlib.suppress(OSError):  # it died: the listener sees to that
+        with contextlib.suppress(OSError):  # it died: the listener handles that
             self._connection.send((number, case.task, case.candidate))
 
     def _forget(self, number: int) -> None:
-        """Whoever asked does not want to know any more."""
+        """The caller cancelled the request: tell the process."""
         with self._lock, contextlib.suppress(OSError):
             if self._pending.pop(number, None) is not None and not self._dead:
                 self._connection.send((number, None, None))
@@ -174,7 +173,7 @@ class _Shard:
 
 
 def _settle(future: Future[Verdict], verdict: Verdict | None, error: BaseException | None) -> None:
-    """Unless whoever asked has cancelled it meanwhile."""
+    """Set the future's result or exception, unless the caller cancelled it."""
     if not future.set_running_or_notify_cancel():
         return
     if verdict is not None:

@@ -1,12 +1,12 @@
-"""Reads the candidate's syntax tree for what no honest kernel needs. Explains; run-time evidence decides the rest.
+"""Checks the candidate's syntax tree for constructs that no honest kernel needs. Run-time evidence decides the rest.
 
-A rule here names a construct whose only use in a kernel file is to reach the judge: leaving the process,
-walking frames, patching modules. Compute done by torch is *not* judged here (`nn.Linear` may just hold a
-weight), nor whether a kernel is launched in the end: the tape tells. Regular expressions are not used, so strings
-and docstrings never matter, and neither does what stands under `if __name__ == "__main__":`.
+Each rule names a construct whose only use in a kernel file is to attack the judge: leaving the process, walking
+frames, patching modules. Compute done by torch is *not* judged here (`nn.Linear` may just hold a weight), nor whether
+a kernel is launched in the end: the tape shows both. We use no regular expressions, so strings and docstrings never
+matter; code under `if __name__ == "__main__":` is ignored.
 
-The one idea: every name that an import binds stands for a dotted path, also after `c = torch.cuda`, and a module is
-not a value. So whatever is reached through a module has a path that `static_rules.py` can judge.
+The idea: every name bound by an import stands for a dotted path, also after `c = torch.cuda`, and modules may not be
+used as values. So everything reached through a module has a path that `static_rules.py` can judge.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, *_COMPREHENSIONS)
 _JIT = ("triton.jit", "triton.runtime.jit.jit")
 _MOST_CHARACTERS = 100_000
 _LONGEST_PATH = 40
-"""Names from an imported module on. Aliases of aliases could make paths that take a judge hours to read."""
+"""Most names in a path from an imported module. Aliases of aliases could make paths that take hours to check."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Finding:
 
 
 def bare_load(code: str) -> int:
-    """Line of the first `tl.load` with a mask and no `other`; 0 where there is none."""
+    """Line of the first `tl.load` with a mask but no `other`; 0 if there is none."""
     lines = [
         node.lineno
         for node in ast.walk(parse(code))
@@ -49,9 +49,9 @@ def bare_load(code: str) -> int:
 
 
 def inspect_code(code: str) -> Finding | None:
-    """The first finding in `code`, or None when run-time evidence shall decide.
+    """The first finding in `code`, or None if run-time evidence is to decide.
 
-    The order is: parses, imports, forbidden constructs, has a Triton kernel that something uses, has `ModelNew`.
+    Checks in this order: syntax, imports, forbidden constructs, a Triton kernel that is used, `ModelNew`.
     """
     if len(code) > _MOST_CHARACTERS:
         return Finding(Outcome.SYNTAX_ERROR, f"more than {_MOST_CHARACTERS} characters")
@@ -83,7 +83,7 @@ class _Scope:
 
     bound: set[str] = dataclasses.field(default_factory=set)
     paths: dict[str, str] = dataclasses.field(default_factory=dict)
-    """Those of them that stand for an imported module or member."""
+    """The dotted paths of names that stand for an imported module or member."""
 
 
 class _Visitor(ast.NodeVisitor):
@@ -94,7 +94,7 @@ class _Visitor(ast.NodeVisitor):
         self.scopes = [_Scope()]
         self._in_kernel = 0
         self._plain: set[int] = set()
-        """Nodes at which a module may stand by itself."""
+        """Ids of nodes that may be a module."""
         self._decorators: set[int] = set()
         self._callees: set[int] = set()
 
@@ -116,7 +116,7 @@ class _Visitor(ast.NodeVisitor):
     # -- scopes ------------------------------------------------------------------------------------------------
 
     def _collect(self, root: ast.AST) -> None:
-        """Enter what `root` binds in the innermost scope. Read twice, so that aliases of aliases are found."""
+        """Record the names that `root` binds in the innermost scope. Two passes, to resolve aliases of aliases."""
         scope = self.scopes[-1]
         own = list(_own(root))
         outer = {n for node in own if isinstance(node, (ast.Global, ast.Nonlocal)) for n in node.names}
@@ -130,7 +130,7 @@ class _Visitor(ast.NodeVisitor):
                         scope.paths[name] = path
 
     def _bindings(self, node: ast.AST) -> Iterator[tuple[str, str | None]]:
-        """(name, path) of what one node binds; a path where it is an imported thing."""
+        """(name, path) of each name that one node binds; the path is None unless it is imported."""
         if isinstance(node, ast.Import):
             for item in node.names:
                 yield (
@@ -243,37 +243,37 @@ class _Visitor(ast.NodeVisitor):
             self._value(node)
 
     def _attribute(self, node: ast.AST, name: str, base: ast.AST) -> None:
-        """Judge the name of an attribute, whatever it is an attribute of."""
+        """Judge an attribute by its name alone."""
         of_super = isinstance(base, ast.Call) and isinstance(base.func, ast.Name) and base.func.id == "super"
         strange = _dunder(name) and name not in (rules.SUPER_DUNDERS if of_super else rules.NAMED["dunders"])
         if strange or name in rules.NAMED["attributes"]:
             self._reject(Outcome.FORBIDDEN_CODE, node, f"attribute `{name}`")
 
     def _value(self, node: ast.expr) -> None:
-        """A module that is handed on is out of sight."""
+        """Reject a module used as a value, which we could no longer track."""
         path = self._path(node)
         if path is not None and not (id(node) in self._plain or self._in_kernel) and rules.is_module(path):
             self._reject(Outcome.FORBIDDEN_CODE, node, f"module `{path}` as a value")
 
     def _note_mention(self, node: ast.expr, name: str) -> None:
-        """Notes what tells a file with kernels from one without: `triton.jit`, and uses of a kernel's name."""
+        """Note the signs that a file has kernels and uses them: `triton.jit`, and mentions of a kernel's name."""
         path = self._path(node)
         if path in _JIT or (path or "").startswith("triton.experimental"):
             self.jitted = True
             self.launched = (
                 self.launched or id(node) not in self._decorators
-            )  # made by a call: who knows its name
+            )  # a kernel made by calling `jit` may have any name
         if name in self.kernels and not self._in_kernel:
             self.launched = True
 
     def _is_foreign_class(self, node: ast.AST) -> bool:
-        """`type(x)` or `x.__class__` of anything but `self` and `cls`."""
+        """Whether this is `type(x)` or `x.__class__` of anything but `self` and `cls`."""
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "type":
             return not (node.args and _own_object(node.args[0]))
         return isinstance(node, ast.Attribute) and node.attr == "__class__" and not _own_object(node.value)
 
     def visit_MatchClass(self, node: ast.MatchClass) -> None:
-        for name in node.kwd_attrs:  # a pattern reads attributes, and no Attribute node shows it
+        for name in node.kwd_attrs:  # a pattern reads attributes without an Attribute node
             self._attribute(node, name, node)
             if name.startswith("_"):
                 self._reject(Outcome.FORBIDDEN_CODE, node, f"attribute `{name}` in a pattern")
@@ -343,7 +343,7 @@ class _Visitor(ast.NodeVisitor):
         self.generic_visit(node)
 
     def _reflective(self, node: ast.Call, name: str) -> None:
-        """getattr and its kind: a literal name is judged as an attribute, a computed one by how it can begin."""
+        """getattr and its kind: a literal name is judged as an attribute, a computed one by its literal prefix."""
         base, key = node.args[0], node.args[1] if len(node.args) > 1 else None
         path = self._path(base)
         if isinstance(key, ast.Constant) and isinstance(key.value, str):
@@ -393,7 +393,7 @@ class _Visitor(ast.NodeVisitor):
 
 
 def _own(root: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of one scope: `root`'s, without the insides of functions within it."""
+    """The nodes of `root`'s scope, without the bodies of functions inside it."""
     waiting = [*ast.iter_child_nodes(root)][::-1]
     while waiting:
         node = waiting.pop()
@@ -407,7 +407,7 @@ def _dunder(name: str) -> bool:
 
 
 def _is_main(test: ast.expr) -> bool:
-    """`__name__ == "__main__"`: never so here."""
+    """Whether this is `__name__ == "__main__"`, which is never true in the judge."""
     if not (isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq)):
         return False
     sides = [test.left, test.comparators[0]]
@@ -416,14 +416,14 @@ def _is_main(test: ast.expr) -> bool:
 
 
 def _own_object(node: ast.AST) -> bool:
-    """`self`, `cls`, or something that hangs on them."""
+    """Whether this is `self`, `cls` or an attribute of them."""
     while isinstance(node, ast.Attribute):
         node = node.value
     return isinstance(node, ast.Name) and node.id in ("self", "cls")
 
 
 def _beginning(key: ast.AST | None) -> str:
-    """The literal text that a computed name begins with."""
+    """The literal prefix of a computed name."""
     while isinstance(key, ast.BinOp):
         key = key.left
     if isinstance(key, ast.JoinedStr) and key.values:
@@ -432,7 +432,7 @@ def _beginning(key: ast.AST | None) -> str:
 
 
 def _harmless(beginning: str) -> bool:
-    """Whether no forbidden attribute begins so."""
+    """Whether no forbidden attribute begins with this prefix."""
     return beginning[:1] not in ("", "_") and not any(
         name.startswith(beginning) for name in rules.NAMED["attributes"]
     )

@@ -1,6 +1,6 @@
-"""What `static.py` asks of `static_rules.toml`: what a kernel file may import, and which members no honest kernel needs.
+"""The rules of `static_rules.toml`: what a kernel file may import, and which members no honest kernel needs.
 
-A path is a dotted name from an imported module on, such as `torch.cuda.graph`. Nothing is imported here.
+A path is a dotted name that starts at an imported module, such as `torch.cuda.graph`. Nothing is imported here.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ STANDARD, _HIDDEN = (
     for table in ("standard", "hidden")
 )
 NAMED = {name: frozenset(words.split()) for name, words in _TABLES.items() if isinstance(words, str)}
-"""The other tables."""
+"""The tables that are plain lists of words."""
 SUPER_DUNDERS = NAMED["dunders"] | {"__getattr__", "__setattr__", "__delattr__", "__init_subclass__"}
-"""The same on `super()`."""
+"""Dunders allowed on `super()`."""
 _MODULES = sys.stdlib_module_names | {"bltns", "torch", "triton", "numpy", "np", "sympy"}
 
 
 def forbidden(path: str) -> str:
-    """Why a path is not for kernel files, or an empty string."""
+    """Why kernel files may not use a path, or an empty string."""
     root, _, rest = path.partition(".")
     if root not in STANDARD and root not in PACKAGES:
         return f"`{root}`: only torch, triton, numpy, einops and pure helpers of the standard library"
@@ -39,7 +39,7 @@ def forbidden(path: str) -> str:
         return f"`{path}` is private"
     first = (
         2 if parts[0] in STANDARD.get(root, ()) else 1
-    )  # `copy.copy` and its kind are what they are called
+    )  # `copy.copy` and its kind are functions, not modules
     for count in range(first, len(parts) + 1):
         below = ".".join([root, *parts[:count]])
         if parts[count - 1] in _MODULES and below not in NAMED["namesakes"]:
@@ -68,7 +68,7 @@ def _global_switch(parts: list[str]) -> bool:
 
 @functools.cache
 def is_module(path: str) -> bool:
-    """Whether a path names a module (as far as the installed files tell), or as good as one."""
+    """Whether a path names a module (judged by the installed files) or the like, such as `os.environ`."""
     if path in STANDARD or path in PACKAGES or path in ("os.environ", "os.path", "collections.abc"):
         return True
     root, *parts = path.split(".")

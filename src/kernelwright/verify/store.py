@@ -1,10 +1,10 @@
-"""What the judge remembers on disk from one run to the next: small JSON objects by key, safe under concurrent writers.
+"""The judge's cache on disk: small JSON objects by key, safe under concurrent writers.
 
-An entry appears by rename, so a reader finds the old one, the new one or none. A folder that cannot be written to, a
-full disk and an entry that is no JSON cost what would have been remembered and nothing else.
+Entries are written by rename, so a reader finds the old one, the new one or none. If the folder is not writable, the
+disk is full or an entry is not JSON, the entry is lost and nothing else.
 
-Only figures are remembered. Expected outputs are not: they would tie the secret seeds to a folder, and a GPU makes
-them in less time than a disk takes to read them.
+Only figures are cached. Expected outputs are not: they would tie the secret seeds to a folder, and a GPU computes them
+faster than a disk reads them.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ def default_folder() -> Path:
 
 
 class Store:
-    """Objects of one kind in a folder of their own."""
+    """Objects of one kind, in their own folder."""
 
     def __init__(self, kind: str, folder: Path | None = None) -> None:
         self.folder = (folder or default_folder()) / kind
         self._told = False
 
     def get(self, **key: str) -> dict[str, Any] | None:
-        """What was last put under this key, or None."""
+        """The value last put under this key, or None."""
         try:
             found = json.loads(self._path(key).read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -42,7 +42,7 @@ class Store:
         return dict(found["value"]) if isinstance(found, dict) and found.get("key") == key else None
 
     def put(self, value: dict[str, object], **key: str) -> None:
-        """Remember `value` where that can be done; says once on stderr where it cannot."""
+        """Store `value`; if that fails, print so on stderr once."""
         path = self._path(key)
         fresh = path.with_name(f".{path.stem}.{secrets.token_hex(8)}")
         try:

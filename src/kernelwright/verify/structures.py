@@ -1,4 +1,4 @@
-"""Nests of lists, tuples and dicts that hold tensors: arguments and outputs of a module."""
+"""Nested lists, tuples and dicts of tensors: arguments and outputs of a module."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 import torch
 
 Op = torch._ops.OpOverload
-"""What a dispatch mode is asked about, with its arguments."""
+"""The operator that a dispatch mode intercepts."""
 Function = Callable[..., object]
-"""What a function mode is asked about."""
+"""The function that a function mode intercepts."""
 Args = tuple[object, ...]
 Kwargs = dict[str, object] | None
 
 
 def flatten(tree: Any) -> list[torch.Tensor]:
-    """The tensors of a nest of lists, tuples and dicts, in order."""
+    """The tensors of nested lists, tuples and dicts, in order."""
     if isinstance(tree, torch.Tensor):
         return [tree]
     if isinstance(tree, (list, tuple)):
@@ -27,7 +27,7 @@ def flatten(tree: Any) -> list[torch.Tensor]:
 
 
 def containers(tree: object) -> list[object]:
-    """The lists and dicts of a nest: what whoever holds it can change."""
+    """The lists and dicts of a nest, that is its mutable containers."""
     if not isinstance(tree, (list, tuple, dict)):
         return []
     parts = tree.values() if isinstance(tree, dict) else tree
@@ -50,7 +50,7 @@ def convert(tree: Any, function: Any) -> Any:
 
 
 def like(tree: tuple[Any, ...], items: list[Any]) -> object:
-    """A tuple of those items, of the kind of `tree`: a named tuple keeps its names."""
+    """A tuple of those items, of the same type as `tree`: a named tuple keeps its names."""
     if hasattr(tree, "_fields"):
         return type(tree)(*items)
     if hasattr(tree, "n_fields"):  # what torch.max and the like return
@@ -59,13 +59,13 @@ def like(tree: tuple[Any, ...], items: list[Any]) -> object:
 
 
 def with_changed(tree: object, place: int, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
-    """The nest with its `place`-th tensor changed, of the same dtype."""
+    """The nest with its `place`-th tensor replaced by `change(tensor)`, in the same dtype."""
     number = iter(range(len(flatten(tree))))
     return convert(tree, lambda tensor: change(tensor).to(tensor.dtype) if next(number) == place else tensor)
 
 
 def with_numbers_of(first: object, tree: object) -> Any:
-    """`tree` with the tensors that it has, and whatever else `first` has in their places."""
+    """`tree` with its own tensors, but with the numbers and other leaves of `first`."""
     if isinstance(first, torch.Tensor):
         return tree
     if isinstance(first, (list, tuple)) and isinstance(tree, (list, tuple)) and len(first) == len(tree):
@@ -77,7 +77,7 @@ def with_numbers_of(first: object, tree: object) -> Any:
 
 
 def describe(tree: object) -> Any:
-    """A nest as shapes, strides and dtypes: all that a candidate's process learns of its inputs."""
+    """A nest as shapes, strides and dtypes, which is all that a candidate's process learns of its inputs."""
     if isinstance(tree, torch.Tensor):
         dtype = str(tree.dtype).removeprefix("torch.")
         return {"meta": {"shape": list(tree.shape), "stride": list(tree.stride()), "dtype": dtype}}
@@ -97,14 +97,14 @@ def describe(tree: object) -> Any:
 
 
 class Named(tuple[object, ...]):
-    """A named tuple as it came over the wire."""
+    """A named tuple received from a process."""
 
     names: tuple[str, ...] = ()
-    """What `names_of` says of it."""
+    """What `names_of` returns for it."""
 
 
 def names_of(tree: tuple[object, ...]) -> list[str]:
-    """`name=place` for each name of a named tuple, in order: what asking by that name gives, whatever its class calls it."""
+    """`name=place` for each name of a named tuple, in order, where `place` is that of the item that the name really returns."""
     if isinstance(tree, Named):
         return list(tree.names)
     items, found = list(tuple.__iter__(tree)), []
@@ -117,7 +117,7 @@ def names_of(tree: tuple[object, ...]) -> list[str]:
 
 
 def skeleton(tree: object) -> object:
-    """The nest's form: tensors as `*`, scalars as themselves, names of named tuples beside their kind."""
+    """The nest's structure: tensors as `*`, scalars as themselves, a named tuple's names after its kind."""
     if isinstance(tree, torch.Tensor):
         return "*"
     if isinstance(tree, (list, tuple)):
@@ -129,14 +129,14 @@ def skeleton(tree: object) -> object:
 
 
 def fits(one: object, wanted: object) -> bool:
-    """Whether two skeletons are equal, and their dicts in the same order; a named tuple may stand for a plain one, where each name
-    gives what stands at its own place."""
+    """Whether two skeletons are equal, with dicts in the same order. A named tuple may replace a plain one if each name returns
+    the item at its own place."""
     one = _without_names(one, wanted)
     return one == wanted and list(_keys(one)) == list(_keys(wanted))
 
 
 def _without_names(form: object, wanted: object) -> object:
-    """The skeleton with plain tuples where those are wanted."""
+    """The skeleton with plain tuples where `wanted` has them."""
     if isinstance(form, list) and isinstance(wanted, list) and form and len(form) == len(wanted):
         kind, *names = str(form[0]).split(" ")
         own = [name.rpartition("=")[2] for name in names] == [str(place) for place in range(len(form) - 1)]
@@ -156,7 +156,7 @@ def _keys(form: object) -> Iterator[object]:
 
 
 def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether two tensors hold the same numbers to the last bit; a NaN is one like any other."""
+    """Whether two tensors hold the same numbers to the last bit; all NaNs are equal."""
     if torch.equal(one, other):
         return True
     if not one.is_floating_point() or one.shape != other.shape:
@@ -165,7 +165,7 @@ def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def equal_plain(one: object, other: object) -> bool:
-    """Whether arguments of a constructor are equal, and so plain that this can be said."""
+    """Whether arguments of a constructor are equal, and of plain types, so that we can tell."""
     if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
         pairs = zip(one, other, strict=False)
         return (

@@ -1,6 +1,6 @@
-"""What a candidate's process says that its Python did for one shape: checked, and asked about.
+"""The trace of a candidate's Python at one shape, as its process reports it: validated, and queried by the judge.
 
-Nothing is run here: the recordings are read as `trace/tape.py` reads them, and everything that is no trace is a `Stop`.
+Nothing is run here: `trace/tape.py` reads the recordings, and a malformed trace raises `Stop`.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from kernelwright.verify.trace.tape import (
 )
 
 _WAYS = 4
-"""Whole numbers below are taken for the number of a way, wherever a kernel is given one."""
+"""A kernel argument that is a whole number below this is taken for a choice between algorithms."""
 _EXACT = range(257)
-"""Numbers that every type of floats holds."""
+"""Whole numbers that every float dtype represents exactly."""
 
 
 class Trace:
-    """What the host process said about one shape, checked."""
+    """The host process's report on one shape, validated."""
 
     def __init__(self, gate: Gate, answer: dict[str, Any], blobs: list[torch.Tensor]) -> None:
-        """Raises Stop for anything that is not a trace."""
+        """Raises Stop if `answer` is not a well-formed trace."""
         self.answer, self.blobs = answer, blobs
         try:
             self.traced = Traced(answer, blobs)
@@ -57,7 +57,7 @@ class Trace:
             self.stops = whole(answer["tapes"][-1].get("stops", 0), 1 << 20)
             """How often the host waits for the device in the steady call."""
             self.listed = whole(answer["tapes"][-1].get("listed", 0), 1 << 40)
-            """Python's numbers that become tensors in the steady call."""
+            """How many Python numbers become tensors in the steady call."""
             launches = (launch for tape in self.traced.tapes for launch in tape.launches())
             if any(launch.kernel >= len(self.kernels) for launch in launches):
                 raise TapeError("a launch of a kernel that was not described")
@@ -79,15 +79,15 @@ class Trace:
         return self.traced.inputs[-1]
 
     def alike(self, other: Trace) -> bool:
-        """Whether a module that was built elsewhere launches the same work. What its constants hold is not compared:
-        scratch that nobody filled holds anything, and every shape is judged on a module built elsewhere again."""
+        """Whether a module built elsewhere launches the same work. Contents of constants are not compared: uninitialised scratch
+        holds anything, and each shape is judged on another module anyway."""
         try:
             return self._work() == other._work()
         except RecursionError:
             raise Stop(Outcome.MALFORMED_RESULT, Gate.TRACE, "not a trace: a nest without end") from None
 
     def _work(self, call: int = -1) -> list[object]:
-        """What a call does, its memory named by the part that it plays."""
+        """What a call does, with its memory named by role (weight, input, kept)."""
         tape, inputs = self.traced.tapes[call], self.traced.inputs[call]
         names: dict[int, object] = {
             view.storage: ("weight", name) for name, view in self.traced.state.items()
@@ -104,14 +104,14 @@ class Trace:
         )
 
     def steady(self) -> bool:
-        """Whether all calls after the first do the same."""
+        """Whether all calls after the first are the same."""
         later = [tape.form() for tape in self.traced.tapes[1:]]
         return all(form == later[-1] for form in later)
 
     def takes_another_path(self, call: int, way: str) -> bool:
-        """Whether a call in another `way` (`trace/ways.py`) launches something else than the steady one, whatever memory it is
-        given. Strides that a kernel is given may differ as those of its tensors do. Of a tensor without gaps memory that is made
-        like it has its layout, so that a copy alone says little there."""
+        """Whether a call in another `way` (`trace/ways.py`) launches something other than the steady call, apart from memory and
+        from strides passed to kernels that differ as their tensors' do. For layouts without gaps an extra copy does not count,
+        since memory made like the input has its layout."""
         there, here = self.traced.tapes[call], self.tape
         if call in self.refused:
             return False
@@ -136,8 +136,8 @@ class Trace:
         )
 
     def with_something_new(self, calls: Mapping[int, GradientWay], wanted: int, most: int) -> list[int]:
-        """Of calls with some of the gradients that are `wanted` frozen, in turn: those that do something which neither the steady
-        call nor one named before does, and no more than so many."""
+        """The calls, at most `most`, that do something which neither the steady call nor an earlier listed call does. `calls`
+        freeze some of the `wanted` gradients."""
         known = self._deeds(len(self.traced.tapes) - 1, GradientWay(), wanted)
         found: list[int] = []
         for call, way in calls.items():
@@ -149,7 +149,7 @@ class Trace:
         return found
 
     def _deeds(self, call: int, way: GradientWay, wanted: int) -> set[str]:
-        """As `Tape.deeds`, with weights, inputs and gradients by name."""
+        """Like `Tape.deeds`, with weights, inputs and gradients named."""
         tape, inputs = self.traced.tapes[call], self.traced.inputs[call]
         names: dict[int, tuple[object, int]] = {
             view.storage: (("weight", name), 0) for name, view in self.traced.state.items()
@@ -162,7 +162,7 @@ class Trace:
         )
 
     def does_as(self, call: int, other: int) -> bool:
-        """Whether two calls do the same to the same inputs, whatever their strides."""
+        """Whether two calls do the same to the same inputs, apart from strides."""
         there, here = self.traced.tapes[call], self.traced.tapes[other]
         given, its = (
             {step for view in self.traced.inputs[one] for step in view.stride} for one in (call, other)
@@ -178,8 +178,8 @@ class Trace:
         )
 
     def _on_inputs(self, call: int) -> list[object]:
-        """Each step of a call, and which inputs it is given in which order; of inputs in one memory that which begins last before
-        what is given."""
+        """Each step of a call with the inputs it takes, in order. If inputs share memory, a view counts as the input that starts
+        last before it."""
         inputs = self.traced.inputs[call]
 
         def place(view: View) -> int:
@@ -197,28 +197,28 @@ class Trace:
         ]
 
     def stands_alone(self, call: int) -> bool:
-        """Whether a call uses no memory that others made."""
+        """Whether a call uses no memory that other calls made."""
         known = {storage for storage, _, _ in self.traced.constants}
         known |= {view.storage for view in self.traced.inputs[call]}
         return set(self.traced.tapes[call].foreign) <= known
 
     def copied_outputs(self) -> bool:
-        """Whether torch copies into memory that is returned."""
+        """Whether torch copies into an output's memory."""
         returned = {view.storage for view in self.tape.outputs()}
         copies = (step for step in self.tape.operations if step.kind == "copy")
         return any(step.fields["target"].storage in returned for step in copies)
 
     def carries(self) -> bool:
-        """Whether kernels see memory, weights apart, that lives on from one call to the next."""
+        """Whether kernels see memory, other than weights, that persists between calls."""
         known = {view.storage for view in (*self.inputs, *self.traced.state.values())}
         return not set(self.tape.foreign) <= known
 
     def programs(self) -> int:
-        """Of all launches of the steady call together."""
+        """Program instances of all launches of the steady call together."""
         return sum(launch.programs for launch in self.tape.launches())
 
     def launches_more_at_first(self) -> bool:
-        """Whether some kernel is launched more often by an earlier call than by the steady one."""
+        """Whether an earlier call launches some kernel more often than the steady call does."""
 
         def counted(tape: Tape) -> Counter[int]:
             return Counter(launch.kernel for launch in tape.launches())
@@ -227,8 +227,8 @@ class Trace:
         return any(counted(tape) - steady for tape in self.traced.tapes[:-1])
 
     def makes_at_first(self) -> bool:
-        """Whether the first call makes something that later ones find: launches, copies, or fills with a number that not every type
-        of floats holds."""
+        """Whether the first call computes something that later ones reuse: launches, copies, or fills with a number that some float
+        dtype cannot represent."""
 
         def made(operations: Iterable[Operation]) -> Counter[tuple[object, ...]]:
             return Counter(
@@ -240,11 +240,11 @@ class Trace:
         return bool(made(self.traced.at_first) - made(self.tape.operations))
 
     def warm_up(self) -> range:
-        """Calls that must be played before the steady one: none, where it stands alone."""
+        """Calls to play before the steady one: none if it stands alone."""
         return range(0) if self.traced.alone else range(len(self.traced.tapes) - 1)
 
     def written_by_torch(self) -> set[int | str]:
-        """Inputs (by index) and weights (by name) that torch's own steps of the steady call write to."""
+        """Inputs (by index) and weights (by name) that torch's operators write to in the steady call."""
         targets: set[int] = set()
         for step in self.tape.operations:
             if step.kind == "copy":
@@ -256,7 +256,7 @@ class Trace:
         return self.named(targets)
 
     def stored(self, launches: list[Launched]) -> set[int | str]:
-        """Inputs and weights that launches stored to, as `device.describe` tells of them."""
+        """Inputs and weights that launches stored to, according to `device.describe`."""
         found: set[int] = set()
         for launch, described in zip(self.tape.launches(), launches, strict=False):
             stored = described["work"]["stored_bytes"]
@@ -264,14 +264,14 @@ class Trace:
         return self.named(found)
 
     def named(self, storages: Iterable[int]) -> set[int | str]:
-        """Of some storages of the steady call: the inputs (by index) and weights (by name) that lie there."""
+        """The inputs (by index) and weights (by name) in these storages of the steady call."""
         views: dict[int | str, View] = dict(enumerate(self.inputs))
         views.update(self.traced.state)
         within = set(storages)
         return {key for key, view in views.items() if view.storage in within}
 
     def kinds(self) -> set[tuple[str, str, str]]:
-        """Of what the steady call launches: each kernel, and with it each constant that looks like a choice."""
+        """Each kernel that the steady call launches, alone and with each argument that looks like a choice."""
         found = set()
         for launch in self.tape.launches():
             spec = self.answer["kernels"][launch.kernel]
@@ -300,8 +300,7 @@ class Trace:
 
 
 def storages_of(launch: TracedLaunch, described: Launched) -> dict[str, int]:
-    """Storages by the names under which a device tells what was done to them: those of arguments, and those whose addresses the
-    kernel loads."""
+    """Name -> storage for the names in a device's report: arguments, and memory whose address the kernel loads."""
     work = described["work"]
     names = work["loaded_bytes"].keys() | work["stored_bytes"].keys()
     loaded = {name: int(name.removeprefix(OF_STORAGE)) for name in names if name.startswith(OF_STORAGE)}
@@ -309,40 +308,40 @@ def storages_of(launch: TracedLaunch, described: Launched) -> dict[str, int]:
 
 
 def _is_choice(given: Mapping[str, Any]) -> bool:
-    """Whether an argument is a truth value, a text, a type, nothing, or a number as small as those that ways are numbered by."""
+    """Whether an argument is a bool, a string, a dtype, None, or a whole number below `_WAYS`."""
     given = given.get("constexpr", given)
     value = given.get("value", math.inf)
     return "dtype" in given or not isinstance(value, int | float) or 0 <= value < _WAYS
 
 
 def _scalar(given: Mapping[str, Any]) -> str:
-    """A number or constant as a person would write it; floats travel in hexadecimal."""
+    """A number or constant in readable form; floats are sent in hexadecimal."""
     value = next(iter(given.values()))
     if "float" in given:
         with contextlib.suppress(
             ValueError, OverflowError, TypeError
-        ):  # whatever a candidate's process sends
+        ):  # a candidate's process may send anything
             return f"{float.fromhex(value):.9g}"
     return plain(value, 60)
 
 
 def _alike_launches(one: Any, other: Any, given: set[int], its: set[int]) -> bool:
-    """Whether two steps of `Tape.launched` are the same launch, of tensors with other strides."""
+    """Whether two steps of `Tape.launched` are the same launch, apart from tensors' strides."""
     if isinstance(one, str) or isinstance(other, str) or one[:3] != other[:3]:
         return False
     return same_but_for_strides(one[3], other[3], given | one[4], its | other[4])
 
 
 def _mutates(name: str) -> bool:
-    """Whether an operator of the tape may write to what it is given."""
+    """Whether an operator of the tape may write to its arguments."""
     try:
         return bool(operator(name)._schema.is_mutable)
-    except TapeError:  # none of torch's own: nobody knows
+    except TapeError:  # not one of torch's operators: unknown
         return True
 
 
 def _output(tree: Any) -> Any:
-    """The returned nest with placeholders for tensors. Raises TapeError for what is not one."""
+    """The returned nest with placeholders for tensors. Raises TapeError if it is malformed."""
     if isinstance(tree, dict) and "view" in tree:
         return torch.empty(0, device="meta")
     try:
