@@ -1,7 +1,7 @@
-"""What verifications share: the cases and the baselines of each task, made once and kept while they are needed.
+"""What verifications share: the cases and baselines of each task, made once and cached.
 
-The judge holds the reference, the seeds, the expected outputs and the tolerances. `verification.py` is one
-candidate before it; the worker that a verification talks to has none of these and is thrown away afterwards.
+The judge holds the reference, the seeds, the expected outputs and the tolerances. `verification.py` judges one
+candidate; its worker processes have none of these and end with it.
 """
 
 from __future__ import annotations
@@ -73,24 +73,24 @@ from kernelwright.verify.structures import equal_plain
 _CACHED_TASKS = 512
 _COSTS = 1 << 14
 _PATCHES = 256
-"""Periods of full-size cases, of a few MB each, that are kept."""
+"""Most cached periods of full-size cases, a few MB each."""
 _GPU_TASKS = 64
 _WIDER, _WIDER_COST = 48, 2.0
-"""Sizes beside shortened long ones, where that does not cost more: errors of few elements tell little."""
+"""Least other sizes when long ones are shortened, since errors of few elements show little; and the most that this may cost."""
 _NAMED_POSITION = 7
-"""As the position of a shape set: none of the first, which get more cases."""
+"""Position of such a shape set: not one of the first, which get more cases."""
 BETWEEN = "between"
-"""As the name of a set of sizes between the small and the full ones."""
+"""Name of a set of sizes between the small and the full ones."""
 _ABOUT, _ROUNDS = 1.5, 3
-"""How far what a reference does at long sizes may be from what its graph's types told, by a factor; times that they are put right."""
+"""Factor by which a reference's work at long sizes may differ from its graph's estimate; rounds of correcting the estimate."""
 _FAR_ROOM = 32
-"""Factor on what the reference may do at a long size under weights that let elements reach further: it is no long way else."""
+"""Factor on the reference's permitted work at a long size, for weights that let elements reach further: less is not long enough."""
 _WHOLE = 64.0
-"""Of a full size that is interpreted as a whole: the most that the reference does there, as a factor on what it may at long ones."""
+"""The same factor for a full size that is interpreted as a whole."""
 _HELD = 32.0
-"""Likewise, of sizes of which some are full."""
+"""The same factor for sizes of which some are full."""
 _PASSES = 4.0
-"""Of a full size as a whole, how many times that it may move, where inputs and outputs are less: what lies between is no kernel's to move."""
+"""At a whole full size we divide the reference's bytes by this, but not below inputs and outputs: kernels move no intermediates."""
 _FAR_AT_FULL_SIZE = 30.0
 """Factor on the inputs of one case at full size."""
 
@@ -99,7 +99,7 @@ T = TypeVar("T")
 
 
 class Kept(Generic[T]):
-    """Values by key, each made once however many threads ask; the least recently used beyond `limit` are let go."""
+    """A thread-safe LRU cache of `limit` values; each value is made once, even if several threads ask."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -111,7 +111,7 @@ class Kept(Generic[T]):
             return key in self._entries and bool(self._entries[key].made)
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Raises what `make` raises, to everyone who asks."""
+        """The cached value, or that of `make`. Raises what `make` raises, in every thread that asks."""
         with self._lock:
             entry = self._entries.setdefault(key, _Entry())
             self._entries.move_to_end(key)
@@ -127,13 +127,13 @@ class Kept(Generic[T]):
 class _Entry(Generic[T]):
     lock: threading.Lock = dataclasses.field(default_factory=threading.Lock)
     made: list[T] = dataclasses.field(default_factory=list)
-    """The value, once there is one."""
+    """Empty until the value is made."""
 
 
 @contextlib.contextmanager
 def _ours(what: str) -> Iterator[None]:
-    """Around what the judge makes for itself: raises UserError, NotModelled and what says that memory ran out as they are,
-    and InfrastructureError for anything else. A bug of ours must never end as if there were nothing to check."""
+    """Wraps the judge's own work: passes on UserError, NotModelled and out-of-memory errors, and turns any other exception into
+    InfrastructureError. A bug of ours must never look as if there were nothing to check."""
     try:
         yield
     except (UserError, NotModelled, InfrastructureError, OSError):
@@ -145,15 +145,15 @@ def _ours(what: str) -> Iterator[None]:
 
 
 def _shorten(length: int, share: float) -> int:
-    """That share of a length, and a power of two where it is one."""
+    """That share of a length; a power of two stays one."""
     if length & (length - 1) == 0:
         return length >> math.ceil(-math.log2(share))
     return int(length * share)
 
 
 def _cut_short(made: ShapeCases, own: Sequence[ShapeCases]) -> bool:
-    """Whether a slice that takes a part of something at the task's own sizes takes all of it at these: the first eight of
-    three columns are not what was meant."""
+    """Whether a slice that takes a part at the task's own sizes takes all at these, such as the first eight of three columns:
+    then the task means something else here."""
     most = max(shape.operators.count("alias") for shape in own)
     return bool(made.operators.count("alias") > most)
 
@@ -164,8 +164,8 @@ Work = Callable[[Mapping[str, int]], float]
 def _told_sets(
     task: Task, small: Sequence[str], told: Work, done: Work, factor: float
 ) -> list[dict[str, int]] | None:
-    """Sets of long sizes by what is `told` of the work there, times `factor`, and put right by what is `done`; None where they do
-    not come near each other."""
+    """Sets of long sizes by the estimated work `told`, times `factor`, which is corrected by the real work `done`; None if the two
+    do not come close."""
     for _ in range(_ROUNDS):
         found = long_sets(task, small, lambda sizes, by=factor: by * told(sizes))  # type: ignore[misc]
         shares = [done(sizes) / told(sizes) for sizes in found]
@@ -193,9 +193,9 @@ class Judge:
         timing_precision: float = PRECISION,
         proofs: bool = False,
     ) -> None:
-        """`compiled`: on a GPU, also clock torch.compile. `beside`: whose tolerances accepted outputs are held to, too.
-        `priced`: without a GPU, also make the binary of what is right, and model its time. `timing_precision`: of a
-        measured time, see `Clock.rounds`. `proofs`: without a GPU, what is accepted is also run in exact arithmetic."""
+        """`compiled`: on a GPU, also time torch.compile. `beside`: further protocols; accepted outputs are compared under their
+        tolerances, too. `priced`: without a GPU, also compile accepted candidates and model their time. `timing_precision`: of
+        measured times, see `Clock.rounds`. `proofs`: without a GPU, also run accepted candidates in exact arithmetic."""
         self.protocol, self.beside = protocol, tuple(beside)
         self.target = target_sheet(target)
         self.deadline_s, self.priced, self.timing_precision = deadline_s, priced, timing_precision
@@ -207,7 +207,7 @@ class Judge:
         self._exchanged: Kept[list[object]] = Kept(_CACHED_TASKS)
         self._farther: Kept[dict[str, float]] = Kept(_CACHED_TASKS)
         self._hidden_taken: dict[str, dict[str, dict[str, int]]] = {}
-        """By task, the hidden sizes that its reference takes, by name."""
+        """Task -> name -> hidden sizes that its reference accepts."""
         self._gpu_cases: Kept[list[GpuCases]] = Kept(_GPU_TASKS)
         self._baselines: Kept[Baseline | None] = Kept(_CACHED_TASKS)
         self._patches: Kept[Patch | None] = Kept(_PATCHES)
@@ -216,7 +216,7 @@ class Judge:
         self._needed: Kept[bool] = Kept(_CACHED_TASKS)
         self._all_of: Kept[frozenset[int]] = Kept(_CACHED_TASKS)
         self._long_sizes: dict[tuple[str, str], dict[str, int]] = {}
-        """By task and name of a long set."""
+        """(task, name of a long set) -> its sizes."""
         self._compiled: Kept[float | None] | None = Kept(_CACHED_TASKS) if compiled else None
         self._timings = Store("timings")
 
@@ -231,8 +231,8 @@ class Judge:
         return list(self._cases.get(task.digest, lambda: self._make_cases(task, shapes)))
 
     def small(self, task: Task) -> list[str]:
-        """Names of a task's small shape sets that lie in the family it is asked for. Raises UserError where none does, and where
-        its full size lies outside."""
+        """Names of a task's small shape sets within its ranges. Raises UserError if there are none, or if the full size lies
+        outside."""
         named = [name for name in task.shapes if name.startswith("small")]
         if not task.ranges:
             return named
@@ -244,17 +244,17 @@ class Judge:
         return found
 
     def sets(self, task: Task) -> dict[str, dict[str, int]]:
-        """The sizes at which values are checked, by name of the set, once there are cases."""
+        """Name of a set -> its sizes, for all sets whose values are checked; hidden ones once their cases are made."""
         own = {name: dict(task.shapes[name]) for name in self.small(task)}
         return own | self._hidden_taken.get(task.digest, {})
 
     def large_sets(self, task: Task) -> list[dict[str, int]]:
-        """Sets of a family of sizes that are looked at as the full size is."""
+        """Large sets of a task with ranges, which are checked in the way the full size is."""
         return large_sets(task, self._secret)
 
     def ragged(self, task: Task) -> Iterator[tuple[Task, Baseline]]:
-        """The task with a full size near its own that nothing divides, of several sizes and then of one, as far as its reference
-        takes that; and the baselines there."""
+        """(task, baseline) with full sizes near the task's own that tiles do not divide: first several sizes changed, then one. Only
+        those that the reference accepts."""
         if not (self.protocol.honesty and self.protocol.more_shapes):
             return
         for sizes in ragged_sets(task, self.small(task), self._secret):
@@ -265,13 +265,13 @@ class Judge:
     def _shape_cases(
         self, task: Task, name: str, sizes: Mapping[str, int], position: int = _NAMED_POSITION, **options: Any
     ) -> ShapeCases:
-        """Those of the oracle; `options` are its own. Raises UserError."""
+        """Cases from the oracle, with its `options`. Raises UserError."""
         return shape_cases(task, name, sizes, self.protocol, self._secret, position, **options)
 
     def _kept_case(
         self, task: Task, key: str, what: str, name: str, sizes: Mapping[str, int], **options: Any
     ) -> ShapeCases | None:
-        """`_shape_cases`, made once; None where the reference does not take these sizes."""
+        """`_shape_cases`, made once; None if the reference does not accept these sizes."""
 
         def make() -> list[ShapeCases]:
             with contextlib.suppress(UserError), _ours(what):
@@ -289,7 +289,7 @@ class Judge:
         return found
 
     def _hidden_cases(self, task: Task, shapes: list[str], own: Sequence[ShapeCases]) -> list[ShapeCases]:
-        """Cases at sizes that nobody but this judge knows: one set of each kind that the reference takes."""
+        """Cases at secret sizes: one set of each kind that the reference accepts."""
         found: list[ShapeCases] = []
         for name, proposals in hidden_sizes(task, shapes, self._secret):
             for sizes in proposals:
@@ -307,7 +307,7 @@ class Judge:
         return found
 
     def cases_for(self, task: Task, code: str) -> list[ShapeCases]:
-        """All that a candidate is asked at small sizes: what every one is, and what it names itself."""
+        """All cases of a candidate at small sizes: the task's, and those for values and sizes that its code names."""
         first, *others = self.cases(task)
         if self.protocol.honesty and (values := named_values(code)):
 
@@ -353,8 +353,8 @@ class Judge:
         return found
 
     def long_cases(self, task: Task, special: bool, room: int = 1) -> list[ShapeCases]:
-        """Cases at sizes of which some are as long as at full size (`reference/long_sizes.py`), made once. `special`: none where
-        they would be of ordinary values only. The reference may do `room` times as much there as usual."""
+        """Cases at sizes some of which are as long as at full size (`reference/long_sizes.py`), made once. `special`: return none if
+        they would have ordinary values only. `room`: factor on the reference's permitted work."""
 
         def make() -> list[ShapeCases]:
             found: list[ShapeCases] = []
@@ -379,8 +379,9 @@ class Judge:
         return list(self._long.get((task.digest, room), make))
 
     def _long_sets(self, task: Task, room: int) -> list[dict[str, int]]:
-        """Sets of long sizes at which the reference does `room` times as much as usual at most. A graph's work is told by its
-        types, put right by what is done at the sets that they propose; where that does not come near, all are asked for what is done."""
+        """Sets of long sizes at which the reference does at most `room` times the usual work. We estimate the work from the graph's
+        types, and correct that by the real work at the sets it proposes; if the two do not come close, or without a graph, we use
+        the real work throughout."""
 
         def done(sizes: Mapping[str, int]) -> float:
             return self._cost(task, sizes) / room
@@ -390,7 +391,7 @@ class Judge:
         return long_sets(task, self.small(task), done) if found is None else found
 
     def _told_cost(self, task: Task) -> Work | None:
-        """`_cost` of a task with a graph, in proportion to what the graph does at full size; None without."""
+        """An estimate of `_cost` in proportion to the graph's work at full size; None for a task without a graph."""
         base = self.baseline(task) if task.graph else None
         if base is None:
             return None
@@ -415,7 +416,7 @@ class Judge:
         return told
 
     def farther(self, task: Task) -> dict[str, float]:
-        """Weights under which elements reach further (`reference/reach.py`)."""
+        """Changes to weights that let elements reach further (`reference/reach.py`)."""
 
         def make() -> dict[str, float]:
             if task.gradients:
@@ -429,8 +430,8 @@ class Judge:
         return self._farther.get(task.digest, make)
 
     def shorter(self, task: Task, name: str, share: float) -> ShapeCases | None:
-        """One case at sizes of which the long ones are that share of those of the long set `name`, and the others not so small
-        that outputs are of few elements, if that is not too much; None where nothing is long then."""
+        """One case with the long sizes of the long set `name` shortened to `share`. If the cost permits, the other sizes are raised so
+        that outputs have more elements. None if nothing is long any more."""
         own = self._long_sizes[task.digest, name]
         longest = {size: max(task.shapes[one].get(size, 0) for one in self.small(task)) for size in own}
         sizes = {
@@ -449,30 +450,30 @@ class Judge:
         )
 
     def held_case(self, task: Task, sizes: Mapping[str, int]) -> ShapeCases | None:
-        """Cases at sizes of which some are full (`long_sizes.held_sizes`), with all special values, made once; None where that is
-        too much."""
+        """Cases at sizes some of which are full (`long_sizes.held_sizes`), with all special values, made once; None if that costs too
+        much."""
         if not self.fits(task, sizes):
             return None
         return self._held_case(task, "held", sizes, 0)
 
     def fits(self, task: Task, sizes: Mapping[str, int]) -> bool:
-        """Whether a call at sizes of which some are full is not too much."""
+        """Whether a call at sizes some of which are full does not cost too much."""
         return self._cost(task, sizes) <= _HELD
 
     def longer_than(self, task: Task, sizes: Mapping[str, int]) -> list[ShapeCases]:
-        """One case each at sizes of which one more is full, or as long as may be."""
+        """One case for each further size made full, or as long as the cost permits."""
         longer = one_more_full(task, sizes, lambda made: self._cost(task, made) / _WHOLE)
         found = [self._held_case(task, "held, longer", made, _NAMED_POSITION) for made in longer]
         return [one for one in found if one is not None]
 
     def between(self, task: Task) -> list[dict[str, int]]:
-        """Sizes between the small ones and the full ones that are asked for what is launched there."""
+        """Sizes between the small and the full ones, at which launches are traced."""
         if not self.protocol.more_shapes or task.ranges or len(self.small(task)) < 2:
             return []
         return between_sets(task, self.small(task))
 
     def tuned_cases(self, task: Task) -> Iterator[tuple[ShapeCases, ShapeCases]]:
-        """Pairs of cases: of small sizes, and where one of those is full, for a module that is built of the same arguments."""
+        """Pairs of cases for modules with equal constructor arguments: at small sizes, and with one of these sizes full."""
         if not self.protocol.more_shapes or task.ranges:
             return
         names, full = self.small(task), full_sizes(task)
@@ -486,7 +487,7 @@ class Judge:
                     yield earlier, shape
 
     def between_case(self, task: Task, sizes: Mapping[str, int]) -> ShapeCases | None:
-        """One case of ordinary values at sizes between, made once; None where that is too much."""
+        """One case of ordinary values at sizes from `between`, made once; None if that costs too much."""
         return self._held_case(task, BETWEEN, sizes, _NAMED_POSITION) if self.fits(task, sizes) else None
 
     def _held_case(self, task: Task, name: str, sizes: Mapping[str, int], position: int) -> ShapeCases | None:
@@ -495,8 +496,8 @@ class Judge:
         return self._kept_case(task, key, "sizes of which some are full", name, sizes, **how)
 
     def none_case(self, task: Task) -> ShapeCases | None:
-        """One case at sizes of which the first that no constructor is given is 0, made once; None where the reference does not take
-        that."""
+        """One case in which one size is 0, made once: the first size that the constructor does not depend on and for which the
+        reference accepts 0; None if there is none."""
 
         def make() -> list[ShapeCases]:
             init = self.cases(task)[0].init
@@ -509,15 +510,15 @@ class Judge:
         return next(iter(self._long.get((task.digest, NONE), make)), None)
 
     def whole_case(self, task: Task) -> ShapeCases | None:
-        """One case at full size, made once; None where that is too much to interpret all of it."""
+        """One case at full size, made once; None if interpreting all of it costs too much."""
         sizes = full_sizes(task)
         if self._cost(task, sizes, _PASSES) > _WHOLE:
             return None
         return self._kept_case(task, WHOLE_SIZE, "the full size", WHOLE_SIZE, sizes, long=True, special=False)
 
     def _cost(self, task: Task, sizes: Mapping[str, int], passes: float = 1.0) -> float:
-        """The reference's work at some sizes, as a share of the most that is interpreted at long ones, in so many `passes` over that;
-        infinite where it does not take them."""
+        """The reference's work at some sizes as a share of the most that we interpret at long sizes, its bytes divided by `passes`;
+        infinite if it does not accept the sizes."""
 
         def make() -> float:
             with contextlib.suppress(NotModelled, UserError), _ours("long sizes"):
@@ -529,8 +530,8 @@ class Judge:
         return self._costs.get((task.digest, passes, *sizes.items()), make)
 
     def another_size(self, task: Task) -> object:
-        """Inputs (`describe`d) that differ in one size from those of the first small set, for a module that is built of the same
-        arguments; None where every size is among those."""
+        """Inputs (`describe`d) that differ from those of the first small set in one size that is not a constructor argument; None if
+        there is no such size."""
 
         def make() -> object:
             sizes = dict(task.shapes[self.small(task)[0]])
@@ -547,8 +548,7 @@ class Judge:
         return self._another.get(task.digest, make)
 
     def exchanged_sizes(self, task: Task) -> list[object]:
-        """Inputs (`describe`d) of which two sizes are exchanged, as they are in the second small set: of as many elements, for a module
-        that is built of the same arguments. None where there are none."""
+        """At most one set of inputs (`describe`d): the second small set with two sizes exchanged, for equal constructor arguments."""
 
         def make() -> list[object]:
             sizes = dict(task.shapes[self.small(task)[:2][-1]])
@@ -563,7 +563,7 @@ class Judge:
         return self._exchanged.get(task.digest, make)
 
     def gpu_cases(self, task: Task, gpu: Gpu, held: AbstractContextManager[object]) -> list[GpuCases]:
-        """Shape sets on a GPU, small ones first and the full size last, with every case; made while `held` is.
+        """Shape sets on a GPU with all their cases, small ones first and the full size last; made while holding `held`.
 
         Raises UserError.
         """
@@ -577,12 +577,12 @@ class Judge:
         return list(self._gpu_cases.get((task.digest, gpu.index), make))
 
     def gpu_draws(self, full: bool, position: int) -> list[tuple[float, int]]:
-        """(scale, seed) of each case of a shape set on a GPU, the `position`-th of its task."""
+        """(scale, seed) of each case of a task's `position`-th shape set on a GPU."""
         rank = 0 if full and not self.protocol.honesty else min(position, 1) if full else position
         plan = distributions.draws(self.protocol, self._secret, rank)
         if full and self.protocol.honesty:
-            # Far up as well, where a softmax needs its maximum. There is no room for the copies that inputs below zero
-            # are made from, and the last one is uneven.
+            # A large factor as well, for which a softmax needs its maximum. GPU memory has no room for the copies from which
+            # inputs below zero are made. The last case is uneven.
             far = [(_FAR_AT_FULL_SIZE, seed + 1) for _, seed in plan[:1]]
             plan = plan[:1] + far + plan[1:]
         if full:
@@ -598,7 +598,7 @@ class Judge:
         if len(small) > 1 or task.ranges:
             weights = {shape.name: shape.seed for shape in self.cases(task)}
             hidden = self._hidden_taken.get(task.digest, {})
-            # What a candidate may decline was asked before the GPU was.
+            # Sizes that a candidate may decline were checked before the GPU was used.
             sets += [(name, sizes) for name, sizes in hidden.items() if not name.startswith(DECLINABLE)]
         seed = init_seed(self.protocol, self._secret)
         found = []
@@ -614,7 +614,7 @@ class Judge:
         return found
 
     def baseline(self, task: Task) -> Baseline | None:
-        """The modelled baselines at full size; None where the reference cannot be modelled."""
+        """The modelled baselines at full size; None if the reference cannot be modelled."""
 
         def make() -> Baseline | None:
             with contextlib.suppress(NotModelled), _ours("the baseline"):
@@ -624,7 +624,7 @@ class Judge:
         return self._baselines.get(task.digest, make)
 
     def patch(self, task: Task) -> Patch | None:
-        """One period of a case at full size (`reference/periodic.py`); None where there is none."""
+        """One period of a case at full size (`reference/periodic.py`); None if there is none."""
 
         def make() -> Patch | None:
             with contextlib.suppress(NotModelled), _ours("a case at full size"):
@@ -639,7 +639,7 @@ class Judge:
         return -1 in self.all_of(task, index)
 
     def all_of(self, task: Task, index: int) -> frozenset[int]:
-        """Outputs that depend on every element of an input, at every small size (`periodic.needs_all`); -1 where they do together."""
+        """Outputs that depend on every element of an input at every small size (`periodic.needs_all`); -1: all outputs together do."""
 
         def make() -> frozenset[int]:
             dice = random.Random(f"{self._secret}:{task.digest}:{index}")
@@ -654,7 +654,7 @@ class Judge:
         return self._all_of.get((task.digest, index), make)
 
     def question(self, task: Task, shape: ShapeCases) -> Posed:
-        """What exact arithmetic says of the reference at a small size (`exact/verification.py`)."""
+        """The reference in exact arithmetic at a small size (`exact/verification.py`)."""
 
         def make() -> Posed:
             with _ours("exact arithmetic"):
@@ -663,20 +663,20 @@ class Judge:
         return self._questions.get((task.digest, shape.name), make)
 
     def in_part(self, task: Task) -> bool:
-        """Whether part of a reference's products is of no consequence (`periodic.in_part`), as of a causal attention."""
+        """Whether part of a reference's products does not matter (`periodic.in_part`), as in causal attention."""
 
         def make() -> bool:
             dice = random.Random(f"{self._secret}:{task.digest}:part")
             shape = self.cases(task)[0]
             if any("conv" in name for name in shape.operators):
-                return False  # elements at an edge reach fewer outputs, and all of their products count
+                return False  # elements at an edge reach fewer outputs, but all of their products matter
             with _ours("what an output depends on"):
                 return periodic.in_part(shape.cases[0], dice)
 
         return bool(self._needed.get((task.digest, "part"), make))
 
     def compiled_ratio(self, task: Task, gpu: Gpu, zygote: Zygote, size: int) -> float | None:
-        """torch.compile's time over eager's at full size; None where that is not clocked or cannot be compiled."""
+        """torch.compile's time over eager's at full size; None if it is not timed or the reference does not compile."""
         if self._compiled is None:
             return None
         return self._compiled.get(
