@@ -1,9 +1,9 @@
-"""One candidate before the judge: what every backend's verification has in common.
+"""The verification of one candidate: what all backends share.
 
-A verification walks the funnel and stops at the first failure (`Stop`). Two confined processes take part. The *host*
-process runs the candidate's Python on tensors without data and hands over a tape (`trace/tape.py`); the *device* process
-plays the tape on real data with code that is ours. The judge compares what comes back; neither process ever sees an
-expected output, a seed or a tolerance, and the candidate's Python never sees a value at all.
+A verification goes through gates and stops at the first failure (`Stop`). Two confined processes take part. The *host*
+process runs the candidate's Python on tensors without data and returns a tape (`trace/tape.py`); the *device* process
+plays the tape on real data with our code. The judge compares the outputs. Neither process ever sees an expected output,
+a seed or a tolerance, and the candidate's Python never sees a value at all.
 """
 
 from __future__ import annotations
@@ -63,30 +63,30 @@ from kernelwright.verify.traced import Trace
 Tensors = list[torch.Tensor]
 Shape = ShapeCases | GpuCases
 Returned = Case | Form | GpuCases
-"""What says which form outputs have."""
+"""Types that specify the form of outputs."""
 
 LATER = 7
-"""As the position of a shape set: none of the first."""
+"""Position of a shape set that is not one of the first."""
 LONG_PROGRAMS = 256
-"""Of a call at long sizes, that are all run."""
+"""A call at long sizes with at most this many program instances is run in full."""
 _MOST_CONFIGURATIONS = 32
-"""Of an autotuned kernel, that are run."""
+"""Most configurations of an autotuned kernel that are run."""
 _MOST_FROZEN = 8
-"""Calls with some gradients frozen, and nothing else about them, that are judged."""
+"""Most calls judged whose only difference is that some gradients are frozen."""
 _MOST_LAID_OUT = 4
-"""Inputs that are laid out otherwise each by itself."""
+"""Most inputs whose layout is changed one at a time."""
 _MANY_CALLS = 12
-"""Calls of the first shape: more than any warm-up that a kernel could pass for."""
+"""Least calls of the first shape: more than any credible warm-up."""
 
 
 class Verification:
-    """One candidate before the judge."""
+    """The verification of one candidate."""
 
     backend: Backend
     common = Gate.SMALL
-    """Where every protocol looks: the first shape judged at this gate."""
+    """The gate whose first shape every protocol judges."""
     alone = False
-    """Whether nobody else may use the GPU's memory meanwhile: how a verification is repeated that ran out of it."""
+    """Whether it gets the GPU's memory to itself: set when a verification that ran out of memory is repeated."""
 
     def __init__(self, judge: Judge, zygote: Zygote, task: Task, candidate: Candidate) -> None:
         self.judge, self.zygote, self.task, self.candidate = judge, zygote, task, candidate
@@ -95,38 +95,37 @@ class Verification:
         self.facts: dict[str, Any] = {}
         self.deadline = time.monotonic() + judge.deadline_s
         self.large: list[dict[str, int]] = []
-        """Sizes, the full one among them, that were looked at beyond the sets whose values are all checked."""
+        """Sizes checked only in part, among them the full one, besides the sets whose values are all compared."""
         self._processes: list[Confined] = []
         self._built: list[tuple[object, object]] = []
-        """Arguments of a constructor, and inputs that a module so built was called on (`describe`d)."""
+        """(constructor arguments, inputs (`describe`d)) of each module built and called so far."""
         self._beside: object = None
-        """Inputs of another size (`describe`d) for a module that is built as for the first one; None where there are none."""
+        """Inputs of another size (`describe`d) for the same constructor arguments as the first shape; None if there are none."""
         self._atomics = "atomic" in candidate.code
-        """Whether anything may be updated atomically, if only where it is large: then sums may differ in their last bits."""
+        """Whether the candidate may use atomic updates, at any size: then sums may differ in their last bits."""
         self._brackets = secrets.randbits(24)
-        """Draws how interpreted reductions are bracketed, and which operand comes first: alike for the same case."""
+        """Seed of the order in which interpreted reductions add, and of their operands' order; equal for the same case."""
         self._configurations = 1
-        """Most that autotuning chooses among, as far as interpreted."""
+        """Most autotuning configurations seen in interpreted calls."""
         self._units: set[str] = set()
         """Units of arithmetic that interpreted calls used."""
         self._evaluated: Trace | None = None
-        """What a module in evaluation mode does at the first sizes, where that is something else."""
+        """The trace in evaluation mode at the first sizes, if it differs though the reference's outputs do not."""
         self._otherwise: list[tuple[Trace, int, str]] = []
-        """What a module does at the first sizes, and in which call, where it is called in another way (`trace/ways.py`) and does
-        something else."""
+        """(trace, call, way) at the first sizes for other ways to call the module (`trace/ways.py`) that change what it does."""
         self._evaluating: Trace | None = None
-        """What it does in evaluation mode, where that is something else to the reference, too."""
+        """The trace in evaluation mode, if it differs and the reference's outputs do, too."""
         self._steered: dict[tuple[str, bool], bool] = {}
-        """By a tensor of the reference's state, and whether outputs alone are meant: whether they hang on it."""
+        """(tensor of the reference's state, outputs alone) -> whether results depend on it; see `cases.steers`."""
         self._leanings = Leanings()
-        """On which side of what is right values in half precision are."""
+        """Mean signed errors of outputs in half precision."""
         self._makes_at_first = False
-        """Whether its first call makes something that later ones find."""
+        """Whether its first call computes something that later ones reuse."""
         self._fallen: dict[str, Stop] = {}
-        """Protocols beside ours whose tolerances an output of this execution did not meet."""
+        """Rejections by protocols beside ours, whose tolerances an output of this execution exceeds."""
 
     def verdict(self) -> Verdict:
-        """Run the funnel. Raises UserError for a broken task and InfrastructureError for a broken judge."""
+        """Run all gates. Raises UserError for a broken task and InfrastructureError for a broken judge."""
         try:
             timing = self._funnel()
             return self._word(Outcome.CORRECT, Gate.TIMING, "", self.facts, timing)
@@ -139,7 +138,7 @@ class Verification:
                 process.dismiss()
 
     def beside(self, accepted: Verdict) -> tuple[Verdict, ...]:
-        """What the protocols beside ours say of a candidate that ours accepted, from the same execution."""
+        """Verdicts of the other protocols on a candidate that ours accepted, from the same execution."""
         found = []
         for protocol in self.judge.beside:
             fallen = self._fallen.get(protocol.name)
@@ -173,7 +172,7 @@ class Verification:
         )
 
     def _family(self) -> dict[str, tuple[int, int]]:
-        """The range of each free size, over all sets that were judged."""
+        """(least, most) of each free size over all sets judged."""
         if not self.task.ranges:
             return {}
         judged = [*self.judge.sets(self.task).values(), *self.large]
@@ -183,7 +182,7 @@ class Verification:
 
     @functools.cached_property
     def _left(self) -> Sequence[str]:
-        """What the reference itself leaves changed of what it is given (`held.py`)."""
+        """Kinds of changes that the reference itself makes to its module and inputs (`held.py`)."""
         return sorted(self.judge.cases(self.task)[0].cases[0].left)
 
     def _funnel(self) -> Timing | None:
@@ -205,7 +204,7 @@ class Verification:
     # -- gates that every backend has ------------------------------------------------------------------------
 
     def _read(self) -> None:
-        """The gates that need no process: what was parsed, and the static rules."""
+        """The gates that need no process: parsing and the static rules."""
         if self.candidate.problem is not None:
             raise Stop(self.candidate.problem, Gate.PARSE, self.candidate.detail)
         finding = inspect_code(self.candidate.code)
@@ -224,10 +223,11 @@ class Verification:
         earlier: object = None,
         **how: Any,
     ) -> Trace:
-        """Have the candidate built for one shape and called a secret number of times.
+        """Have the host build the candidate for one shape and call it a secret number of times.
 
-        `inputs` is `describe`d, as is `earlier`: other sizes, at which the module was called before. Of the shape's state the host learns
-        shapes and very small values. Of `many` calls some are of a module built elsewhere, `settled`: in evaluation mode, too.
+        `inputs` are `describe`d, as are `earlier` ones, on which the module is called first. Of the shape's state the host gets
+        shapes and tiny tensors' values. `many`: more calls, and compare with a module built elsewhere; `settled`: also in
+        evaluation mode.
         """
         gradients = of.gradients
         asked = Building(
@@ -269,8 +269,8 @@ class Verification:
     def _alike_elsewhere(
         self, trace: Trace, play: Callable[[Building], Trace], again: Building, settled: bool, inputs: object
     ) -> None:
-        """A module built elsewhere launches the same, in evaluation mode too where that is the same to the reference
-        (`settled`): else what it does there is kept, to be judged. So is what it does when called in other ways. Raises Stop."""
+        """A module built elsewhere must launch the same, else raises Stop. We also trace it in evaluation mode (in which the
+        reference gives the same if `settled`) and when called in other ways, and keep the traces that differ to judge them."""
         forward = again.gradients is None
         asked = [ways.FED_BACK, *(ways.BEFORE_A_BACKWARD_PASS if forward else ()), *ways.SWITCHES]
         asked += [ways.ONE_TENSOR] if _some_alike(inputs) else []
@@ -292,7 +292,7 @@ class Verification:
                 if not trace.alike(play(dataclasses.replace(again, optimised=True))):
                     raise Stop(Outcome.STATEFUL, Gate.DETERMINISM, "the same sizes launch other work")
         if not settled:
-            with contextlib.suppress(Stop):  # what raises says so to a user as well
+            with contextlib.suppress(Stop):  # if it raises, users see that as well
                 other = play(dataclasses.replace(again, evaluating=True))
                 self._evaluating = None if trace.alike(other) else other
         idle = set(_nothing_new(elsewhere, asked, in_gradients))
@@ -302,7 +302,7 @@ class Verification:
             if way not in idle and elsewhere.takes_another_path(number, way)
         ]
         count = len(list(_specs(inputs)))
-        if count > 1:  # many a kernel has a path for one of them
+        if count > 1:  # kernels often have a special path for the layout of one input
             layouts = [way for way in others if ways.layout_of(way) and way not in in_gradients]
             others = [way for way in others if way not in layouts]
             others += [f"{way} #{place}" for way in layouts for place in range(min(count, _MOST_LAID_OUT))]
@@ -317,7 +317,7 @@ class Verification:
         ]
 
     def _gradient_ways(self, inputs: object, gradients: Gradients) -> list[str]:
-        """Other ways to ask a task's gradients; its cotangents are the last `inputs`."""
+        """Other ways to ask for a task's gradients; the last `inputs` are its cotangents."""
         outputs = len(gradients["positions"])
         given = list(_specs(inputs))[:-outputs]
         wanted = sum("float" in str(spec) for spec in given) + len(gradients["parameters"])
@@ -329,8 +329,7 @@ class Verification:
         ]
 
     def _when_evaluating(self, device: Confined, shape: Shape, case: Case) -> None:
-        """What the candidate does in evaluation mode, where that is something else but the same to the reference. Raises
-        Stop where it is wrong."""
+        """Judge the candidate in evaluation mode, if it differs there though the reference does not. Raises Stop if it is wrong."""
         if (trace := self._evaluated) is None:
             return
         with self._said_of("in evaluation mode"):
@@ -341,8 +340,8 @@ class Verification:
                 self._interpret(device, Gate.SMALL, Run(key, call), case)
 
     def _when_called_otherwise(self, device: Confined, shape: Shape, case: Case) -> None:
-        """What the candidate does where it is called in other ways (`trace/ways.py`), of those in which it does something else.
-        Raises Stop where it is wrong."""
+        """Judge the candidate in those ways to call it (`trace/ways.py`) in which it does something else. Raises Stop if it is
+        wrong."""
         if (trace := self._evaluating) is not None:
             self._plays_otherwise(device, shape, case, trace, -1, "in evaluation mode")
         for trace, call, way in self._otherwise:
@@ -397,7 +396,7 @@ class Verification:
             raise Stop(stop.outcome, stop.gate, f"{where}: {stop.detail}", **stop.evidence) from None
 
     def _open_another(self, device: Confined, shape: Shape, trace: Trace, what: str) -> str:
-        """Memory for a trace beside the one that is judged at a shape: by which key."""
+        """Open memory for another trace at a shape; returns its key."""
         key, tensors = f"{shape.name}, {what}", list(trace.blobs)
         state = {name: shape.state[name] for name in trace.traced.state}
         body = {"command": "open", "key": key, "trace": trace.answer, "state": channel.encode(state, tensors)}
@@ -405,11 +404,12 @@ class Verification:
         return key
 
     def _not_folded(self, host: Confined, shape: Shape, inputs: Any, trace: Trace) -> None:
-        """Built under other weights, the candidate's constructor makes the same of them, or lays them out anew."""
+        """The candidate must not compute constants from weights in its constructor: build it with other weights and compare what
+        is no mere rearrangement of them. Raises Stop."""
         if not (self.protocol.honesty and self.protocol.affine):
             return
         built: list[tuple[Trace, dict[str, Any]]] = [(trace, {})]
-        if self._evaluated is not None:  # what `eval()` and `train()` make of weights is as stale
+        if self._evaluated is not None:  # what `eval()` and `train()` compute from weights goes stale as well
             built.append((self._evaluated, {"evaluating": True, "copied": True, "calls": 3}))
         for one, how in built:
             if not (suspects := folding.suspects(one, shape.state)):
@@ -421,9 +421,9 @@ class Verification:
                 raise Stop(Outcome.TORCH_COMPUTE, Gate.CAUSALITY, detail)
 
     def _met_before(self, init: object, inputs: object) -> object:
-        """Of modules that were built of the same arguments, inputs of other sizes (`describe`d) that one was called on, the first
-        small ones if there are; None where there are none. A user calls one module at several sizes; but the first call of a
-        process counts, too, so the first set for which this could be done is left as it is."""
+        """Inputs of other sizes (`describe`d) on which a module with equal constructor arguments was called, the first such; None if
+        there are none. Users call one module at several sizes. But a first call must be judged as well, so the first set for which
+        there are such inputs gets None."""
         if self.task.gradients or not self.protocol.honesty:
             return None
         alike = [
@@ -435,8 +435,8 @@ class Verification:
     def _trace_checkpoint(
         self, host: Confined, shape: ShapeCases, inputs: Any, **how: Any
     ) -> tuple[ShapeCases, Trace]:
-        """The candidate built for a shape whose weights are a checkpoint's, where it has a place for them; else for the
-        same shape with the weights that its constructor draws."""
+        """The candidate's trace at a shape with a checkpoint's weights if it has a place for them; else at the same shape with the
+        weights that its constructor draws."""
         trace = self._trace(host, shape, inputs, **how)
         if not shape.drawn or loads_weights(trace, shape.drawn, shape.state):
             return shape, trace
@@ -444,14 +444,14 @@ class Verification:
 
     @staticmethod
     def _idles(name: str, expected: Sequence[Expected | torch.Tensor], trace: Trace) -> bool:
-        """Whether a candidate has nothing to do for a batch of one, as where rows are folded until one is left, or a sequence of
-        one without its first is empty: then that size tells nothing of its kernels."""
+        """Whether there is nothing to compute at a size of one, as when rows are reduced to one row, or a sequence of one without its
+        first element is empty: then this size does not test the kernels."""
         launched = any(launch.programs for launch in trace.tape.launches())
         nothing = not trace.tape.compute() or all(0 in one.shape for one in expected)
         return name.startswith((ONE, LEAST)) and not launched and nothing
 
     def _policy(self, trace: Trace) -> None:
-        """The candidate's own kernels run, and do what the task's policy leaves to them."""
+        """The candidate's own kernels must run, and do the work that the task's policy asks of them. Raises Stop."""
         operators = trace.tape.compute()
         self.facts["aten_ops"] = operators
         self.facts["launches"] = trace.launches()
@@ -479,7 +479,7 @@ class Verification:
             raise Stop(Outcome.STATEFUL, Gate.DETERMINISM, detail)
 
     def _form(self, gate: Gate, trace: Trace, case: Returned) -> None:
-        """Structure, shapes, dtypes and aliases of the outputs, which the tape tells without a run."""
+        """Check structure, shapes, dtypes and aliases of the outputs, which the tape shows without a run. Raises Stop."""
 
         def stop(outcome: Outcome, detail: str) -> Stop:
             return Stop(outcome, gate, detail, where=case.name)
@@ -516,7 +516,7 @@ class Verification:
     def _compare(
         self, case: Case, outputs: Tensors, changed: list[int], gate: Gate, position: int, number: int
     ) -> float:
-        """Raises Stop on the first difference; returns the worst error as a share of the allowed one."""
+        """Compare outputs. Raises Stop on the first difference; returns the worst error as a share of the allowed one."""
 
         def stop(outcome: Outcome, detail: str, mismatch: Mismatch | None = None) -> Stop:
             return Stop(outcome, gate, detail, where=case.name, mismatch=mismatch)
@@ -550,7 +550,8 @@ class Verification:
         return worst
 
     def _not_leaning(self, cases: Sequence[Case]) -> None:
-        """Whether the errors of what was compared so far lie on both sides of what is right. Raises Stop."""
+        """Errors of all comparisons so far must not have one sign: on average they may exceed the reference's only a little. Raises
+        Stop."""
         if (found := self._leanings.too_far()) is not None:
             output, how = found
             what = label(output, cases[0].structure) or f"output {output}"
@@ -558,7 +559,7 @@ class Verification:
             raise Stop(Outcome.LOW_PRECISION, Gate.SMALL, detail)
 
     def _held_to_others(self, case: Case, outputs: Tensors, gate: Gate) -> None:
-        """The same outputs under the tolerances of the protocols beside ours."""
+        """Compare the same outputs under the tolerances of the other protocols."""
         for protocol in self.judge.beside:
             if protocol.name in self._fallen:
                 continue
@@ -570,7 +571,7 @@ class Verification:
                     break
 
     def _enough(self, share: float, where: str) -> None:
-        """Where a task leaves part of the work to torch, the candidate's kernels take their share of the time."""
+        """If a task leaves part of the work to torch, the candidate's kernels must take at least `min_share` of the time."""
         self.facts["own_share"] = min(max(share, 0.0), 1.0)
         if self.protocol.honesty and self.facts["aten_ops"] and share < self.task.min_share:
             detail = f"the kernels take {share:.0%} of the time; this task asks for {self.task.min_share:.0%}"
@@ -579,14 +580,14 @@ class Verification:
     def _without_kernels(
         self, device: Confined, name: str, trace: Trace, cases: Sequence[Case], operators: Iterable[str]
     ) -> None:
-        """Interpreted calls at the small size `name` in which kernels do nothing. Raises Stop where that is as good, or where
-        copies by torch make the output. `operators` are the reference's."""
+        """Interpret calls at the small size `name` in which kernels do nothing. Raises Stop if outputs are still right, or if torch's
+        copies make them. `operators` are the reference's."""
         full, case = self.task.policy == "full", cases[0]
         moved = causality.relaid(trace.tape, case.expected, case.aliases) if full else {}
         idle = Run(name, ablate=True, copies=list(moved))
 
         def ablated(case: Case) -> tuple[Tensors, set[int]]:
-            """The outputs, and which of them a copy has already."""
+            """The outputs, and which of them a copy already equals."""
             _, tensors = device.ask(Gate.CAUSALITY, idle.body(), flatten(case.inputs))
             count = len(case.expected)
             copied = {
@@ -597,7 +598,7 @@ class Verification:
             return tensors[:count], copied
 
         outputs, copied = ablated(case)
-        # Fresh memory may look like an output of booleans; in the next call it holds others.
+        # Fresh memory may by chance equal an output of booleans; in another call it holds others.
         if copied and (copied := copied & ablated(case)[1]):
             detail = f"a copy by torch has output {min(copied)} before any kernel runs"
             raise Stop(Outcome.TORCH_COMPUTE, Gate.CAUSALITY, detail, where=case.name)
@@ -620,8 +621,8 @@ class Verification:
             self._mostly_stored(device, name, trace, case, causality.scatters(operators))
 
     def _mostly_stored(self, device: Confined, name: str, trace: Trace, case: Case, scatters: bool) -> None:
-        """Raises Stop where torch copies most of the output, or of one result, at the small size `name`. What a reference that
-        `scatters` is given may stay in its output."""
+        """Raises Stop if torch copies most of the output, or of one result, at the small size `name`. If the reference `scatters`,
+        elements of its inputs may remain in its output."""
         marked, given = Run(name, marks=True), flatten(case.inputs)
         _, tensors = device.ask(Gate.CAUSALITY, marked.body(), given)
         kept = given if scatters else ()
@@ -631,7 +632,7 @@ class Verification:
             raise Stop(Outcome.TORCH_COMPUTE, Gate.CAUSALITY, detail, where=case.name)
         repeated = causality.repeated_by_torch(trace.tape)
         for index, pair in enumerate(zip(tensors[len(case.expected) :], case.expected, strict=True)):
-            what = label(index, case.structure)  # a small gradient is hidden among large ones
+            what = label(index, case.structure)  # of gradients each, since a small one hides among large ones
             lone = causality.unmarked_share([pair[0]], [pair[1]], kept) if what else 0.0
             lone = max(lone, repeated[index])
             what = what or f"output {index}"
@@ -640,13 +641,13 @@ class Verification:
                 raise Stop(Outcome.TORCH_COMPUTE, Gate.CAUSALITY, detail, where=case.name)
 
     def _acts(self, calls: Iterable[tuple[Case, Tensors]], idle: bool = False) -> None:
-        """Without kernels the outputs of one of `calls` (cases, what came of them) are wrong. One may be right by chance, as
-        fresh memory of booleans is, or the zero that a count begins with; and where the reference gives the same in every
-        case, nobody can tell. `idle`: then there may be nothing to do at this size. Raises Stop."""
+        """Without kernels, outputs must be wrong in at least one of `calls` (pairs of case and outputs), else raises Stop. One may be
+        right by chance, such as booleans in fresh memory, or the zero that a count starts from. If the reference gives the same in
+        every case, we cannot tell, unless `idle`: then there may be nothing to do at this size."""
         cases = []
         for case, outputs in calls:
             if not any(math.prod(item.shape) for item in case.expected):
-                return  # nothing to make, as of half a channel where there is one
+                return  # no output elements, as for half of one channel
             pairs = zip(outputs, case.expected, strict=True)
             if any(compare(index, *pair, self.protocol).kind for index, pair in enumerate(pairs)):
                 return
@@ -662,7 +663,7 @@ class Verification:
         raise Stop(Outcome.DECOY_KERNEL, Gate.CAUSALITY, detail, where=cases[0].name)
 
     def _copies_more(self, small: Trace, full: Trace, operators: Iterable[str]) -> None:
-        """At full size, where kernels are not run, torch copies no more of the output than where they are."""
+        """At full size, where kernels are not run, torch must not copy a larger share of the output than at sizes where they are."""
 
         def share(trace: Trace) -> float:
             given = (*trace.inputs, *trace.traced.state.values())
@@ -679,15 +680,15 @@ class Verification:
     def _unchanged(
         self, case: Returned, names: Iterable[str], gate: Gate, how: str = "changed in place"
     ) -> None:
-        """Weights must not serve as memory from one call to the next; what the reference writes to may change."""
+        """Weights must not carry data between calls; only those that the reference writes to may change. Raises Stop."""
         changed = sorted(set(map(str, names)) - case.written)
         if self.protocol.honesty and changed:
             detail = f"weight {plain(changed[0], 100)} is {how}"
             raise Stop(Outcome.INPUT_MUTATED, gate, detail, where=case.name)
 
     def _not_written(self, case: Returned, stored: Iterable[int | str], gate: Gate) -> None:
-        """Inputs (by index) and weights (by name) that a call stored to must be those that the reference writes to: scratch
-        that is put back is still seen by whoever reads them meanwhile."""
+        """A call may store only to inputs (by index) and weights (by name) that the reference writes to. Even if a kernel restores
+        them, concurrent readers would see its scratch values. Raises Stop."""
         stored = set(stored)
         inputs = sorted(item for item in stored - case.written if isinstance(item, int))
         if self.protocol.honesty and inputs:
@@ -700,10 +701,10 @@ class Verification:
     def _interpret(
         self, device: Confined, gate: Gate, run: Run, case: Case, position: int = 0, number: int = 0
     ) -> tuple[float, dict[str, Any], Tensors]:
-        """One interpreted call on a case's inputs, compared: the worst error, what was seen of it, and the outputs. Raises
+        """Interpret one call on a case's inputs and compare: returns the worst error, the device's answer, and the outputs. Raises
         Stop.
 
-        Where a hint to the compiler was false of some lane, the call is made again as the compiler may read it."""
+        If a hint to the compiler was false for some lane, the call is repeated with the hint taken literally."""
         brackets = self._brackets + 7919 * (position + number)
         same = [one for one in case.written if isinstance(one, str) and one not in case.after]  # by chance
         run = dataclasses.replace(run, after=[*case.after, *same], brackets=brackets)
@@ -724,8 +725,8 @@ class Verification:
         return worst, answer, outputs[: len(case.expected)]
 
     def _other_configurations(self, device: Confined, gate: Gate, key: str, case: Case, tried: int) -> None:
-        """Those that autotuning may choose and no case has met are right as well, and so is the call in which they are tried.
-        Raises Stop."""
+        """Check the configurations that autotuning may choose and no case has used, and the call in which it tries them. Raises
+        Stop."""
         for number in range(tried, min(self._configurations, _MOST_CONFIGURATIONS)):
             self._interpret(device, gate, Run(key, configuration=number), case, 0, 0)
         if self._configurations > 1 and self.protocol.honesty:
@@ -736,14 +737,14 @@ class Verification:
                 raise Stop(stop.outcome, stop.gate, detail, **stop.evidence) from None
 
     def _not_summed_in_half(self, where: str) -> None:
-        """Products may not be summed in half precision, whatever little that does at small sizes. Raises Stop."""
+        """Products must not be accumulated in half precision, even if the error is small at small sizes. Raises Stop."""
         if self.protocol.honesty and HALF_SUMS in self._units:
             detail = "products are summed in half precision: the reference's are summed in float32"
             raise Stop(Outcome.LOW_PRECISION, Gate.SMALL, detail, where=where)
 
     def _same_bits(self, same: bool, where: str) -> None:
-        """Of two calls on the same inputs, with other fills of fresh memory and of undefined lanes. Raises Stop where they
-        differ, nothing is updated atomically, and torch computes nothing: then no order of additions explains it."""
+        """Two calls on the same inputs, with fresh memory and undefined lanes filled differently, must agree (`same`). Raises Stop if
+        they differ without atomic updates or torch operators, whose order of additions could explain it."""
         self.facts["deterministic"] = same
         if same or self._atomics or self.facts["aten_ops"]:
             return
@@ -756,7 +757,7 @@ class Verification:
     def _compared(
         self, case: Case, answer: dict[str, Any], tensors: Tensors, gate: Gate, position: int, number: int
     ) -> float:
-        """What one interpreted call did, with its outputs and what it left behind them. See `_compare`."""
+        """Check an interpreted call's outputs, its stores, and the inputs and state it leaves. See `_compare`."""
         changed = list(answer["state_changed"])
         self._unchanged(case, changed, gate)
         outputs, left = tensors[: len(case.expected)], tensors[len(case.expected) :]
@@ -769,9 +770,9 @@ class Verification:
     def _left_as_the_reference_does(
         self, case: Case, held: Mapping[int | str, torch.Tensor], state_changed: Iterable[str], gate: Gate
     ) -> None:
-        """What inputs and running statistics hold after a call, where the reference changes them. Statistics that no kernel
-        touches are the caller's business (docs/judge.md), but for those that the next call's outputs hang on; those that are
-        updated must be right, all of them. A count of calls must be right where it is kept, or where statistics hang on it."""
+        """Compare inputs and running statistics after a call, if the reference changes them. A candidate may leave statistics alone
+        (docs/judge.md), unless the next call's outputs depend on them; if it updates some, all must be right. A count of calls must
+        be right if it is updated, or if statistics depend on it."""
         statistics = {
             name for name, one in case.after.items() if isinstance(name, str) and one.dtype.is_floating_point
         }
@@ -801,7 +802,7 @@ class Verification:
                 raise Stop(Outcome(comparison.kind), gate, detail, where=case.name)
 
     def _steers(self, case: Case, name: str, outputs_alone: bool) -> bool:
-        """`cases.steers`, asked once for all cases."""
+        """`cases.steers`, computed once for all cases."""
         if (name, outputs_alone) not in self._steered:
             self._steered[name, outputs_alone] = steers(case, name, outputs_alone)
         return self._steered[name, outputs_alone]
@@ -816,14 +817,14 @@ class Verification:
 
 
 def _some_alike(inputs: object) -> bool:
-    """Whether two of the tensors that `structures.describe` tells of have one form."""
+    """Whether two of the tensors that `structures.describe` describes have the same form."""
     found = [str(spec) for spec in _specs(inputs)]
     return len(set(found)) < len(found)
 
 
 def _nothing_new(trace: Trace, asked: Sequence[str], in_gradients: Sequence[str]) -> Iterator[str]:
-    """Of the ways to call a module, numbered from 1 in the trace, those in which it does what it does elsewhere: gradients of which
-    some are wanted, and inputs that are parts of one tensor, as others with gaps are."""
+    """The ways, among those `asked` (calls 1, 2, ... of the trace), in which the module does nothing that it does not do elsewhere:
+    ways that freeze gradients, and inputs that are parts of one tensor if it does the same for other inputs with gaps."""
     number = {way: place for place, way in enumerate(asked, 1)}
     read = {way: GradientWay.read(way) for way in in_gradients}
     with_layouts = {one.frozen for one in read.values() if one and one.layout}
@@ -856,7 +857,7 @@ def _short(form: object) -> str:
 
 
 def explain(comparison: Comparison, where: str, what: str = "") -> str:
-    """The first wrong index, for people and models; `what` names the tensor, by default by its number."""
+    """Describe the first wrong element, for people and models; `what` names the tensor, by default `output N`."""
     found = comparison.mismatch
     assert found is not None
     what = what or f"output {found.output}"
