@@ -1,11 +1,11 @@
 """Sums, products and quotients of `Exact` arrays and ordinary numbers.
 
-Over the reals: `inf - inf`, `0 * inf` and `x / 0` are undefined, and `inf * x` is where nobody knows the sign of x.
-Tags that survive here (`functions.py` reads them):
+Over the reals: `inf - inf`, `0 * inf` and `x / 0` are undefined, and so is `inf * x` if the sign of x is unknown.
+Tags that these operations propagate (`functions.py` reads them):
 
-    maximum         a maximum, or a multiple of one: what softmaxes subtract
-    shift (t,)      an exponent from which t was set apart
-    scale (t,)      a number from which the factor exp(t) can be set apart
+    maximum         a maximum, or a multiple of one, as softmaxes subtract
+    shift (t,)      an exponent with the summand t
+    scale (t,)      a number with the factor exp(t)
     more (t,)       1 + exp(t), and `less (t,)` its reciprocal
     even (x,)       x or -x
 """
@@ -37,25 +37,25 @@ from kernelwright.verify.exact.values import (
 
 _MULTIPLE = 400
 _TABLE = 256
-"""Distinct numbers from which on an array is a table, and none of them a literal."""
+"""An array with more distinct numbers is a table, whose numbers are not literals."""
 _NOTED = 64
-"""Integers of an array that are remembered as written down."""
+"""Integers of an array up to this size count as literals."""
 Number = Exact | np.ndarray | float
-"""What arithmetic takes."""
+"""An operand."""
 
 
 class Arithmetic:
-    """`levels` of the tower are used; `key` decides what functions give that are known by their arguments alone."""
+    """Uses `levels` of the tower; `key` seeds the values of functions that are known only to be functions."""
 
     def __init__(self, key: int, levels: int = field.LEVELS, deadline: float = math.inf) -> None:
-        """`deadline` is on the monotonic clock: NotExact is raised after it."""
+        """`deadline` is on the monotonic clock; after it, operations raise NotExact."""
         self.key, self.levels, self.deadline = key, levels, deadline
         self.functions: set[str] = set()
-        """Of those, the ones that were asked for."""
+        """Names of such functions that were used."""
         self.scalars: tuple[float, ...] = ()
-        """Small weights, which a candidate's Python may know: multiples of them are told as such."""
+        """Small weights, which a candidate's Python may know: multiples of them are recognised."""
         self.weights = np.zeros(0)
-        """Values of the learnt weights, in order: a number that is one of them stands for that weight, wherever it is."""
+        """Sorted values of the learnt weights: a number equal to one stands for that weight, wherever it is."""
         self._literals: dict[float, tuple[int, ...]] = {}
         self._signs: dict[int, int] = {0: 0}
         self._sorted: tuple[np.ndarray, np.ndarray] | None = None
@@ -63,7 +63,7 @@ class Arithmetic:
     # -- numbers ---------------------------------------------------------------------------------------------
 
     def number(self, value: Number) -> Exact:
-        """Ordinary numbers as residues: integers as they are, floats as the literals that they are closest to."""
+        """Ordinary numbers as residues: integers exactly, floats as the closest literals."""
         if isinstance(value, Exact):
             return value
         array = np.asarray(value)
@@ -87,7 +87,7 @@ class Arithmetic:
         return Exact(planes, bool((planes[0] < 0).any()) if planes.size else False)
 
     def _single(self, values: np.ndarray) -> np.ndarray:
-        """Numbers of a long table, which nobody wrote down one by one: as single precision has them."""
+        """Numbers of a long table, which are not literals: their float32 values, exactly."""
         single = values.astype(np.float32).astype(np.float64)
         usual = np.isfinite(single) & (np.abs(values) < INFINITE)
         mantissa, exponent = np.frexp(np.where(usual, single, 0.0))
@@ -115,7 +115,7 @@ class Arithmetic:
         return known
 
     def _note(self, residue: int, value: float) -> None:
-        """A number that somebody wrote down."""
+        """Record the sign of a literal."""
         if value and residue not in self._signs:
             sign = 1 if value > 0 else -1
             self._signs[residue], self._signs[field.PRIMES[0] - residue] = sign, -sign
@@ -154,7 +154,7 @@ class Arithmetic:
         return tuple(int(one) for one in made[:, 0])
 
     def _known(self, name: str, root: bool) -> np.ndarray:
-        """pi, ln2 and ln10 are drawn, as squares so that their roots are."""
+        """Residues of a known factor: pi, ln2 and ln10 are random squares, so that they have roots."""
         if name == "1":
             return np.ones((self.levels, 1), dtype=np.int64)
         if name.startswith("1/"):
@@ -165,7 +165,7 @@ class Arithmetic:
         return field.root(square) if root and name == "pi" else square
 
     def signs(self, value: Exact) -> np.ndarray:
-        """By element: -1, 0 or 1 where it is a number that somebody wrote down, 2 where nobody knows."""
+        """Sign of each element: -1, 0 or 1 for a literal, 2 if unknown."""
         if self._sorted is None:
             keys = np.array(sorted(self._signs), dtype=np.int64)
             self._sorted = keys, np.array([self._signs[int(one)] for one in keys])
@@ -179,12 +179,12 @@ class Arithmetic:
         return np.where(marks == ABOVE, 1, np.where(marks == BELOW, -1, found))
 
     def weight(self, values: np.ndarray) -> Exact:
-        """Learnt weights: a residue for each value."""
+        """Learnt weights: a random residue for each distinct value."""
         bits = np.ascontiguousarray(values, dtype=np.float64).view(np.int64)
         return Exact(field.hash_to_field(bits, self.key ^ 0x3E16475, self.levels))
 
     def stored(self, values: np.ndarray) -> Exact:
-        """Numbers that lie in memory: literals, or weights that somebody copied there."""
+        """Numbers in memory: literals, or copies of weights."""
         if not self.weights.size or values.dtype.kind != "f" or not values.size:
             return self.number(values)
         at = np.searchsorted(self.weights, values).clip(0, self.weights.size - 1)
@@ -196,14 +196,14 @@ class Arithmetic:
         return Exact(planes, bool((planes[0] < 0).any()))
 
     def least(self, value: Exact) -> float:
-        """The smallest element, where all are numbers that somebody wrote down; else minus infinity."""
+        """The smallest element if all are literals, else minus infinity."""
         known = {made[0]: number for number, made in self._literals.items()}
         return min((known.get(int(one), -math.inf) for one in np.unique(value.planes[0])), default=-math.inf)
 
     # -- shapes ----------------------------------------------------------------------------------------------
 
     def aligned(self, *values: Number) -> list[Exact]:
-        """As arrays of one shape and as many levels."""
+        """The values broadcast to one shape, with equally many levels."""
         if time.monotonic() > self.deadline:
             raise NotExact("too much to be done in time")
         given = [self.number(one) for one in values]
@@ -281,14 +281,14 @@ class Arithmetic:
         return made
 
     def divide(self, one: Number, other: Number) -> Exact:
-        """The quotient; by what has a reciprocal of few elements, by that."""
+        """The quotient; the reciprocal is taken before broadcasting."""
         inverse = self.reciprocal(other)
         if not isinstance(one, Exact) and (np.asarray(one) == 1).all():
             return self.aligned(inverse, one)[0]
         return self.multiply(one, inverse)
 
     def matmul(self, one: Number, other: Number) -> Exact:
-        """Batched, with at least two axes each."""
+        """Batched matrix product of arrays with at least two axes each."""
         a, b = self.number(one), self.number(other)
         levels = min(a.levels, b.levels)
         if a.special or b.special:
@@ -330,7 +330,7 @@ class Arithmetic:
         running = self.running_product(value, axis)
         return running.mapped(lambda planes: np.take(planes, -1, axis=axis % running.ndim + 1))
 
-    # -- what is infinite or undefined -----------------------------------------------------------------------------
+    # -- infinite and undefined elements -----------------------------------------------------------------------------
 
     def _finished(self, planes: np.ndarray, marks: Any, a: Exact, b: Exact) -> Exact:
         kind: Kind = "i" if _signed(a) == "i" and _signed(b) == "i" else "f"
@@ -361,7 +361,7 @@ class Arithmetic:
         return None
 
     def _shared_scale(self, a: Exact, b: Exact) -> Tag | None:
-        """Of a sum: the factor that both have. Zeros have any, and 1 + exp(t) is known by another name."""
+        """The tag of a sum whose terms share a factor exp(t). Zeros share any factor; 1 + exp(t) gets the tag `more`."""
         if a.tag is None or b.tag is None or "scale" not in (a.tag.kind, b.tag.kind):
             tagged, other = (a, b) if a.tag is not None and a.tag.kind == "scale" else (b, a)
             assert tagged.tag is not None
@@ -410,11 +410,11 @@ def _signed(value: Exact) -> Kind:
 
 
 _OPPOSITE = np.array([0, UNDEFINED, ABOVE, BELOW, FAR_ABOVE, FAR_BELOW])
-"""By the negative of a marker: that of the negative number."""
+"""Negated marker -> marker of the negative number."""
 
 
 def _far_apart(a: Exact, b: Exact) -> np.ndarray:
-    """Where a number that is far off meets its negative."""
+    """Where FAR_ABOVE meets FAR_BELOW."""
     found: np.ndarray = (np.minimum(a.planes[0], b.planes[0]) == FAR_ABOVE) & (
         np.maximum(a.planes[0], b.planes[0]) == FAR_BELOW
     )

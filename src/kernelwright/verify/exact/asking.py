@@ -1,7 +1,7 @@
-"""The step of a verification that asks for a proof: the judge's question, the device's answer, one small size after the other.
+"""The proof step of a verification: the judge's question and the device's answer, for one small size after the other.
 
-What cannot be followed, takes too long, or ends the device's process, is `tested` with that for its reason: whether a
-candidate is accepted was decided before.
+If a candidate cannot be followed, takes too long, or ends the device's process, it is `tested`, with that as the reason:
+it was accepted before this step.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ if TYPE_CHECKING:
     from kernelwright.verify.traced import Trace
 
 LIMIT_S = 5.0
-"""Seconds that the device takes for one size at most."""
+"""Most seconds for one size on the device."""
 _SIZES = 2
-"""Small sizes that are asked."""
+"""Number of small sizes to prove."""
 
 
 @dataclasses.dataclass
 class Posed:
-    """What a judge keeps of one small size."""
+    """The question of one small size, which the judge caches."""
 
     first: Question | NotExact
-    """Comparisons are functions like others."""
+    """With comparisons as unknown functions."""
 
     @functools.cached_property
     def second(self) -> Question | NotExact:
-        """Comparisons are decided."""
+        """With comparisons decided at random."""
         try:
             return self.first if isinstance(self.first, NotExact) else self.first.decide()
         except NotExact as error:
@@ -48,7 +48,7 @@ class Posed:
 
 
 def question(shape: ShapeCases, secret: int) -> Posed:
-    """What `ask` gives or raises."""
+    """The result of `ask`, or the NotExact that it raises."""
     from kernelwright.verify.exact.proof import ask  # torch's tracer takes seconds to import
 
     try:
@@ -63,7 +63,7 @@ def prove(
     shapes: Sequence[ShapeCases],
     traces: Sequence[Trace],
 ) -> Proof:
-    """`questions(shape)` is what a judge keeps of `question`."""
+    """The proof over the first small sizes. `questions(shape)` returns the cached `question`."""
     asked: list[str] = []
     for shape, trace in list(zip(shapes, traces, strict=True))[:_SIZES]:
         asked.append(shape.name)

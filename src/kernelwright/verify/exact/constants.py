@@ -4,9 +4,9 @@
     closest(0.70710677) == Form(Fraction(1, 2), roots=1)
     closest(0.18033688) == Form(Fraction(1, 8), factor="1/ln2")     # 1.4426950 / sqrt(64)
 
-The simplest form within a relative 2.5e-7 (two roundings of float32) counts, so that 0.1 written in single and in double
-precision is one number. What has no simple form is the float32 number itself. Two literals of one simple form are taken
-for one: kernels whose constants differ by less than rounding are not told apart here.
+We take the simplest form within a relative 2.5e-7 (two roundings of float32), so that 0.1 in single and in double
+precision is the same number. A number without a simple form is its float32 value. Two literals with the same form are
+equal: kernels whose constants differ by less than rounding cannot be distinguished here.
 """
 
 from __future__ import annotations
@@ -20,33 +20,33 @@ import numpy as np
 
 TOLERANCE = 2.5e-7
 INFINITE = 1e29
-"""Numbers as large are taken for infinities: padding of maxima and masks."""
+"""Numbers at least this large count as infinite: padding of maxima and masks."""
 FACTORS = {
     "1": 1.0, "pi": math.pi, "1/pi": 1 / math.pi, "ln2": math.log(2), "1/ln2": 1 / math.log(2),
     "ln10": math.log(10), "1/ln10": 1 / math.log(10), "ln10/ln2": math.log2(10), "ln2/ln10": math.log10(2),
 }  # fmt: skip
 _SIMPLE, _SIMPLE_UNDER_ROOT, _SIMPLE_FACTOR = 4000, 40_000, 400
-"""Products of numerator and denominator up to which a fraction is simple: by itself, under a root, beside a factor."""
+"""Largest product of numerator and denominator of a simple fraction: alone, under a root, with a factor."""
 _DIGITS = (4, 6)
-"""Significant digits of decimals that are tried before forms with roots and factors, and after."""
+"""Most significant digits of decimals tried before, and after, forms with roots and factors."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Form:
-    """`fraction` times the known number `factor`, after `roots` roots of both (of `factor` only pi is under them). `sign` is
-    that of the whole."""
+    """`sign` times `fraction` times the known number `factor`, with `roots` square roots taken of the fraction and, if it is pi,
+    of the factor."""
 
     fraction: Fraction
     roots: int = 0
     factor: str = "1"
     sign: int = 1
     inexact: bool = False
-    """No simple form was found."""
+    """Whether no simple form was found."""
 
 
 @functools.lru_cache(maxsize=4096)
 def closest(value: float) -> Form:
-    """The form of a finite number."""
+    """The simplest form of a finite number."""
     size = abs(value)
     sign = -1 if value < 0 else 1
     if size == int(size) and size < 1e15:
@@ -71,7 +71,7 @@ def closest(value: float) -> Form:
 
 
 def _fraction(size: float, limit: int, tolerance: float = TOLERANCE) -> Fraction | None:
-    """The first convergent within the tolerance, if it is simple."""
+    """The first convergent of the continued fraction within the tolerance, if it is simple."""
     rest, low, high = size, (0, 1), (1, 0)
     for _ in range(12):
         whole = math.floor(rest)
@@ -95,6 +95,6 @@ def _decimal(size: float, digits: int) -> Fraction | None:
 
 
 def _inverse(size: float) -> Fraction | None:
-    """1 / n of whole numbers up to a million."""
+    """1 / n for a whole n up to a million."""
     whole = round(1.0 / size) if 1e-6 <= size < 1.0 else 0
     return Fraction(1, whole) if whole and abs(whole * size - 1.0) <= TOLERANCE else None

@@ -2,12 +2,12 @@
 
 Level 0 is Z_p, in which values live. p - 1 is a multiple of the prime of level 1, so exponents can live there:
 `exp` takes level i + 1 of its argument to level i of its result, and exp(a + b) = exp(a) * exp(b) holds exactly
-(Mirage, OSDI 2025, section 5). Each level that an exponential uses up is one less in its result.
+(Mirage, OSDI 2025, section 5). The result of an exponential has one level less than its argument.
 
 Products of 50-bit numbers are reduced by a quotient in double precision, which is right to within one. 2, 3, 5, 7, 11
-and 13 are squares modulo each prime and -1 is not, so that roots of numbers that kernels name are as over the reals.
+and 13 are squares modulo each prime and -1 is not, so that roots of constants in kernels behave as over the reals.
 
-Does not guarantee anything against one who may choose residues: what a kernel can do is rational arithmetic.
+Not secure against code that manipulates residues directly; kernels can only do rational arithmetic on them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LEVELS = len(PRIMES)
 _WINDOW = 10
 _LIMB = 17
 _SUMMED = 4096
-"""Residues whose sum fits 63 bits."""
+"""Number of residues whose sum fits 63 bits."""
 _P = np.array(PRIMES, dtype=np.int64)[:, None]
 _INVERSE = 1.0 / _P
 
@@ -31,7 +31,7 @@ def _flat(array: np.ndarray) -> np.ndarray:
 
 
 def _wrap(array: np.ndarray, primes: np.ndarray) -> np.ndarray:
-    """Numbers from -p to 2p - 1, reduced, in place."""
+    """Reduce numbers from -p to 2p - 1, in place."""
     array += (array >> 63) & primes
     array -= primes
     array += (array >> 63) & primes
@@ -39,7 +39,7 @@ def _wrap(array: np.ndarray, primes: np.ndarray) -> np.ndarray:
 
 
 def add(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Of equal shapes, as in all functions here."""
+    """Operands have equal shapes, as in all functions here."""
     primes = _P[: len(a)]
     made = _flat(a) + _flat(b)
     made -= primes
@@ -72,12 +72,12 @@ def _product(a: np.ndarray, b: np.ndarray, primes: np.ndarray, inverse: np.ndarr
 
 
 def reduce_levels(a: np.ndarray) -> np.ndarray:
-    """Any int64 numbers as residues, level by level."""
+    """Reduce any int64 numbers, level by level."""
     return (_flat(a) % _P[: len(a)]).reshape(a.shape)
 
 
 def total(a: np.ndarray, axis: int) -> np.ndarray:
-    """Sum along an axis (counted with that of the levels)."""
+    """Sum along an axis; axis 0 is that of the levels."""
     while a.shape[axis] > _SUMMED:
         parts = np.array_split(a, -(-a.shape[axis] // _SUMMED), axis=axis)
         a = np.stack([reduce_levels(part.sum(axis=axis)) for part in parts], axis=axis)
@@ -98,7 +98,7 @@ def running_total(a: np.ndarray, axis: int) -> np.ndarray:
 
 
 def power(a: np.ndarray, exponents: tuple[int, ...]) -> np.ndarray:
-    """Each level to an exponent of its own, at least 0."""
+    """Raise each level to its own exponent, at least 0."""
     made = []
     for level, (row, exponent) in enumerate(zip(_flat(a), exponents, strict=False)):
         primes, inverse = _P[level], _INVERSE[level]
@@ -112,7 +112,7 @@ def power(a: np.ndarray, exponents: tuple[int, ...]) -> np.ndarray:
 
 
 def reciprocal(a: np.ndarray) -> np.ndarray:
-    """1 / a; of 0 it is 0, which the caller must not use. By one division for all of a level: a tree of products."""
+    """1 / a, and 0 for 0, which the caller must not use. A tree of products needs one division per level."""
     rows = np.where(_flat(a) == 0, 1, _flat(a))
     count = rows.shape[1]
     if count == 0:
@@ -134,7 +134,7 @@ def reciprocal(a: np.ndarray) -> np.ndarray:
 
 @functools.cache
 def _windows(level: int) -> np.ndarray:
-    """Powers of a generator of the subgroup that the next level's numbers are exponents of, by window and digit."""
+    """[window, digit]: powers of a generator of the subgroup whose exponents are the next level's numbers."""
     prime, order = PRIMES[level], PRIMES[level + 1]
     generator = pow(3, 2 * (prime - 1) // order, prime)
     rows = []
@@ -147,13 +147,13 @@ def _windows(level: int) -> np.ndarray:
 
 
 def prepare() -> None:
-    """Make the tables of exponentials, which forked processes share then."""
+    """Make the tables of exponentials now, so that forked processes share them."""
     for level in range(LEVELS - 1):
         _windows(level)
 
 
 def exponential(a: np.ndarray) -> np.ndarray:
-    """One level less than `a`, which must have two."""
+    """exp(a), with one level less than `a`, which must have at least two."""
     rows, made = _flat(a), []
     for level in range(len(rows) - 1):
         table, digits = _windows(level), rows[level + 1]
@@ -166,27 +166,27 @@ def exponential(a: np.ndarray) -> np.ndarray:
 
 
 def root(a: np.ndarray) -> np.ndarray:
-    """Multiplicative, and of a square the root that is a square itself; of other numbers it squares to their negative."""
+    """A multiplicative root: for a square, the root that is itself a square; for others, a root of their negative."""
     return power(a, tuple(((prime - 1) // 2 + 1) // 2 for prime in PRIMES))
 
 
 _LENGTH = 3
-"""Exponent of `bent`: it has no common divisor with any p - 1."""
+"""Exponent of `bent`, coprime to each p - 1."""
 _BACK = tuple(pow(_LENGTH, -1, prime - 1) for prime in PRIMES)
 
 
 def bent(a: np.ndarray) -> np.ndarray:
-    """A bijection that respects neither sums nor, with what callers add before, products."""
+    """A bijection that preserves no sums, nor products if the caller adds a constant before."""
     return multiply(multiply(a, a), a)
 
 
 def unbent(a: np.ndarray) -> np.ndarray:
-    """Its inverse."""
+    """The inverse of `bent`."""
     return power(a, _BACK)
 
 
 def hash_to_field(a: np.ndarray, key: int, levels: int) -> np.ndarray:
-    """`levels` numbers for each of the int64 numbers in `a` (no axis of levels), as if drawn anew for each."""
+    """`levels` pseudo-random residues for each int64 number in `a`, which has no axis of levels."""
     made = np.empty((levels, a.size), dtype=np.int64)
     flat = a.reshape(-1).astype(np.uint64)
     for level in range(levels):
@@ -205,7 +205,7 @@ def draw_residues(generator: np.random.Generator, levels: int, shape: tuple[int,
 
 
 def matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Batched matrix products, exactly: three limbs of 17 bits a number, products of them in double precision."""
+    """Exact batched matrix products: numbers are split into three limbs of 17 bits, multiplied in double precision."""
     levels, inner = len(a), a.shape[-1]
     if inner == 0:
         shape = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])

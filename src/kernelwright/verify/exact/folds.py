@@ -1,5 +1,5 @@
-"""Reductions and scans of Triton's over `Exact` data: sums and maxima at once, a kernel's own functions over pairs of
-neighbours (a reduction) or from the first lane to the last (a scan), all other axes together.
+"""Triton's reductions and scans over `Exact` data. Sums and maxima are computed at once; a kernel's own combine function is
+applied to pairs of neighbours (reduction) or from the first lane to the last (scan), for all other axes together.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from kernelwright.verify.exact.values import Exact, NotExact
 Data = Exact | np.ndarray
 Fold: TypeAlias = interpreter.ReduceOps | interpreter.ScanOps
 Numbers = Callable[[interpreter.TensorHandle], Any]
-"""What a handle holds."""
+"""Returns the data of a handle."""
 Combine = Callable[..., Any]
-"""A function of a kernel's on the lanes of two parts."""
+"""A kernel's combine function, which takes the lanes of two parts."""
 _MOST = 4096
-"""Lanes that are folded one after the other."""
+"""Most lanes of a scan by a kernel's own function."""
 
 
 def _tensor(value: Data, dtype: tl.dtype) -> tl.tensor:
-    """As a tensor of Triton's; one element alone is a scalar."""
+    """A Triton tensor of this value; a scalar if it has no axes."""
     if value.shape == ():
         value = value.reshape(1)
         return tl.core.tensor(interpreter.TensorHandle(value, dtype.scalar), dtype.scalar)
@@ -42,7 +42,7 @@ def _take(value: Data, axis: int, lane: int | np.ndarray) -> Data:
 def _lanes(
     values: Sequence[Data], axis: int, count: int, combine: Combine, dtypes: Sequence[tl.dtype]
 ) -> list[tuple[tl.tensor, ...]]:
-    """Every prefix's fold: a list by lane of tuples of data."""
+    """The fold of every prefix: for each lane a tuple of data."""
     if count > _MOST:
         raise NotExact("a scan of many lanes by a function of the kernel's own")
     state = tuple(_tensor(_take(value, axis, 0), dtype) for value, dtype in zip(values, dtypes, strict=True))
@@ -58,7 +58,7 @@ def _lanes(
 
 
 def _tree(values: Sequence[Data], axis: int, combine: Combine, dtypes: Sequence[tl.dtype]) -> list[Data]:
-    """The fold of all lanes, neighbours first: what is folded has to be associative."""
+    """The fold of all lanes, neighbours first, so `combine` must be associative."""
     now = list(values)
     while (count := now[0].shape[axis]) > 1:
         even = [_take(one, axis, np.arange(0, count - 1, 2)) for one in now]
@@ -86,7 +86,7 @@ def _chain(one: Data, other: Data, axis: int) -> Data:
 
 
 def apply_reduce(calculator: Calculator, fold: Fold, values: Sequence[tl.tensor], data: Numbers) -> Any:
-    """What `ReduceOps.apply_impl` does."""
+    """Like `ReduceOps.apply_impl`."""
     axis = fold.axis
     given = [data(value.handle) for value in values]
     shape = given[0].shape
@@ -111,7 +111,7 @@ def apply_reduce(calculator: Calculator, fold: Fold, values: Sequence[tl.tensor]
 
 
 def apply_scan(calculator: Calculator, fold: Fold, values: Sequence[tl.tensor], data: Numbers) -> object:
-    """What `ScanOps.apply_impl` does."""
+    """Like `ScanOps.apply_impl`."""
     axis = fold.axis
     given = [calculator.number(data(value.handle)) for value in values]
     if fold.reverse:

@@ -1,10 +1,10 @@
-"""Exponentials by homomorphism, roots by powers, and functions that are known by their arguments alone.
+"""Exponentials by homomorphism, roots by powers, and uninterpreted functions.
 
-`f(a) = f(b)` where a = b, and nothing else is known of a function such as erf: its value is drawn for each argument, odd
-ones with the argument's sign. Of logarithms log(v exp(t)) = t + log(v) is known, where a tag tells of t, and
-log(1 + exp(t)) = t / 2 + E(t) with E even, so that the stable forms of softplus come to the same.
+Of a function such as erf we use only that a = b implies f(a) = f(b): its value is drawn for each argument, odd functions
+with the argument's sign. Of logarithms we use log(v exp(t)) = t + log(v), where a tag gives t, and
+log(1 + exp(t)) = t / 2 + E(t) with E even, so that all stable forms of softplus are equal.
 
-Does not know that log(a b) = log a + log b.
+Does not use log(a b) = log a + log b.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from kernelwright.verify.exact.values import BELOW, UNDEFINED, Exact, NotExact, 
 
 Parity = Literal["", "odd", "even"]
 _MOST = 64
-"""Largest exponent that is multiplied out."""
+"""Largest exponent computed by multiplication."""
 
 
 class Functions(Arithmetic):
-    """What `Arithmetic` does, and functions."""
+    """`Arithmetic` with functions."""
 
     def exp(self, value: Number) -> Exact:
         a = self.number(value)
@@ -94,7 +94,7 @@ class Functions(Arithmetic):
         return self.reciprocal(self.sqrt(value))
 
     def power(self, value: Number, exponent: Number) -> Exact:
-        """x ** y: multiplied out for small whole exponents, roots for halves, else exp(y * log(x))."""
+        """x ** y: products for small whole exponents, with a root for halves, else exp(y * log(x))."""
         if isinstance(exponent, Exact) or np.size(exponent) != 1:
             return self.exp(self.multiply(self.log(value), exponent))
         number = float(np.reshape(exponent, -1)[0])
@@ -114,7 +114,7 @@ class Functions(Arithmetic):
         return self.exp(self.multiply(self.log(a), number))
 
     def function(self, name: str, value: Number, parity: Parity = "", salt: str = "") -> Exact:
-        """A function of which nothing is known but its parity. Infinities and what is undefined give what is undefined."""
+        """An uninterpreted function, of which only the parity is known. It is undefined at infinite or undefined elements."""
         a = self.number(value)
         self.functions.add(name)
         row = np.maximum(a.planes[0], 0)

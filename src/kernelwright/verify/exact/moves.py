@@ -1,4 +1,4 @@
-"""What only moves elements: views, gathers, concatenations, pads. Torch does it itself, on numbered elements."""
+"""Operators that only move elements (views, gathers, concatenations, pads): torch runs them on the elements' indices."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kernelwright.verify.exact.order import Calculator
 from kernelwright.verify.exact.values import Exact
 
 Operand = Number | torch.Tensor
-"""What operators of torch's are given."""
+"""An operand of a torch operator."""
 
 
 @overload
@@ -21,7 +21,7 @@ def plain(value: torch.Tensor) -> np.ndarray: ...
 @overload
 def plain(value: Number) -> Number: ...
 def plain(value: Operand) -> Number:
-    """A tensor as an array of numpy's; anything else as it is."""
+    """A tensor as a numpy array; anything else unchanged."""
     if not isinstance(value, torch.Tensor):
         return value
     detached = value.detach().cpu()
@@ -46,7 +46,7 @@ MOVES = frozenset([
 
 
 def move(calculator: Calculator, function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> object:
-    """Elements are numbered from 1; 0 is the literal 0, or what `constant_pad_nd` pads with."""
+    """Run `function` on element numbers, from 1; 0 stands for the literal 0, or the value that `constant_pad_nd` pads with."""
     name = function._schema.name.split("::")[-1]
     pad: Any = 0.0
     if name == "constant_pad_nd":

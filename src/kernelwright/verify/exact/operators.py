@@ -1,10 +1,10 @@
-"""ATen's operators on `Exact` arrays: what arithmetic they are.
+"""ATen's operators on `Exact` arrays, written in exact arithmetic.
 
     call(calculator, "aten.add.Tensor", (x, y), {"alpha": 2})
 
-An argument is an `Exact`, a tensor whose numbers are known, or anything else that operators take. What only moves
-elements (views, gathers, concatenations, pads) is done by torch itself on numbered elements. Raises NotExact for an
-operator that is not among these, and where integers would come of data.
+An argument is an `Exact`, a tensor of known numbers, or anything else that operators take. Operators that only move
+elements (views, gathers, concatenations, pads) are in `moves.py`. Raises NotExact for an unknown operator, and for a
+conversion of unknown values to integers.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ Maybe = Operand | None
 
 
 def call(calculator: Calculator, function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """What an overload of ATen's gives: of known numbers alone by torch, else exactly."""
+    """The result of an ATen overload: by torch if all numbers are known, else exactly."""
     if not any(isinstance(one, Exact | Unknown) for one in _leaves((args, kwargs))):
         return function(*args, **kwargs)
     if any(isinstance(one, Unknown) for one in _leaves((args, kwargs))):
         return Unknown()
     name = function._schema.name.split("::")[-1]
     if name.endswith("_") and not name.endswith("__"):
-        name = name[:-1]  # whoever calls puts results in place
+        name = name[:-1]  # the caller stores results in place
     if name in MOVES:
         return move(calculator, function, args, kwargs)
     if name not in _HANDLERS:
@@ -46,7 +46,7 @@ def call(calculator: Calculator, function: Any, args: Sequence[Any], kwargs: dic
 
 
 class Unknown:
-    """A result that nothing exact is known of."""
+    """A result without an exact value."""
 
 
 def _leaves(tree: object) -> list[object]:
@@ -71,7 +71,7 @@ def _axes(value: Exact, dims: Dims) -> list[int]:
 
 
 def _reduce(value: Exact, dims: Dims, keepdim: bool, along: Callable[[Exact, int], Exact]) -> Exact:
-    """Over several axes at once, as one."""
+    """Reduce over several axes, merged into one."""
     axes = _axes(value, dims)
     if not axes:
         return value
@@ -147,7 +147,7 @@ def _log_softmax(c: Calculator, x: Operand, dim: int, *_: object, **__: object) 
 
 
 def _affine(c: Calculator, x: Exact, weight: Maybe, bias: Maybe, axes: Sequence[int]) -> Exact:
-    """Weight and bias that lie along some axes."""
+    """Apply a weight and a bias along some axes."""
     shape = [x.shape[axis] if axis in axes else 1 for axis in range(x.ndim)]
     if weight is not None:
         x = c.multiply(x, exact(c, weight).plain().reshape(*shape))
@@ -201,7 +201,7 @@ def _batch_norm_eval(
 
 
 def _batch_norm_legit(c: Calculator, x: Operand, w: Operand, b: Maybe, *rest: Any) -> tuple[object, ...]:
-    """With running statistics or without; in training new ones come with the functional form."""
+    """With running statistics or without; in training the functional form returns new ones."""
     value = exact(c, x)
     mean_var, (training, momentum, eps) = list(rest[:-3]), rest[-3:]
     if not training:
@@ -318,7 +318,7 @@ def _linear(c: Calculator, x: Operand, weight: Operand, bias: Maybe = None) -> E
 
 
 def _scatter(c: Calculator, base: Operand, places: torch.Tensor, values: Operand) -> Exact:
-    """`base` with `values` added at numbered places."""
+    """`base` with `values` added at the flat indices `places`."""
     into, added = exact(c, base), exact(c, values)
     if into.special or added.special:
         raise NotExact("a scatter of infinite or undefined elements")
@@ -366,7 +366,7 @@ def _index_put(
 
 
 def _shaped(fill: Callable[..., torch.Tensor]) -> Handler:
-    """What asks only for a shape."""
+    """A handler for operators that use only the shape of their argument."""
 
     def handler(c: Calculator, x: Operand, *args: object, **kwargs: object) -> torch.Tensor:
         options = {"dtype": kwargs.get("dtype") or torch.float32}
@@ -486,7 +486,7 @@ _HANDLERS: dict[str, Handler] = {
 
 
 def _adaptive(c: Calculator, x: Exact, size: Sequence[int]) -> Exact:
-    """Means over windows that divide each axis into so many parts, which may overlap by one."""
+    """Adaptive average pool: means over windows that divide each axis into `size` parts, which may overlap by one."""
     for place, count in enumerate(reversed(list(size))):
         axis = x.ndim - 1 - place
         extent, parts = x.shape[axis], []

@@ -1,14 +1,14 @@
-"""Comparisons, choices and maxima of data.
+"""Comparisons, selections and maxima of unknown numbers.
 
-`a > b` is a function of a - b, turned over with its sign, so that a choice between x and y by a condition s is
-y + s * (x - y): every way of writing a ReLU, an absolute value or a clamp by comparisons comes to one polynomial.
-Where that is not enough (exp(min(x, 0)) where x is below 0), each comparison may be `decided`: 0 or 1 at random, by the
-same rule. Then a way that is wrong is met by half of the elements, and `fewest_decisions` says how many those are.
+`a > b` is an uninterpreted function s of a - b, with s(-d) = 1 - s(d), and selecting x or y by s is y + s * (x - y): all
+ways of writing a ReLU, an absolute value or a clamp by comparisons give the same polynomial. Where that does not suffice
+(exp(min(x, 0)) where x is below 0), comparisons can be `decided`: 0 or 1 at random, by the same rule. Then half of the
+elements take a wrong path, and `fewest_decisions` counts the distinct ones.
 
-Ties (a = b of different data) do not happen: a set of measure zero, left to the special values of the other checks.
+Ties between different numbers (a set of measure zero) are left to the special values of the other checks.
 
-The maximum of several data is a sum of their images under a bijection, taken back: it is symmetric and needs no order; the
-same element twice counts once, unless one of the two is in a maximum already. A maximum of a datum and a literal is a choice.
+A maximum is the inverse image of the sum of its elements' images under a bijection, which is symmetric and needs no order.
+A repeated element counts once, unless one of the two is in a maximum already. With a literal, a maximum is a selection.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from kernelwright.verify.exact.values import (
 
 _FAR_UP = 10.0
 Condition = Any
-"""An array of booleans, or an `Exact` of conditions."""
+"""An array of booleans, or an `Exact` of kind `b`."""
 
 
 class Calculator(Functions):
-    """Everything that kernels and graphs do to numbers."""
+    """All operations of kernels and graphs on numbers."""
 
     def __init__(
         self, key: int, levels: int = field.LEVELS, deadline: float = math.inf, decided: bool = False
@@ -53,7 +53,7 @@ class Calculator(Functions):
 
     @property
     def site(self) -> tuple[int, ...]:
-        """What is being computed: comparisons count as one that are the n-th there, such as in all programs of a launch."""
+        """The launch being computed. The n-th comparisons of all its programs count as one comparison."""
         return self._site
 
     @site.setter
@@ -61,7 +61,7 @@ class Calculator(Functions):
         self._site, self._asked = site, 0
 
     def fewest_decisions(self) -> int:
-        """Distinct differences that were compared, at the comparison that has least of them."""
+        """Least number of distinct differences compared at any comparison."""
         counts = [
             np.unique(np.concatenate([part.reshape(-1) for part in parts])).size
             for parts in self._sites.values()
@@ -89,7 +89,7 @@ class Calculator(Functions):
 
     @staticmethod
     def _equal(a: Exact, b: Exact) -> np.ndarray:
-        """Data that are not the same differ, but for a set of measure zero."""
+        """Different unknown numbers are unequal, except on a set of measure zero."""
         return same(a, b)
 
     def _above(self, gap: Exact, ties: bool) -> Condition:
@@ -187,7 +187,7 @@ class Calculator(Functions):
         return made
 
     def _is_softplus(self, condition: Exact, a: Exact, b: Exact) -> bool:
-        """Whether a choice is between x, far up, and softplus of x: there they are the same number (to 5e-5 at 10)."""
+        """Whether this selects between x and softplus(x) for large x, where they are equal (to 5e-5 at 10)."""
         if condition.tag is None or condition.tag.kind != "order":
             return False
         high, low = condition.tag.values
@@ -200,7 +200,7 @@ class Calculator(Functions):
         return False
 
     def _is_absolute(self, condition: Exact, a: Exact, b: Exact) -> bool:
-        """Whether a choice is between a number and its negative, by its sign."""
+        """Whether this selects between a number and its negative, by its sign."""
         if condition.tag is None or condition.tag.kind != "order" or a.special or b.special:
             return False
         high, low = condition.tag.values
@@ -269,7 +269,7 @@ class Calculator(Functions):
         return made
 
     def _choose(self, a: Exact, b: Exact) -> Exact:
-        """By a comparison."""
+        """The maximum by a comparison."""
         condition = self.compare("greater", a.plain(), b.plain())
         if not isinstance(condition, Exact):
             return self._move(condition, a.plain(), b.plain())
@@ -288,7 +288,7 @@ class Calculator(Functions):
         return self.negative(self.maximum_over(self.negative(value), axis))
 
     def _largest(self, values: list[Exact], axis: int | None = None) -> Exact:
-        """Of arrays of one shape element by element, or of one along an axis."""
+        """The elementwise maximum of arrays of one shape, or of one array along an axis."""
         levels = min(one.levels for one in values)
         if axis is None:
             planes = np.stack([one.planes[:levels] for one in values], axis=1)
@@ -321,7 +321,7 @@ class Calculator(Functions):
 
 
 def _repeat(row: np.ndarray, axis: int) -> np.ndarray:
-    """Which elements were there before, along an axis: a maximum of them is the same."""
+    """Which elements repeat an earlier one along an axis; a maximum ignores these."""
     order = np.argsort(row, axis=axis, kind="stable")
     ordered = np.take_along_axis(row, order, axis)
     again = np.zeros(row.shape, dtype=bool)

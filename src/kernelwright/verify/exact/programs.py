@@ -1,9 +1,9 @@
-"""Triton's interpreter on residues: the builder's calls that are given an `Exact`, and memory.
+"""Triton's interpreter on residues: patches the builder's calls that take an `Exact`, and memory accesses.
 
-`Programs.installed` goes on top of an engine that is installed: calls on ordinary numbers stay its own. Addresses, masks
-and everything else that integers make are as always, and so is the check that an access stays within its tensor.
+`Programs.installed` goes on top of an installed engine, which still handles calls on ordinary numbers. Addresses, masks and
+other integers are computed as usual, and accesses are checked as usual.
 
-Refused with NotExact: branches, addresses and integers that come of data, bits of data, sorting.
+Raises NotExact for branches, addresses and integers that depend on unknown numbers, for their bits, and for sorting.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from kernelwright.verify.interpret.memory import REGION_BITS, Region
 Handle: TypeAlias = interpreter.TensorHandle
 Builder: TypeAlias = interpreter.InterpreterBuilder
 Method = Callable[..., Any]
-"""Of the builder, or what takes its place."""
+"""A method of the builder, or its replacement."""
 _DTYPES = {
     "fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32, "fp64": torch.float64, "int8": torch.int8,
     "int16": torch.int16, "int32": torch.int32, "int64": torch.int64, "uint8": torch.uint8, "int1": torch.bool,
@@ -60,14 +60,14 @@ _UPDATES = {"ADD": "add", "FADD": "add", "MAX": "maximum", "MIN": "minimum"}
 
 
 class Programs:
-    """What takes the builder's place while exact programs run."""
+    """Replaces the builder's methods while exact programs run."""
 
     def __init__(self, calculator: Calculator, shadows: Shadows, engine: Engine) -> None:
         self.calculator, self.shadows, self.engine = calculator, shadows, engine
 
     @contextlib.contextmanager
     def installed(self) -> Iterator[None]:
-        """Raises nothing of its own; `NotExact` comes out of kernels that cannot be followed."""
+        """Install the patches. Kernels that cannot be followed raise `NotExact`."""
         builder, reduce, scan = Builder, interpreter.ReduceOps, interpreter.ScanOps
         patches: list[tuple[object, str, Method]] = [
             (reduce, "apply_impl", self._fold(reduce.apply_impl, folds.apply_reduce)),
@@ -93,7 +93,7 @@ class Programs:
                 setattr(owner, name, value)
 
     def _calls(self) -> dict[str, Method]:
-        """By method of the builder, what it does with data."""
+        """Builder method -> its replacement for unknown numbers."""
         calls: dict[str, Method] = {
             "binary_op": self.binary, "unary_op": self.unary, "ternary_op": self.ternary, "create_fma": self.fma,
             "create_fabs": lambda arg: self._made(self.calculator.absolute(self.data(arg)), arg),
@@ -122,7 +122,7 @@ class Programs:
         return calls
 
     def _begun(self, own: Method) -> Method:
-        """A program begins: its comparisons are counted with those of its neighbours."""
+        """A program begins: count its comparisons together with those of other programs."""
 
         def set_grid_idx(builder: Builder, *index: int) -> object:
             self.calculator.site = self.calculator.site
@@ -131,7 +131,7 @@ class Programs:
         return set_grid_idx
 
     def _argument(self, own: Method) -> Method:
-        """A small weight that is handed over as a number is calculated with exactly."""
+        """A small weight passed as a number is converted to an `Exact`."""
 
         def argument(engine: Engine, name: str, value: object) -> object:
             if type(value) is float and value in self.calculator.scalars:
@@ -142,7 +142,7 @@ class Programs:
 
     @staticmethod
     def _extreme(own: Method, name: str, op: object) -> Method:
-        """Triton's own compares the bits of floats."""
+        """An atomic maximum or minimum of floats; Triton's own compares their bits."""
 
         def atomic(
             semantic: TritonSemantic, ptr: Handle, val: Handle, mask: Handle, sem: object, scope: object
@@ -159,7 +159,7 @@ class Programs:
     # -- numbers ---------------------------------------------------------------------------------------------
 
     def data(self, handle: Handle) -> Any:
-        """What a handle holds: an `Exact`, or ordinary numbers as numpy has them."""
+        """The data of a handle: an `Exact`, or a numpy array."""
         if isinstance(handle.data, Exact):
             return handle.data
         scalar = handle.dtype.scalar
@@ -259,7 +259,7 @@ class Programs:
         return self._made(Exact(planes, one.special or other.special, None, one.kind), lhs)
 
     def library(self, lib: object, path: object, symbol: str, args: Sequence[Handle], *_: object) -> Handle:
-        """libdevice."""
+        """A call of libdevice."""
         name = symbol.removeprefix("__nv_")
         name = name.removesuffix("f") if name not in ("erf",) else name
         calculator, given = self.calculator, [self.data(arg) for arg in args]
@@ -316,7 +316,7 @@ class Programs:
         return region, dtype
 
     def _shadow(self, region: Region, dtype: torch.dtype, data: bool) -> Shadow | None:
-        """Where floats are, or anything else that came of data."""
+        """The shadow of memory that holds floats or unknown numbers (`data`), else None."""
         if dtype.is_floating_point or data:
             return self.shadows.of(region.keep, dtype)
         return self.shadows.find(region.keep, dtype.itemsize)
@@ -413,7 +413,7 @@ class Programs:
 
     @staticmethod
     def _combine(shadow: Shadow, index: np.ndarray, value: Exact, combine: Callable[..., Exact]) -> None:
-        """One element after the other, where several are of one place."""
+        """Combine one update after another where several go to the same element."""
         order = np.arange(index.size)
         while order.size:
             _, first = np.unique(index[order], return_index=True)
@@ -429,13 +429,13 @@ def _plain_mask(mask: Handle) -> np.ndarray:
 
 
 def _elements(pointers: np.ndarray, width: int) -> np.ndarray:
-    """Numbers of elements within their storage."""
+    """Indices of elements within their storage."""
     offsets = (pointers & np.uint64((1 << REGION_BITS) - 1)).astype(np.int64)
     return offsets // width
 
 
 def _where_exact(own: Method, exact: Method) -> Method:
-    """`exact` where an argument is data, `own` elsewhere."""
+    """Calls `exact` if an argument is an `Exact`, else `own`."""
 
     def method(builder: Builder, *args: object, **kwargs: object) -> object:
         for arg in args:

@@ -1,14 +1,14 @@
 """Whether a kernel computes what the reference does, for every input over the reals, at one small size.
 
-    question = ask(shape, secret)            what the reference makes of random residues; NotExact where that is unknown
+    question = ask(shape, secret)            the reference's outputs for random residues; raises NotExact
     proof = question.judged(outputs, functions, problem)
 
-`proven`: every output is equal, at every level that both sides have. Where the two are no identity, chance makes them
-equal with odds below 2^-30: degrees of programs at small sizes are far below 2^20, residues lie in 2^50. `tested` is
-anything else, with the reason; it is never a reason to reject.
+`proven`: every output is equal, at every level that both sides have. Functions that differ would be equal by chance with a
+probability below 2^-30: degrees of programs at small sizes are far below 2^20, and there are 2^50 residues. Anything else
+is `tested`, with the reason; it is never a reason to reject.
 
-Not seen: rounding, overflow, ties, NaN. Weights of at most 16 elements, buffers and integers stand for themselves. Larger
-weights are as many unknowns as they have values: a candidate may hold them under other names, and laid out anew.
+Not covered: rounding, overflow, ties, NaN. Weights of at most 16 elements, buffers and integers keep their values. Larger
+weights have one unknown per distinct value, so a candidate may hold them under other names or rearranged.
 """
 
 from __future__ import annotations
@@ -32,42 +32,42 @@ if TYPE_CHECKING:
     from kernelwright.verify.reference.oracle import ShapeCases
 
 _TINY = 16
-"""Weights of at most so many elements are shown to a candidate's process, which may hand them on as numbers."""
+"""A candidate's process sees weights with at most this many elements, and may pass them on as numbers."""
 _ZEROS = 0.01
-"""Share of zeros in an input from which on they mean something."""
+"""A larger share of zeros in an input is taken to be deliberate."""
 _FINE = (torch.float32, torch.float64)
 _MOST_SCALARS = 64
 _ENOUGH = 128
-"""Elements that decide by themselves at each comparison, for odds below 2^-30 that a way through up to three of them was
-taken by none."""
+"""Distinct decisions needed at each comparison, so that with a probability above 1 - 2^-30 some element takes each path through
+up to three comparisons."""
 _RUNNING = ("running_mean", "running_var")
 
 
 @dataclasses.dataclass(frozen=True)
 class Question:
-    """Random values for one case, and what the reference makes of them."""
+    """Random values for one case, and the reference's outputs for them."""
 
     traced: reference.Traced
     key: int
     inputs: list[Value]
     state: dict[str, Value]
     scalars: tuple[float, ...]
-    """Small weights."""
+    """Values of the small weights."""
     weights: np.ndarray
-    """Values of the others, in order."""
+    """Sorted values of the other weights."""
     decided: bool
-    """Comparisons are 0 or 1 at random."""
+    """Whether comparisons are 0 or 1 at random."""
     expected: list[Value]
     functions: frozenset[str]
     fewest: int
-    """Decisions at the reference's comparison that takes fewest."""
+    """Least number of distinct decisions at any comparison of the reference."""
 
     def decide(self) -> Question:
-        """The same with comparisons decided. Raises NotExact."""
+        """The same question with comparisons decided at random. Raises NotExact."""
         return _answer(dataclasses.replace(self, decided=True))
 
     def calculator(self) -> Calculator:
-        """A fresh one, for which the same functions have the same values."""
+        """A new calculator with the same values of functions."""
         made = Calculator(self.key, self.traced.levels, decided=self.decided)
         made.scalars, made.weights = self.scalars, self.weights
         return made
@@ -75,7 +75,7 @@ class Question:
     def judged(
         self, outputs: Sequence[Value], functions: Iterable[str], problem: str = "", fewest: int = _ENOUGH
     ) -> Proof:
-        """What follows from a candidate's outputs."""
+        """The proof that follows from a candidate's outputs."""
         if problem:
             return Proof(status="tested", reason=problem[:200])
         calculator = self.calculator()
@@ -107,7 +107,7 @@ class Question:
 
 
 def ask(shape: ShapeCases, secret: int) -> Question:
-    """`shape` is a `ShapeCases` of the judge's. Raises NotExact."""
+    """Draw a question for the judge's cases at one size. Raises NotExact."""
     case = shape.cases[0]
     if case.after:
         raise NotExact("the reference changes what it is given")
@@ -154,7 +154,7 @@ def _weight(
         return value
     if not learnt:
         return calculator.number(plain(value))
-    if value.dtype not in _FINE:  # too few values: weights would be alike
+    if value.dtype not in _FINE:  # too few distinct values: different weights would be equal
         return Exact(field.draw_residues(generator, calculator.levels, tuple(value.shape)))
     array = plain(value)
     made = calculator.weight(array)
@@ -162,8 +162,8 @@ def _weight(
 
 
 def _draw(value: torch.Tensor, calculator: Calculator, generator: np.random.Generator) -> Value:
-    """An input as a residue for each element, but for what a reference may rely on: whole numbers that differ (labels, masks),
-    infinities, zeros and symmetry stay."""
+    """An input as a random residue for each element, except for what a reference may rely on: distinct whole numbers (labels,
+    masks), infinities, zeros and symmetry are kept."""
     if not value.is_floating_point():
         return value
     array = plain(value)

@@ -1,9 +1,9 @@
-"""A module's forward pass, in exact arithmetic.
+"""A module's forward pass in exact arithmetic.
 
-It is traced to functional ATen operators once, with the numbers of a case, and those are run one after the other on
-residues in place of its floating-point inputs and weights. What depends on integers alone stays as it is.
+We trace it to functional ATen operators once, with a case's numbers, and run these on residues in place of its
+floating-point inputs and weights. What depends on integers alone is computed as usual.
 
-Does not guarantee that a module which decides on data in Python is traced for other data than the case's.
+If a module branches on data in Python, the trace has only the branches of this case.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _RAISES = frozenset([
     "mish", "gelu", "sinh", "cosh", "pow", "logsumexp", "log_sigmoid_forward",
     "_scaled_dot_product_flash_attention_for_cpu", "_scaled_dot_product_flash_attention",
 ])  # fmt: skip
-"""Operators that use up a level."""
+"""Operators whose result has one level less."""
 _RESTORES = frozenset([
     "log", "log1p", "log2", "log10", "erf", "sin", "cos", "amax", "max", "amin", "min",
     "max_pool2d_with_indices",
@@ -36,17 +36,17 @@ _RESTORES = frozenset([
 
 @dataclasses.dataclass(frozen=True)
 class Traced:
-    """A forward pass as operators. Inputs are flattened: those of the module, then its state by name."""
+    """A forward pass as operators. Its inputs are flat: the module's, then its state in the order of `names`."""
 
     graph: torch.fx.GraphModule
     names: tuple[str, ...]
     """Parameters and buffers, in the order of `state_dict`."""
     levels: int
-    """Of the tower: how often an exponential is taken of an exponential, and one."""
+    """Levels of the tower needed: the deepest nesting of exponentials plus one, as far as there are levels."""
 
 
 def trace_exactly(module: torch.nn.Module, inputs: Sequence[object]) -> Traced:
-    """Raises NotExact for what cannot be traced."""
+    """Trace a module. Raises NotExact if it cannot be traced."""
     state = {name: value.detach() for name, value in module.state_dict(keep_vars=True).items()}
     names = tuple(state)
     leaves, spec = pytree.tree_flatten(tuple(inputs))
@@ -69,7 +69,7 @@ def trace_exactly(module: torch.nn.Module, inputs: Sequence[object]) -> Traced:
     try:
         with torch.no_grad():
             graph = make_fx(functionalize(forward), decomposition_table=table)(*tensors)
-    except Exception as error:  # whatever a module does that cannot be traced is the module's own
+    except Exception as error:  # a module may raise anything while it is traced
         raise NotExact(f"the reference is not traced: {type(error).__name__}") from error
     return Traced(graph, names, min(field.LEVELS, 1 + _depth(graph)))
 
@@ -79,7 +79,7 @@ _KEPT = frozenset([
     "log_sigmoid_forward", "_softmax", "_log_softmax", "rms_norm", "_fused_rms_norm",
     "adaptive_avg_pool1d",
 ])  # fmt: skip
-"""Operators with a form here that is better than what they are decomposed into."""
+"""Operators not to decompose, since `operators.py` has a better form of them."""
 
 
 def _name(op: object) -> str:
@@ -100,7 +100,7 @@ def _depth(graph: torch.fx.GraphModule) -> int:
 def run(
     traced: Traced, calculator: Calculator, inputs: Sequence[object], state: Mapping[str, object]
 ) -> list[Any]:
-    """The outputs, flat, as `Exact` or tensors of known numbers. Raises NotExact."""
+    """The flat outputs, as `Exact` or tensors of known numbers. Raises NotExact."""
     values: dict[object, Any] = {}
     given = iter([*inputs, *(state[name] for name in traced.names)])
 

@@ -1,7 +1,7 @@
-"""A candidate's tape in exact arithmetic: one call at a small size, in the process that has the interpreter.
+"""Plays a candidate's tape in exact arithmetic: one call at a small size, in the interpreter's process.
 
-What comes in are residues for floating-point inputs and weights (`Value`), and ordinary tensors for the rest; what goes
-back are residues of the outputs. What cannot be followed ends as `problem`, in a few words: no failure of the candidate.
+It receives residues for floating-point inputs and weights (`Value`) and ordinary tensors for the rest, and returns residues
+of the outputs. If a step cannot be followed, `problem` says why; that is no failure of the candidate.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from kernelwright.verify.trace.tape import Launch, Operation, View
 
 @dataclasses.dataclass
 class Answer:
-    """What one call made of its inputs."""
+    """The result of one call."""
 
     outputs: list[Exact | torch.Tensor]
     functions: frozenset[str]
-    """Functions that are known by their arguments alone."""
+    """Uninterpreted functions that were used."""
     problem: str = ""
 
 
 class ExactSession(Session):
-    """Memory with shadows, launches on residues."""
+    """A session whose memory has shadows and whose launches work on residues."""
 
     def __init__(self, kernels: Kernels, engine: Engine, calculator: Calculator) -> None:
         super().__init__("cpu", kernels)
@@ -59,7 +59,7 @@ class ExactSession(Session):
         return super().provide(storage, size)
 
     def bind_value(self, view: View, value: Exact | torch.Tensor) -> None:
-        """An input or a weight, in memory of its own."""
+        """Put an input or a weight into new memory."""
         self.provide(view.storage, max(view.end, 0))
         if isinstance(value, Exact):
             self.shadows.fresh(self.storages[view.storage], channel.DTYPES[view.dtype])
@@ -126,7 +126,7 @@ def play(
     calculator: Calculator,
     built: dict[str, Any],
 ) -> Answer:
-    """The steady call, after those that it needs. The caller has no engine installed."""
+    """Play the steady call, after the calls that it needs. No engine may be installed."""
     candidate = Candidate(trace, blobs)
     engine = Engine(lambda launch: 1.0)
     session = ExactSession(Kernels(trace["kernels"], built), engine, calculator)
@@ -168,7 +168,7 @@ def _array(value: torch.Tensor) -> np.ndarray:
 def answer_exact(
     body: dict[str, Any], tensors: list[torch.Tensor], outputs: list[torch.Tensor], built: dict[str, Any]
 ) -> dict[str, object]:
-    """The command `exact` of the interpreter's process; see `verification.py`."""
+    """The command `exact` of the interpreter's process; see `asking.py`."""
     count = body["blobs"]
     deadline = time.monotonic() + body["limit_s"]
     calculator = Calculator(body["key"], body["levels"], deadline, body["decided"])

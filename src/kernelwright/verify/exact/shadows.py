@@ -1,9 +1,9 @@
-"""Residues beside memory: what the floating-point elements of a storage stand for.
+"""Shadow memory: residues for the floating-point elements of a storage.
 
-A storage gets a shadow when somebody first reads it as floats, or stores data there. Until then it holds ordinary numbers,
-which are read as literals; memory that nobody wrote to is full of NaN there, which is undefined here.
+A storage gets a shadow when it is first read as floats, or when unknown numbers are stored there. Its ordinary numbers are
+then read as literals; memory never written holds NaN, which is undefined here.
 
-Does not follow bits: memory that is read in another width than it was written in is refused.
+Does not follow bits: raises NotExact for memory read in another width than it was written in.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ _ABSENT = -9
 
 @dataclasses.dataclass
 class Shadow:
-    """One storage: residues by element, and ABSENT at the levels that one does not have."""
+    """The shadow of one storage: a residue per level and element, `_ABSENT` at levels that an element lacks."""
 
     planes: np.ndarray
     width: int
     kind: Kind
     storage: torch.UntypedStorage
-    """Held, so that nobody else gets its identity."""
+    """Kept alive, so that no other storage gets the same identity."""
     maxima: bool = False
-    """Whether all that was stored here are maxima."""
+    """Whether only maxima were stored here."""
     scale: np.ndarray | None = None
-    """Exponents that can be set apart, by element; of elements with none, 0."""
+    """For each element the exponent t of its factor exp(t); 0 if it has none."""
 
     def read(self, index: np.ndarray) -> Exact:
         planes = self.planes[:, index]
@@ -66,7 +66,7 @@ class Shadow:
 
     @property
     def fresh(self) -> bool:
-        """Whether nothing is there yet."""
+        """Whether nothing was written yet."""
         return bool((self.planes[0] < 0).all())
 
 
@@ -78,18 +78,18 @@ class Shadows:
         self._known: dict[int, Shadow] = {}
 
     def forget(self, storage: torch.UntypedStorage) -> None:
-        """What lies there is ordinary memory again."""
+        """Drop the shadow: the storage is ordinary memory again."""
         self._known.pop(storage._cdata, None)
 
     def find(self, storage: torch.UntypedStorage, width: int) -> Shadow | None:
-        """The shadow, if there is one. Raises NotExact where it has another width."""
+        """The shadow, if there is one. Raises NotExact if its elements have another width."""
         found = self._known.get(storage._cdata)
         if found is not None and found.width != width:
             raise NotExact("memory read in another width than it was written in")
         return found
 
     def of(self, storage: torch.UntypedStorage, dtype: torch.dtype) -> Shadow:
-        """The shadow, made from what lies there if there is none."""
+        """The shadow, made from the memory's contents if there is none."""
         found = self.find(storage, dtype.itemsize)
         if found is not None:
             return found
@@ -102,13 +102,13 @@ class Shadows:
         return found
 
     def fresh(self, storage: torch.UntypedStorage, dtype: torch.dtype) -> None:
-        """Nothing lies there yet."""
+        """Make an undefined shadow, for new memory."""
         count, levels = storage.nbytes() // dtype.itemsize, self.calculator.levels
         planes = np.full((levels, count), UNDEFINED, dtype=np.int64)
         self._known[storage._cdata] = Shadow(planes, dtype.itemsize, "f", storage)
 
     def put(self, view: View, dtype: torch.dtype, storage: torch.UntypedStorage, value: Exact) -> None:
-        """`value` as a tensor that lies there."""
+        """Store `value` at a view."""
         shadow = self.of(storage, dtype)
         shadow.write(places(view), value)
 
@@ -117,7 +117,7 @@ class Shadows:
 
 
 def places(view: View) -> np.ndarray:
-    """By element of a tensor, its number in the storage."""
+    """The storage index of each element of a tensor."""
     found = np.full((), view.offset, dtype=np.int64)
     for extent, stride in zip(view.shape, view.stride, strict=True):
         found = found[..., None] + np.arange(extent, dtype=np.int64) * stride

@@ -1,10 +1,10 @@
 """Arrays of residues, and of conditions on them.
 
-An `Exact` stands for an array of real numbers that nobody knows. It has as many levels as its history leaves
-(`field.py`), markers for what is infinite or undefined, and at most one tag: where its elements come from, for
-identities that residues do not show (`arithmetic.py`).
+An `Exact` stands for an array of unknown real numbers ("data"). It has as many levels as its history leaves (`field.py`),
+markers for infinite or undefined elements, and at most one tag, which says where its elements come from, for identities
+that residues do not show (`arithmetic.py`).
 
-Does not guarantee that an element of a condition is 0 or 1: where data decide, it is a residue like any other.
+An element of a condition need not be 0 or 1: if it depends on data, it is a residue like any other.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from typing import Any, Literal
 import numpy as np
 
 UNDEFINED, BELOW, ABOVE, FAR_BELOW, FAR_ABOVE = -1, -2, -3, -4, -5
-"""What a number is in place of a residue: nothing, minus infinity, infinity; and a number so large (1e30) that it is taken for
-one, but for a difference with itself, which is 0."""
+"""Markers in place of residues: undefined, minus infinity, infinity; and finite numbers so large (1e30) that they count as
+infinite, except that such a number minus itself is 0."""
 Kind = Literal["f", "b", "i"]
 _DTYPES = {"f": np.dtype(np.float32), "b": np.dtype(np.bool_), "i": np.dtype(np.int32)}
 
 
 class NotExact(Exception):
-    """What exact arithmetic cannot follow, in a few words."""
+    """Exact arithmetic cannot follow something; the message says what."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Tag:
-    """Where an array comes from: `kind` says how to read the values."""
+    """Where an array comes from; `kind` (see `arithmetic.py`) says what the values mean."""
 
     kind: str
     values: tuple[Exact, ...] = ()
@@ -39,7 +39,7 @@ class Tag:
 
 @dataclasses.dataclass(eq=False)
 class Exact:
-    """`planes` are (levels, *shape) residues, level 0 with markers where `special`."""
+    """`planes` are (levels, *shape) residues; if `special`, level 0 has markers."""
 
     planes: np.ndarray
     special: bool = False
@@ -47,27 +47,27 @@ class Exact:
     kind: Kind = "f"
 
     def mapped(self, change: Callable[[np.ndarray], np.ndarray]) -> Exact:
-        """The same elements elsewhere: `change` moves those of an array whose first axis stays."""
+        """The same elements moved: `change` rearranges all axes of an array but the first."""
         tag = None if self.tag is None else self.tag.mapped(change)
         return Exact(change(self.planes), self.special, tag, self.kind)
 
     def at(self, *index: Any) -> Exact:
-        """Indexed as an array of numpy's is."""
+        """Indexing as in numpy."""
         return self.mapped(lambda planes: planes[(slice(None), *index)])
 
     def taken(self, places: int | np.ndarray, axis: int) -> Exact:
-        """Elements by number along an axis that counts from the first."""
+        """Elements at `places` along an axis, which must not be negative."""
         return self.mapped(lambda planes: np.take(planes, places, axis=axis + 1))
 
     def plain(self, kind: Kind | None = None) -> Exact:
-        """Without its tag, and as another kind where one is named."""
+        """The same without its tag, and of another kind if given."""
         return Exact(self.planes, self.special, None, kind or self.kind)
 
     @property
     def levels(self) -> int:
         return len(self.planes)
 
-    # What Triton's interpreter asks of the data of a tensor.
+    # What Triton's interpreter needs of a tensor's data.
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -123,20 +123,20 @@ class Exact:
 
 
 def markers(value: Exact) -> np.ndarray:
-    """By element: its marker, 0 for a number. What is far off is infinite."""
+    """The marker of each element, 0 for a number. FAR_BELOW and FAR_ABOVE count as infinite."""
     marks = np.minimum(value.planes[0], 0)
     return np.where(marks <= FAR_BELOW, marks + (BELOW - FAR_BELOW), marks)
 
 
 def with_markers(planes: np.ndarray, marks: np.ndarray, kind: Kind = "f") -> Exact:
-    """Residues with markers where there are some (0: none)."""
+    """Residues with markers where `marks` is not 0."""
     if not marks.any():
         return Exact(planes, False, None, kind)
     return Exact(np.where(marks < 0, marks, planes), True, None, kind)
 
 
 def same(a: Exact, b: Exact) -> np.ndarray:
-    """Which elements are equal at each level that both have; infinities are, what is undefined is not."""
+    """Which elements are equal at each level that both have. Equal infinities are; undefined elements never are."""
     levels = min(a.levels, b.levels)
     found: np.ndarray = (a.planes[:levels] == b.planes[:levels]).all(axis=0)
     return found & (a.planes[0] != UNDEFINED) if a.special else found

@@ -1,4 +1,4 @@
-"""Convolutions and pools on `Exact` arrays: products and sums over the places of a window, one after the other.
+"""Convolutions and pools on `Exact` arrays: loops of products and sums over the places of a window.
 
 Not covered: pools with `ceil_mode`, and pools of arrays with infinite elements.
 """
@@ -16,7 +16,7 @@ from kernelwright.verify.exact.order import Calculator
 from kernelwright.verify.exact.values import BELOW, Exact, NotExact
 
 Window = int | Sequence[int]
-"""Of each axis, or of all alike."""
+"""One number per axis, or one for all axes."""
 
 
 def _each(value: Window, count: int) -> list[int]:
@@ -25,7 +25,7 @@ def _each(value: Window, count: int) -> list[int]:
 
 
 def _pad(x: Exact, low: Sequence[int], high: Sequence[int], fill: int = 0) -> Exact:
-    """The last axes with so many more elements before and after."""
+    """Pad the last axes by `low` elements before and `high` after."""
     outer = x.planes.ndim - len(low)
     widths = [(0, 0)] * outer + list(zip(low, high, strict=True))
     planes = np.pad(x.planes, widths, constant_values=fill)
@@ -35,7 +35,7 @@ def _pad(x: Exact, low: Sequence[int], high: Sequence[int], fill: int = 0) -> Ex
 def _places(
     x: Exact, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int], out: Sequence[int]
 ) -> Iterator[tuple[tuple[int, ...], Exact]]:
-    """Per place of the window: what lies there for every output."""
+    """For each place of the window, the elements there for every output."""
     for place in itertools.product(*map(range, kernel)):
         slices = tuple(
             slice(at * d, at * d + (count - 1) * s + 1, s)
@@ -84,7 +84,7 @@ def convolve(
 
 
 def _spread(a: Exact, stride: Sequence[int]) -> Exact:
-    """With zeros between elements."""
+    """Insert zeros between elements (stride - 1 of them)."""
     shape = [(n - 1) * s + 1 for n, s in zip(a.shape[2:], stride, strict=True)]
     planes = np.zeros((*a.planes.shape[:3], *shape), dtype=np.int64)
     planes[(slice(None), slice(None), slice(None), *(slice(None, None, s) for s in stride))] = a.planes
@@ -92,7 +92,7 @@ def _spread(a: Exact, stride: Sequence[int]) -> Exact:
 
 
 def _turned(w: Exact, groups: int) -> Exact:
-    """Weights of a transposed convolution as those of one that is not."""
+    """Weights of a transposed convolution, as those of the equivalent ordinary one."""
     inputs, outputs, *kernel = w.shape
     flipped = w.planes[(slice(None), slice(None), slice(None), *(slice(None, None, -1) for _ in kernel))]
     split = flipped.reshape(w.levels, groups, inputs // groups, outputs, *kernel).swapaxes(2, 3)
@@ -102,7 +102,7 @@ def _turned(w: Exact, groups: int) -> Exact:
 def _pool(
     x: Exact, kernel: Window, stride: Window | None, padding: Window, dilation: Window, fill: int
 ) -> Exact:
-    """By output the elements of its window, along a new last axis."""
+    """For each output the elements of its window, along a new last axis."""
     dims = len(_each(kernel, 1)) if isinstance(kernel, list | tuple) else 1
     kernel = _each(kernel, dims)
     stride = _each(stride, dims) if stride not in (None, []) else kernel
@@ -123,7 +123,7 @@ def max_pool(
     dilation: Window = 1,
     ceil_mode: bool = False,
 ) -> Exact:
-    """aten.max_pool*d, the values."""
+    """aten.max_pool*d, values only."""
     if ceil_mode:
         raise NotExact("a pool with ceil_mode")
     windows = _pool(exact(c, x), kernel, stride, padding, dilation, BELOW)

@@ -1,4 +1,4 @@
-"""Residues and ordinary tensors between judge and interpreter."""
+"""Encodes residues and ordinary tensors for messages between judge and interpreter."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from kernelwright.verify.exact import field
 from kernelwright.verify.exact.values import Exact
 
 Value = Exact | torch.Tensor
-"""An array of unknown numbers, or of known ones."""
+"""An array of unknown numbers (`Exact`) or of known ones."""
 
 
 def encode(values: Sequence[Value], tensors: list[torch.Tensor]) -> list[dict[str, Any]]:
-    """For the wire; `tensors` grows."""
+    """Values as JSON; their tensors are appended to `tensors`."""
     found = []
     for value in values:
         if isinstance(value, Exact):
@@ -29,7 +29,7 @@ def encode(values: Sequence[Value], tensors: list[torch.Tensor]) -> list[dict[st
 
 
 def decode(spec: Sequence[Mapping[str, Any]], tensors: Sequence[torch.Tensor]) -> list[Value]:
-    """The inverse of `encode`. Raises LookupError, TypeError or ValueError for what is not."""
+    """The inverse of `encode`. Raises LookupError, TypeError or ValueError for malformed input."""
     found: list[Value] = []
     for item in spec:
         if "known" in item:
