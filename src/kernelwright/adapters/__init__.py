@@ -1,6 +1,6 @@
-"""Other people's training and evaluation frameworks, each in one thin file over the same grader.
+"""Adapters to other training and evaluation frameworks, each one thin file over the same grader.
 
-    grading.py        a completion for a task -> verdict -> reward; rows of a suite as data sets want them
+    grading.py        a completion for a task -> verdict -> reward; a suite as rows of a data set
     for_trl.py        TRL: a reward function, an environment factory
     for_verl.py       verl: compute_score
     for_verifiers.py  verifiers: Taskset and Task
@@ -9,6 +9,6 @@
     for_skyrl.py      SkyRL-gym: a BaseTextEnv
 
 Each imports its own framework, so they need not be installed together. KERNELWRIGHT_JUDGE names the servers that judge
-(`kernelwright serve`); without it a pool is opened in the process. A judge that fails is never a reward of zero: a sample
-is left out where the framework has a way to leave it out, else the run ends with the judge's own error.
+(`kernelwright serve`); without it a pool is opened in the process. If the judge fails, the reward is never zero: the sample
+is left out if the framework can do that, otherwise the judge's error is raised.
 """

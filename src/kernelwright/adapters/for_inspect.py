@@ -2,7 +2,7 @@
 
     inspect eval kernelwright/adapters/for_inspect.py@kernels -T suite=wright --model openai/gpt-5
 
-A judge that fails leaves the sample unscored, which Inspect's metrics leave out.
+If the judge fails, the sample is unscored, and Inspect's metrics ignore it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kernelwright.adapters.grading import default_grader, read_task, task_rows
 
 @scorer(metrics={"correct": [accuracy(), stderr()], "speedup": [mean()]})
 def verdict_scorer(preset: str = "wright") -> Scorer:
-    """`correct` 0 or 1, and the speedup over eager (0 where not correct)."""
+    """`correct` (0 or 1) and `speedup` over eager (0 if not correct)."""
 
     async def score(state: TaskState, target: Target) -> Score:
         asked = read_task(state.metadata["task"])

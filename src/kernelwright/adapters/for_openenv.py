@@ -1,9 +1,9 @@
-"""OpenEnv (0.10): an environment in which an action is a kernel, and its app.
+"""OpenEnv (0.10): an environment whose actions are kernels, and its app.
 
     uvicorn kernelwright.adapters.for_openenv:app
 
-`reset(task_id="wright/relu")` chooses a task (`seed` draws one); `step` judges. A judge that fails gives an observation
-with `reward` None, which a trainer must leave out.
+`reset(task_id="wright/relu")` chooses a task (`seed` draws one); `step` judges. If the judge fails, the observation has
+`reward` None, and the trainer must leave it out.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ SUITE_VARIABLE, TURNS = "KERNELWRIGHT_SUITE", 3
 
 
 class KernelAction(Action):
-    """A model's answer: plan and code as it wrote them."""
+    """A model's answer, with plan and code as it wrote them."""
 
     completion: str
 
 
 class KernelObservation(Observation):
-    """What the model sees."""
+    """The messages and outcome that the model sees."""
 
     messages: tuple[dict[str, str], ...] = ()
     outcome: str = ""
 
 
 class KernelEnvironment(Environment[KernelAction, KernelObservation, State]):
-    """One task an episode; it ends with an accepted kernel or after three answers."""
+    """One task per episode, which ends with an accepted kernel or after three answers."""
 
     SUPPORTS_CONCURRENT_SESSIONS = True
 

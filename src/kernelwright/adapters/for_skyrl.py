@@ -3,8 +3,8 @@
     from skyrl_gym.envs import register
     register(id="kernelwright", entry_point="kernelwright.adapters.for_skyrl:KernelEnv")
 
-Extras of a row: `reward_spec = {"ground_truth": task}`, and `max_turns` (1 by default). A judge that fails for good raises:
-SkyRL-gym has no way to leave a step's reward out.
+Extras of a row: `reward_spec = {"ground_truth": task}`, and `max_turns` (1 by default). If the judge fails repeatedly, `step`
+raises, since SkyRL-gym cannot leave out a step's reward.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class KernelEnv(BaseTextEnv):
         self.max_turns = int(extras.get("max_turns", 1))
 
     def step(self, action: str) -> BaseTextEnvStepOutput:
-        """Judge one answer. Raises InfrastructureError where there is no fair verdict."""
+        """Judge one answer. Raises InfrastructureError if the judge failed."""
         self.turns += 1
         grade = default_grader(self._preset).grade(self._task, action)
         done = grade.verdict.correct or self.turns >= self.max_turns

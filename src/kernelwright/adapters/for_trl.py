@@ -23,7 +23,7 @@ def kernel_reward(
     log_metric: Callable[[str, float], None] | None = None,
     **columns: Any,
 ) -> list[float | None]:
-    """One reward per completion; None leaves a sample out. `task` is the column of `grading.task_rows`."""
+    """One reward per completion; None leaves the sample out. `task` is that column of `grading.task_rows`."""
     pairs = [(read_task(text), text_of(answer)) for text, answer in zip(task, completions, strict=True)]
     grades = default_grader().grade_many(pairs)
     if log_metric is not None and grades:
@@ -33,12 +33,12 @@ def kernel_reward(
 
 
 class KernelEnvironment:
-    """An episode: the model submits kernels with the tool `submit_kernel` until one is right, three at most."""
+    """One episode: the model submits kernels with the tool `submit_kernel` until one is correct, at most three."""
 
     turns = 3
 
     def reset(self, task: str, **columns: Any) -> str | None:
-        """Begin with a row of `grading.task_rows`."""
+        """Start an episode with a row of `grading.task_rows`."""
         self._task, self._grades = read_task(task), list[Grade]()
         return None
 
@@ -49,7 +49,7 @@ class KernelEnvironment:
             code: The whole Python file, with the Triton kernel and its host code.
 
         Returns:
-            The verdict, and what to mend.
+            The verdict, and what to fix.
         """
         if len(self._grades) >= self.turns or any(grade.verdict.correct for grade in self._grades):
             return "The episode is over."
@@ -57,7 +57,7 @@ class KernelEnvironment:
         return self._grades[-1].feedback
 
     def get_reward(self) -> float:
-        """That of the best kernel; 0 where none was submitted. Raises InfrastructureError if none could be judged."""
+        """The best kernel's reward; 0 if none was submitted. Raises InfrastructureError if none could be judged."""
         fair = [grade.reward for grade in self._grades if grade.reward is not None]
         if self._grades and not fair:
             raise InfrastructureError(f"no fair verdict: {self._grades[-1].verdict.detail}")

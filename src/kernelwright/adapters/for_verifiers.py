@@ -1,12 +1,12 @@
-"""verifiers (0.4): a taskset whose tasks are paid by the judge.
+"""verifiers (0.4): a taskset rewarded by the judge.
 
-    # kernel_tasks.py, a module beside your configuration (verifiers finds tasksets by top-level names):
+    # kernel_tasks.py, a module next to your configuration (verifiers finds tasksets by top-level names):
     from kernelwright.adapters.for_verifiers import KernelTaskset
     __all__ = ["KernelTaskset"]
 
     vf-eval kernel_tasks --env.taskset.suite wright
 
-A judge that fails raises in the reward, which verifiers records as the rollout's error: the sample is left out.
+If the judge fails, the reward raises; verifiers records that as the rollout's error and leaves the sample out.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class KernelTaskConfig(vf.TaskConfig):
 
 
 class KernelTask(vf.Task[KernelData, vf.State, KernelTaskConfig]):
-    """Paid by the verdict on the last answer."""
+    """Rewarded by the verdict on the last answer."""
 
     @vf.reward
     async def kernel(self, trace: vf.Trace) -> float:
-        """The preset's reward. Raises InfrastructureError where there is no fair verdict."""
+        """The preset's reward. Raises InfrastructureError if the judge failed."""
         return (await self._grade(trace)).fair_reward()
 
     @vf.metric
@@ -45,7 +45,7 @@ class KernelTask(vf.Task[KernelData, vf.State, KernelTaskConfig]):
         return (await self._grade(trace)).metrics()["correct"]
 
     async def _grade(self, trace: vf.Trace) -> Grade:
-        # The same answer is judged once: the pool and the service remember verdicts by content.
+        # Equal answers are judged once: the pool and the service cache verdicts by content.
         asked, answer = read_task(self.data.task), trace.last_reply
         return await asyncio.to_thread(default_grader(self.config.preset).grade, asked, answer)
 

@@ -4,7 +4,7 @@
     reward.custom_reward_function.name=compute_score
 
 Rows of its parquet files need `data_source`, `prompt` and `reward_model = {"ground_truth": task}`; `rows` makes them.
-verl has no way to leave a sample out, so a judge that fails for good raises instead of paying zero.
+verl cannot leave out a sample, so we raise if the judge fails repeatedly, rather than return zero.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ def compute_score(
     extra_info: dict[str, Any] | None = None,
     **options: Any,
 ) -> dict[str, float]:
-    """`score` and the same metrics for every sample. Raises InfrastructureError where there is no fair verdict."""
+    """`score` and metrics, with the same keys for every sample. Raises InfrastructureError if the judge failed."""
     preset = str(options.get("preset", "wright"))
     grade = default_grader(preset).grade(read_task(ground_truth), solution_str)
     return {"score": grade.fair_reward(), **grade.metrics()}
 
 
 def rows(suite: str, limit: int = 0) -> Iterator[dict[str, Any]]:
-    """A suite in the form of verl's data files."""
+    """A suite as rows of verl's data files."""
     for index, row in enumerate(task_rows(suite, limit)):
         yield {
             "data_source": DATA_SOURCE,

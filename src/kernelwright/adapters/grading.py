@@ -1,6 +1,6 @@
-"""What every adapter does: a completion for a task becomes a verdict, and the verdict a reward.
+"""Shared by all adapters: judge a completion for a task, and turn the verdict into a reward.
 
-The same parser, judge and reward presets as in our own trainer, so a sample is worth the same everywhere.
+Parser, judge and reward presets are those of our own trainer, so a sample gets the same reward everywhere.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ JUDGE_VARIABLE = "KERNELWRIGHT_JUDGE"
 
 @dataclass(frozen=True)
 class Grade:
-    """What a completion is worth."""
+    """Verdict and reward of a completion."""
 
     verdict: Verdict
     reward: float | None
-    """None: the judge failed or cannot run it; the sample must not be trained on."""
+    """None if the judge failed or cannot run it; then the sample must not be trained on."""
 
     @property
     def feedback(self) -> str:
-        """What a model is told of it, for another turn."""
+        """The message to the model for another turn."""
         return feedback(self.verdict)
 
     def metrics(self) -> dict[str, float]:
-        """The same keys for every sample."""
+        """Metrics, with the same keys for every sample."""
         verdict = self.verdict
         return {
             "correct": float(verdict.correct),
@@ -48,7 +48,7 @@ class Grade:
         }
 
     def fair_reward(self) -> float:
-        """The reward. Raises InfrastructureError where there is none: for frameworks that cannot leave a sample out."""
+        """The reward, for frameworks that cannot leave out a sample. Raises InfrastructureError if there is none."""
         if self.reward is None:
             raise InfrastructureError(f"no fair verdict: {self.verdict.detail or self.verdict.outcome.value}")
         return self.reward
@@ -62,11 +62,11 @@ class Grader:
         self._verifier, self.preset = verifier, preset
 
     def grade(self, task: Task, completion: str) -> Grade:
-        """One completion, waited for. A judge that fails gives a reward of None; a broken task is a UserError."""
+        """Grade one completion. The reward is None if the judge failed. Raises UserError for a broken task."""
         return self.grade_many([(task, completion)])[0]
 
     def grade_many(self, pairs: Sequence[tuple[Task, str]]) -> list[Grade]:
-        """Many, judged at the same time, in order."""
+        """Grade many completions concurrently; results are in their order."""
         parsed = [(task, candidates.parse(completion)) for task, completion in pairs]
         asked = [self._verifier.submit(task, candidate) for task, candidate in parsed]
         verdicts = [await_verdict(future, *pair) for future, pair in zip(asked, parsed, strict=True)]
@@ -75,7 +75,7 @@ class Grader:
 
 @functools.lru_cache(maxsize=8)
 def default_grader(preset: str = "wright") -> Grader:
-    """The process's own: on the servers of $KERNELWRIGHT_JUDGE, else with a pool in this process."""
+    """This process's grader: on the servers of $KERNELWRIGHT_JUDGE, else with a pool in this process."""
     pool = open_pool(VerifyConfig(judge=os.environ.get(JUDGE_VARIABLE, "")))
     atexit.register(pool.close, abort=True)
     return Grader(Judge(pool), preset)
@@ -92,7 +92,7 @@ def task_rows(suite: str, limit: int = 0, max_tokens: int = 4096) -> Iterator[di
 
 @functools.lru_cache(maxsize=4096)
 def read_task(text: str) -> Task:
-    """A row's `task`. Raises UserError for what is none."""
+    """Parse a row's `task`. Raises UserError if it is not a Task record."""
     try:
         return Task.model_validate_json(text)
     except ValueError as error:
@@ -103,7 +103,7 @@ def read_task(text: str) -> Task:
 
 
 def text_of(completion: Any) -> str:
-    """The last answer of a completion that may be text or messages."""
+    """The last answer of a completion, which may be text or messages."""
     if isinstance(completion, str):
         return completion
     return str(completion[-1]["content"]) if completion else ""

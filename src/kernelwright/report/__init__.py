@@ -1,8 +1,8 @@
-"""Run folders in, one self-contained HTML page out.
+"""Turns run folders into one self-contained HTML page.
 
-The page makes no request of any kind: styles, script and charts are inline, and a content security policy
-forbids the rest. Kernels, plans and messages are hostile text: templates escape by default, and the policy allows
-only the page's own script, by hash.
+The page makes no requests: styles, script and charts are inline, and a content security policy forbids everything else.
+Kernels, plans and messages are hostile text: templates escape by default, and the policy allows only the page's own
+script, by hash.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _HELD = "heldout_loss"
 def build_report(run_dirs: Sequence[str | Path], out: str | Path = "report.html") -> Path:
     """Write the page for one or several run folders and return its path.
 
-    The file appears whole or not at all. Raises UserError for a missing run folder or an unwritable `out`.
+    The file is written atomically. Raises UserError for a missing run folder or an unwritable `out`.
     """
     if not run_dirs:
         raise UserError("report: no run folder given: kernelwright report RUN... [-o report.html]")
     paths = [Path(run) for run in run_dirs]
     runs = [read_run(path, prefix=f"{path.name} · " if len(paths) > 1 else "") for path in paths]
-    # A stray surrogate in a kernel must not cost the page.
+    # A lone surrogate in a kernel must not make the page fail.
     text = render(runs).encode("utf-8", "backslashreplace").decode("utf-8")
     return write_text(Path(out), text)
 
@@ -85,9 +85,9 @@ def render(runs: Sequence[Run]) -> str:
 def _charts(
     runs: Sequence[Run], stages: Sequence[Stage], colours: Mapping[str, int], kind: str
 ) -> list[tuple[str, bool, Markup]]:
-    """(title, whether it takes the page's width, drawing) of every chart that has something to show."""
+    """(title, whether it takes the full page width, drawing) of every chart that has data."""
     reward = _series(runs, "reward")
-    # A policy-gradient loss says nothing by itself: where there is a reward, the reward is what to look at.
+    # A policy-gradient loss means little: if a stage has a reward, show that instead.
     loss = {name: points for name, points in _series(runs, "loss").items() if name not in reward}
     trained, gain = _series(runs, "pass_rate"), _series(runs, "speedup")
     drawn = [
@@ -113,7 +113,7 @@ def _charts(
 
 
 def _held_out(runs: Sequence[Run], colours: Mapping[str, int]) -> list[tuple[str, bool, Markup]]:
-    """Loss on what supervised fine-tuning never sees, beside its own, and by kind of example where there are several."""
+    """Loss on held-out examples of supervised fine-tuning, and by kind of example if there are several kinds."""
     kinds = sorted({key for run in runs for line in run.curves for key in line if key.startswith(_HELD)})
     titles = {_HELD: "Held-out loss"} | {
         key: f"Held-out loss, {key[len(_HELD) + 1 :]}" for key in kinds if key != _HELD and len(kinds) > 2
@@ -122,7 +122,7 @@ def _held_out(runs: Sequence[Run], colours: Mapping[str, int]) -> list[tuple[str
 
 
 def _series(runs: Sequence[Run], key: str) -> dict[str, list[tuple[float, float]]]:
-    """Stage -> [(step, value)] of one key of curves.jsonl, or `key.part`, in the order in which the stages ran."""
+    """Stage -> [(step, value)] of one key of curves.jsonl, or of `key.part`, in the order in which stages ran."""
     key, _, part = key.partition(".")
     series: dict[str, list[tuple[float, float]]] = {}
     for run in runs:
@@ -142,7 +142,7 @@ def _shared_k(stages: Sequence[Stage]) -> int:
 
 
 def _timing_kind(stages: Sequence[Stage]) -> str:
-    """`modelled` or `measured`, or both where a page mixes them; empty without timings."""
+    """`modelled`, `measured`, or both if the page mixes them; empty without timings."""
     kinds = {r.verdict.timing.kind for s in stages for r in s.rollouts if r.verdict.timing is not None}
     return " and ".join(sorted(kinds))
 
@@ -152,7 +152,7 @@ def _asset(name: str) -> str:
 
 
 def _breakable(name: str) -> Markup:
-    """A name that a narrow page may break after its separators rather than inside a word."""
+    """A name that a narrow page breaks after separators rather than inside words."""
     return Markup(re.sub(r"([_/.])", r"\1<wbr>", str(escape(name))))
 
 

@@ -1,8 +1,7 @@
 """The page's charts as inline SVG: curves over training steps, and the distribution of speedups.
 
-Drawn 440 units wide so that text stays readable when a phone shrinks them to 350 pixels. Colours come from the
-page's style sheet (classes `s0`, `s1`, ... by stage, the same in every chart), so that light and dark need no
-second drawing.
+They are 440 units wide, so that text stays readable when a phone shrinks them to 350 pixels. Colours come from the
+page's style sheet (classes `s0`, `s1`, ... by stage, the same in every chart), so one drawing serves light and dark mode.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ def curves(
     percent: bool = False,
     line_at: float | None = None,
 ) -> Markup:
-    """One metric over steps, the stages laid end to end. `series`: stage -> [(step, value)]. Empty: no chart."""
+    """One metric over steps, stages side by side. `series`: stage -> [(step, value)]. Returns empty markup without data."""
     series = {name: _finite(points) for name, points in series.items()}
     series = {name: points for name, points in series.items() if points}
     if not series:
@@ -78,7 +77,7 @@ def speedups(
     colours: Mapping[str, int],
     width: int = WIDTH,
 ) -> Markup:
-    """Every correct sample's speedup as a dot on a log axis, a row a stage, with the 1x line and the geometric mean.
+    """Every correct sample's speedup as a dot on a log axis, one row per stage, with the 1x line and the geometric mean.
 
     `series`: stage -> (speedups, geometric mean).
     """
@@ -99,7 +98,7 @@ def speedups(
     def bin_of(value: float) -> int:
         return round(x_of(value) / bin_width)
 
-    # A row is as tall as its tallest stack, so that its name stands closer to its own dots than to those above.
+    # A row is as tall as its tallest stack, so that its name is closer to its own dots than to those above.
     tallest = {name: max(Counter(map(bin_of, values)).values()) for name, (values, _) in series.items()}
     rise = {name: min(bin_width, 36 / most) for name, most in tallest.items()}
     tall = {name: 12 + rise[name] * (most - 1) for name, most in tallest.items()}
@@ -167,7 +166,7 @@ def _pad(low: float, high: float) -> tuple[float, float]:
 
 
 def _smooth(points: Points) -> list[tuple[float, float]]:
-    """Centred moving average over about a tenth of the stage: an average that does not lag."""
+    """Centred moving average over about a tenth of the stage, which does not lag."""
     half = len(points) // 20
     values = [v for _, v in points]
     return [

@@ -1,7 +1,7 @@
-"""Read run folders into what the page shows: runs, their stages, and each task's best attempt by stage.
+"""Reads run folders into what the page shows: runs, their stages, and each task's best attempt by stage.
 
-Takes whatever is there: a run that was stopped, one without curves, an evaluation alone.
-Does not judge or re-score anything: every number comes from the verdicts as they were written.
+Accepts incomplete folders: a run that was stopped, one without curves, an evaluation alone.
+Does not judge or re-score: every number comes from the recorded verdicts.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from kernelwright.records import Rollout, read_jsonl
 
 _DEPTH = {outcome: depth for depth, outcome in enumerate(Outcome)}
 _OF_A_RUN = ("config.json", "curves.jsonl", "rollouts.jsonl", "found.json", "eval", "examples", "optimize")
-"""What runs write: any of it makes a page."""
+"""Files that runs write; any one of them suffices for a page."""
 
 
 @dataclass(frozen=True)
 class Attempts:
-    """What one stage's policy made of one task: the best attempt, and how many of all were correct."""
+    """One stage's attempts at one task: the best attempt, and how many were correct."""
 
     stage: str
     best: Rollout
@@ -47,14 +47,14 @@ class Stage:
     rollouts: Sequence[Rollout]
 
     seconds: float | None = None
-    """Wall-clock seconds that the run spent on this stage, training and evaluation, where it was noted."""
+    """Wall-clock seconds that the run spent on this stage (training and evaluation), if recorded."""
 
     noted: Mapping[str, Any] = field(default_factory=dict)
-    """The evaluation's own metrics.json: a later agent's has `attempts` and `gain`, which rollouts alone do not tell."""
+    """The evaluation's metrics.json; a later agent's has `attempts` and `gain`, which rollouts alone do not show."""
 
     @cached_property
     def summary(self) -> dict[str, Any]:
-        """The figures, computed as metrics.json's are."""
+        """The figures, computed as for metrics.json."""
         return summarise(self.rollouts)
 
     @property
@@ -77,7 +77,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Found:
-    """What the ladder found for one part of a module: a row of a search's found.json."""
+    """The ladder's result for one part of a module: a row of a search's found.json."""
 
     module: str
     operators: str
@@ -98,9 +98,9 @@ class Run:
     curves: list[dict[str, Any]]
     stages: list[Stage]
     notes: list[str] = field(default_factory=list)
-    """What was missing or unreadable, for the page to say so."""
+    """What was missing or unreadable, to be shown on the page."""
     found: list[Found] = field(default_factory=list)
-    """By the searches that the folder holds: its own, those of examples, the one after training."""
+    """Results of all searches in the folder: its own, those of examples, the one after training."""
     seconds: Mapping[str, float] = field(default_factory=dict)
     """Wall-clock seconds by part, in the order in which they ran."""
 
@@ -111,7 +111,7 @@ class TaskRow:
 
     id: str
     attempts: list[Attempts]
-    """By stage, in the order of the stages; stages that never saw the task are absent."""
+    """One per stage, in the order of the stages; stages that never saw the task are absent."""
 
     @property
     def last(self) -> Attempts:
@@ -124,7 +124,7 @@ class TaskRow:
 
     @property
     def title(self) -> str:
-        """What the task is; its id where the log does not say."""
+        """The task's title, or its id if the log has no title."""
         return self.last.best.title or self.id
 
     @property
@@ -143,7 +143,7 @@ class TaskRow:
 
 
 def read_run(path: Path, prefix: str = "") -> Run:
-    """Read one run folder. Raises UserError only when it is no folder or holds nothing of a run; anything else that is missing is a
+    """Read one run folder. Raises UserError only if it is not a folder or has no file of a run; anything else missing becomes a
     note."""
     if not path.is_dir():
         raise UserError(f"report: no run folder at {path}: give folders that train, eval or optimize wrote")
@@ -198,7 +198,7 @@ def _find(path: Path, notes: list[str]) -> list[Found]:
 
 
 def task_rows(stages: Iterable[Stage]) -> list[TaskRow]:
-    """One row a task: each stage's best attempt (correct and fastest, else the one that came furthest)."""
+    """One row per task: each stage's best attempt (correct and fastest, else the one that passed most gates)."""
     table: dict[str, list[Attempts]] = {}
     for stage in stages:
         groups: dict[str, list[Rollout]] = {}
@@ -213,7 +213,7 @@ def task_rows(stages: Iterable[Stage]) -> list[TaskRow]:
 
 
 def _rank(rollout: Rollout) -> tuple[bool, float, int]:
-    """Correct before wrong, then by speed, then by depth in the funnel; no fair verdict comes last."""
+    """Correct before wrong, then by speed, then by gates passed; attempts that could not be judged come last."""
     outcome = rollout.verdict.outcome
     return outcome.accepted, rollout.verdict.speedup() or 0.0, _DEPTH[outcome] if outcome.judged else -1
 
@@ -246,7 +246,7 @@ def _object(path: Path, notes: list[str]) -> dict[str, Any]:
 
 
 def _curves(path: Path, notes: list[str]) -> list[dict[str, Any]]:
-    """Lines of curves.jsonl; a torn or foreign line is passed over and counted."""
+    """Lines of curves.jsonl; unreadable lines are skipped and counted."""
     if not path.is_file():
         return []
     lines, bad = [], 0

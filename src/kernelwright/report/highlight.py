@@ -1,7 +1,7 @@
 """Python source as escaped, lightly coloured HTML.
 
 The source is hostile text: everything is escaped, nothing is parsed or executed, and no input raises.
-Colours are a help to the eye, not a lexer: odd or broken source is shown plainly where the pattern gives up.
+The colours come from a pattern, not a lexer: source that it does not match is shown without colour.
 """
 
 import keyword
@@ -10,7 +10,7 @@ import re
 from markupsafe import Markup, escape
 
 LIMIT = 40_000
-"""Characters shown; a longer text is cut, and says so."""
+"""Characters shown; a longer text is cut, with a note."""
 
 _TOKEN = re.compile(
     r"""(?P<c>\#[^\n]*)

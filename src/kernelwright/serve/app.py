@@ -1,14 +1,14 @@
 """The judge's HTTP routes. OpenAPI is at `/openapi.json`, a page to try it at `/docs`.
 
     POST   /v1/verify          one candidate; waits up to `wait_s`, then 202 with the id
-    POST   /v1/verify/stream   many; one line of JSON each, as they are known
-    GET    /v1/verdicts/ID     a verdict by id; 202 while it is not known
+    POST   /v1/verify/stream   many; one line of JSON per verdict, as they arrive
+    GET    /v1/verdicts/ID     a verdict by id; 202 until it is known
     DELETE /v1/verdicts/ID     cancel
-    GET    /v1/tasks           names of the tasks that are here; /v1/tasks/NAME: one
+    GET    /v1/tasks           names of the server's tasks; /v1/tasks/NAME: one
     GET    /v1/health, /metrics
 
-A task that comes with the request is Python of a stranger unless it is a graph: it is refused unless the server was
-told to take it (`allow_source`), since references are executed by the judge.
+A task sent with a request is untrusted Python unless it is a graph. The judge executes references, so the server refuses
+such tasks unless started with `allow_source`.
 """
 
 from __future__ import annotations
@@ -43,27 +43,27 @@ from kernelwright.verify.remote import VerifyAnswer, VerifyRequest
 
 _BUCKETS = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60)
 _AT_ONCE = 16
-"""Jobs of one stream that are on their way together."""
+"""Most jobs of one stream that run at once."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How a server behaves."""
+    """Settings of a server."""
 
     tokens: tuple[str, ...] = ()
-    """Who is let in; none: everybody who can reach the port."""
+    """Accepted tokens; if there are none, everybody who can reach the port is accepted."""
     queue: int = 256
-    """Requests judged or waiting at once; more get 429."""
+    """Most requests judged or waiting at once; more get 429."""
     per_token: int = 128
-    """Of one token."""
+    """The same for one token."""
     largest_body: int = 4 << 20
-    """Bytes."""
+    """Largest request body in bytes."""
     allow_source: bool = False
-    """Take tasks that are Python text. They are executed: only for clients whom you trust."""
+    """Accept tasks that are Python text. The judge executes them, so only for clients you trust."""
     store: str = ":memory:"
     """SQLite file of verdicts and unfinished requests."""
     judge: Mapping[str, str] = field(default_factory=dict)
-    """What the judge is: protocol, backend, target. Part of every verdict's identity."""
+    """The judge's protocol, backend and target, which are part of every verdict's identity."""
 
 
 class StreamRequest(BaseModel):
@@ -74,21 +74,21 @@ class StreamRequest(BaseModel):
 
 
 class StreamLine(BaseModel):
-    """One line of its answer."""
+    """One line of a stream's answer."""
 
     index: int
-    """Of the request that it answers."""
+    """Index of the request that it answers."""
     answer: VerifyAnswer | None = None
     error: str = ""
-    """Why there is none: the request was refused, or the job cancelled."""
+    """Why there is no answer, if the request was refused."""
 
 
 class Refused(HTTPException):
-    """A request that cannot be taken as it is."""
+    """A request that the server refuses; carries the HTTP status."""
 
 
 def create_app(pool: Verifier, tasks: Sequence[Task], settings: Settings = Settings()) -> FastAPI:
-    """The application around a pool. The pool stays the caller's to close. Raises UserError for a store that is none."""
+    """The application around a pool, which the caller closes. Raises UserError for a file that is not a store."""
     service = _Service(pool, tasks, settings)
 
     @contextlib.asynccontextmanager
@@ -113,7 +113,7 @@ def create_app(pool: Verifier, tasks: Sequence[Task], settings: Settings = Setti
 
 
 class _Service:
-    """The routes and what they share."""
+    """The routes and their shared state."""
 
     def __init__(self, pool: Verifier, tasks: Sequence[Task], settings: Settings) -> None:
         self.settings, self._pool = settings, pool
@@ -145,7 +145,7 @@ class _Service:
         self._seconds.observe(seconds)
 
     async def verify(self, body: VerifyRequest, request: Request) -> Response:
-        """One candidate for one task. 429 with Retry-After when the queue is full; the same request again is free."""
+        """Judge one candidate for one task. 429 with Retry-After if the queue is full; repeating a request costs nothing."""
         task, candidate = self._read(body)
         key = self.jobs.identity(task, candidate)
         known = self.jobs.known(key)
@@ -161,7 +161,7 @@ class _Service:
         return _answer(await self._wait(job, body.wait_s, request.is_disconnected))
 
     async def stream(self, body: StreamRequest, request: Request) -> StreamingResponse:
-        """Many candidates; lines come in the order in which verdicts are known."""
+        """Judge many candidates. One line per candidate, in the order in which verdicts arrive."""
         return StreamingResponse(self._lines(body, request), media_type="application/x-ndjson")
 
     async def _lines(self, body: StreamRequest, request: Request) -> AsyncIterator[bytes]:
@@ -193,28 +193,28 @@ class _Service:
         return VerifyAnswer(id=job.id, verdict=await self.jobs.wait(job, seconds, gone))
 
     async def verdict(self, key: str) -> Response:
-        """A verdict by its id: 200, 202 while it is on its way, 404 where nobody asked."""
+        """A verdict by its id: 200; 202 while it is being judged; 404 if nobody asked for it."""
         known = self.jobs.known(key)
         if known is None and key not in self.jobs.running:
             raise Refused(404, f"no verdict {key[:40]}: POST /v1/verify asks for one")
         return _answer(VerifyAnswer(id=key, verdict=known, cached=known is not None))
 
     async def cancel(self, key: str) -> dict[str, bool]:
-        """Give up a request that is on its way, for everybody who waits for it."""
+        """Cancel a request for everybody who waits for it."""
         return {"cancelled": self.jobs.cancel(key)}
 
     async def names(self) -> list[dict[str, Any]]:
-        """The tasks that can be asked for by name."""
+        """The tasks that clients can name."""
         return [{"id": t.id, "family": t.family, "difficulty": t.difficulty} for t in self._tasks.values()]
 
     async def task(self, name: str) -> Task:
-        """One of them, with its reference's source."""
+        """One task, with its reference's source."""
         if name not in self._tasks:
             raise Refused(404, f"no task {name[:80]}: GET /v1/tasks lists them")
         return self._tasks[name]
 
     async def health(self) -> dict[str, Any]:
-        """Alive, which version and judge, how much is waiting."""
+        """Status, version, judge and queue length."""
         return {
             "status": "ok",
             "version": __version__,
@@ -226,7 +226,7 @@ class _Service:
         }
 
     async def metrics(self) -> Response:
-        """For Prometheus."""
+        """Metrics for Prometheus."""
         self._queue.set(len(self.jobs.running))
         self._refused.set(self.jobs.tally.refused)
         self._cached.set(self.jobs.tally.cached)
@@ -255,7 +255,7 @@ class _Service:
 
 
 async def _say_what_is_wrong(request: Request, error: Exception) -> Response:
-    """One line, and nothing of what was sent: it may not even be JSON."""
+    """Report an invalid body in one line, without echoing it: it may not even be JSON."""
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"][1:]) or "body"

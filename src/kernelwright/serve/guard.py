@@ -1,6 +1,6 @@
-"""What is asked of a request before anything of it is parsed: a token, and a body that is not too large.
+"""Checks a request's token and the size of its body before anything is parsed.
 
-Plain ASGI, so that a body is counted as it arrives. Tokens are compared in constant time.
+Plain ASGI, so that we count a body's bytes as they arrive. Tokens are compared in constant time.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 OPEN_PATHS = ("/v1/health",)
-"""Asked by load balancers, which have no token."""
+"""Paths that need no token: load balancers ask for them."""
 
 
 class Guard:
-    """`tokens`: those that are let in; none: everybody. `largest`: bytes of a body."""
+    """`tokens`: accepted tokens; if none, everybody is. `largest`: most bytes of a body."""
 
     def __init__(self, app: ASGIApp, tokens: Sequence[str], largest: int) -> None:
         self._app, self._largest = app, largest
@@ -51,7 +51,7 @@ class Guard:
         return f"the body is larger than {self._largest} bytes: send less at once"
 
     def _caller(self, header: bytes) -> str | None:
-        """A short name of the token that a request carries; None where it may not come in."""
+        """A short name for the request's token; None if the request is refused."""
         if not self._tokens:
             return "anybody"
         scheme, _, given = header.partition(b" ")

@@ -1,7 +1,7 @@
-"""Requests as jobs: bounded in number, idempotent by content, shared by all who ask, kept over a restart.
+"""Requests as jobs: bounded in number, idempotent by content, shared by all clients that ask, kept across a restart.
 
-A job is begun once however many clients ask for it, and cancelled when the last of them goes away before it was
-started. Runs on the event loop's thread; verdicts arrive from the pool's.
+A job starts once, however many clients ask for it, and is cancelled if the last of them disconnects before it is judged. Runs
+on the event loop's thread; verdicts arrive from the pool's threads.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kernelwright.serve.store import VerdictStore
 
 
 class Full(Exception):
-    """No more requests are taken now; `scope` says whose limit was reached."""
+    """The queue is full; `scope` (`server` or `token`) says whose limit was reached."""
 
     def __init__(self, scope: str) -> None:
         super().__init__(scope)
@@ -30,21 +30,21 @@ class Full(Exception):
 
 @dataclass
 class Job:
-    """One (task, candidate) on its way."""
+    """One (task, candidate) being judged."""
 
     id: str
     caller: str
     future: asyncio.Future[Verdict]
     began: float
     waiting: int = 0
-    """Requests that wait for it now."""
+    """Number of requests waiting for it."""
     wanted: bool = False
-    """Whether somebody was told to come back for it: then it goes on without anybody waiting."""
+    """Whether a client was told to ask again later: then it continues even if no request waits."""
 
 
 @dataclass
 class Tally:
-    """Counts since the server began."""
+    """Counts since the server started."""
 
     outcomes: Counter[str] = field(default_factory=Counter)
     cached: int = 0
@@ -53,10 +53,10 @@ class Tally:
 
 
 class Jobs:
-    """At most `limit` jobs at once, and `per_caller` of one token."""
+    """At most `limit` jobs at once, and at most `per_caller` for one token."""
 
     def __init__(self, pool: Verifier, store: VerdictStore, salt: str, limit: int, per_caller: int) -> None:
-        """`salt` names the judge's rules: verdicts under others have other identities."""
+        """`salt` names the judge's rules, so that verdicts under other rules have other identities."""
         self._pool, self._store, self._salt = pool, store, salt
         self.limit, self.per_caller = limit, per_caller
         self.running: dict[str, Job] = {}
@@ -70,7 +70,7 @@ class Jobs:
         return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:24]
 
     def resume(self) -> int:
-        """Begin what an earlier process left unfinished. Returns how many."""
+        """Start the jobs that an earlier process left unfinished. Returns their number."""
         left = list(self._store.unfinished())
         for key, task, candidate in left:
             self._start(key, "", task, candidate).wanted = True
@@ -84,7 +84,7 @@ class Jobs:
         return found
 
     def begin(self, key: str, caller: str, task: Task, candidate: Candidate) -> Job:
-        """The job of that identity, begun if nobody did. Raises Full."""
+        """The job of that identity, started unless it is running. Raises Full."""
         if key in self.running:
             return self.running[key]
         if len(self.running) >= self.limit:
@@ -97,7 +97,7 @@ class Jobs:
         return self._start(key, caller, task, candidate)
 
     async def begin_when_free(self, key: str, caller: str, task: Task, candidate: Candidate) -> Job:
-        """As `begin`, but waits for a free place: for streams, whose client is there to wait."""
+        """Like `begin`, but waits for a free place: for streams, whose clients wait anyway."""
         while True:
             try:
                 return self.begin(key, caller, task, candidate)
@@ -106,7 +106,7 @@ class Jobs:
                 await self._free.wait()
 
     async def wait(self, job: Job, seconds: float, gone: Callable[[], Awaitable[bool]]) -> Verdict | None:
-        """The verdict, or None if it takes longer. `gone` tells whether the client went away."""
+        """The verdict, or None if it takes longer than `seconds`. `gone()` says whether the client disconnected."""
         job.waiting += 1
         deadline = time.monotonic() + seconds
         try:
@@ -125,7 +125,7 @@ class Jobs:
                 self.cancel(job.id)
 
     def cancel(self, key: str) -> bool:
-        """Forget a job. What a worker has begun already ends by itself. Returns whether there was one."""
+        """Cancel a job. A verification already running ends by itself. Returns whether there was such a job."""
         job = self.running.get(key)
         if job is None:
             return False
@@ -143,7 +143,7 @@ class Jobs:
         return job
 
     def _settle(self, job: Job, task: Task, candidate: Candidate, done: asyncio.Future[Verdict]) -> None:
-        """From the event loop: a verdict is there, or the judge raised, or the job was cancelled."""
+        """Called on the event loop when a verdict arrives, the judge raises, or the job is cancelled."""
         self.running.pop(job.id, None)
         verdict = None if done.cancelled() else _verdict_of(done, task, candidate)
         kept = (
@@ -161,7 +161,7 @@ class Jobs:
 
 
 def _verdict_of(done: asyncio.Future[Verdict], task: Task, candidate: Candidate) -> Verdict:
-    """What the pool said; what it raised, as the judge's failure, which excludes the sample."""
+    """The pool's verdict, or its exception as an infrastructure error, which excludes the sample."""
     error = done.exception()
     if error is None:
         return done.result()

@@ -1,6 +1,6 @@
-"""Verdicts and unfinished requests on disk, so that a restarted server owes nothing.
+"""Verdicts and unfinished requests on disk, so that a restarted server can resume.
 
-SQLite in WAL mode: a killed process loses no committed row. Only fair verdicts are kept; a judge's own failure is not.
+SQLite in WAL mode: a killed process loses no committed row. Verdicts are kept unless the judge itself failed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CREATE TABLE IF NOT EXISTS pending (id TEXT PRIMARY KEY, task TEXT NOT NULL, can
 
 
 class VerdictStore:
-    """Used from one thread. `path` may be `:memory:`. Raises UserError for a file that is no store or cannot be written."""
+    """Used from one thread. `path` may be `:memory:`. Raises UserError for a file that is not a store or not writable."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = str(path)
@@ -38,7 +38,7 @@ class VerdictStore:
             ) from None
 
     def get(self, key: str) -> Verdict | None:
-        """What is known of a request. A row that another version wrote in another form counts as none."""
+        """The verdict on a request, or None. Rows that another version wrote in another form are ignored."""
         row = self._rows.execute("SELECT verdict FROM verdicts WHERE id = ?", (key,)).fetchone()
         if row is None:
             return None
@@ -48,14 +48,14 @@ class VerdictStore:
             return None
 
     def begin(self, key: str, task: Task, candidate: Candidate) -> None:
-        """Note a request before it is judged."""
+        """Record a request before it is judged."""
         self._rows.execute(
             "INSERT OR REPLACE INTO pending VALUES (?, ?, ?)",
             (key, task.model_dump_json(), candidate.model_dump_json()),
         )
 
     def end(self, key: str, verdict: Verdict | None) -> None:
-        """A request is over, with a verdict that is worth keeping or without one."""
+        """End a request; store its verdict unless that is None."""
         self._rows.execute("BEGIN")
         if verdict is not None:
             self._rows.execute(
@@ -65,7 +65,7 @@ class VerdictStore:
         self._rows.execute("COMMIT")
 
     def unfinished(self) -> Iterator[tuple[str, Task, Candidate]]:
-        """Requests that an earlier process took and did not answer; what cannot be read any more is dropped."""
+        """Requests that an earlier process accepted and did not answer; unreadable rows are dropped."""
         for key, task, candidate in self._rows.execute("SELECT id, task, candidate FROM pending").fetchall():
             try:
                 yield key, Task.model_validate_json(task), Candidate.model_validate_json(candidate)

@@ -3,8 +3,8 @@
     kernelwright mcp                       # in an agent's configuration: command `kernelwright`, arguments `mcp`
     kernelwright mcp --judge http://...    # judged by servers
 
-Answers are text that a model can act on, and the verdict as JSON. Kernels run in the pool's confined processes; a task
-given as Python is the user's own reference and is executed, as `kernelwright verify --task FILE` does.
+Answers are text that a model can act on, and the verdict as JSON. Kernels run in the pool's confined processes. A task
+given as Python is the user's own reference and is executed, as in `kernelwright verify --task FILE`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _INSTRUCTIONS = (
 
 
 class Tools:
-    """What agents may call; each docstring is what they read."""
+    """The tools that agents can call; their docstrings are the descriptions that agents see."""
 
     def __init__(self, verifier: Verifier, read_task: Callable[[str], Task]) -> None:
         self._verifier, self._read_task = verifier, read_task
@@ -94,7 +94,7 @@ class Tools:
 
 
 def create_server(verifier: Verifier, read_task: Callable[[str], Task]) -> MCPServer[Any]:
-    """The server around a judge. `read_task` turns a name or a path into a task with sizes that can be judged."""
+    """The MCP server around a judge. `read_task` turns a name or a path into a task with small sizes."""
     tools = Tools(verifier, read_task)
     server: MCPServer[Any] = MCPServer(
         "kernelwright", version=__version__, instructions=_INSTRUCTIONS, log_level="ERROR"
@@ -105,7 +105,7 @@ def create_server(verifier: Verifier, read_task: Callable[[str], Task]) -> MCPSe
 
 
 async def _search(task: str, seconds: float) -> str:
-    """What `kernelwright optimize` makes of a task, in a process of its own."""
+    """Run `kernelwright optimize` on a task in a separate process; returns its kernel file."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "kernel.py"
         process = await asyncio.create_subprocess_exec(
@@ -119,7 +119,7 @@ async def _search(task: str, seconds: float) -> str:
 
 
 async def _answer(asked: Awaitable[T], word: Callable[[T], str]) -> str:
-    """What came of it in words; what the user or the judge got wrong is an answer too, not a crash."""
+    """The result in words; user and judge errors become an answer, not a crash."""
     try:
         return word(await asked)
     except (UserError, InfrastructureError) as error:
