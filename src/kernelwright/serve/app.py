@@ -249,7 +249,7 @@ class _Service:
             return body.task, candidate
         raise Refused(
             403,
-            "this server executes no task sources of others: name a task_id, send a graph's task, or start it with "
+            "this server does not execute task sources of clients: name a task_id, send a graph's task, or start it with "
             "--allow-source",
         )
 

@@ -232,7 +232,7 @@ class VerifierPool(Pool):
             except UserError:  # the reference takes no such sizes
                 continue
             if not asks_for_powers(verdict.outcome, verdict.detail):
-                task, said = kept, f"judged at powers of two of {', '.join(names)} alone: it takes no other"
+                task, said = kept, f"judged only at powers of two of {', '.join(names)}: it accepts no others"
                 verdict = verdict.model_copy(update={"detail": said}) if verdict.correct else verdict
                 break
         if self.sanitize and verdict.correct:

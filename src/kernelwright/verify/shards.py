@@ -179,4 +179,4 @@ def _settle(future: Future[Verdict], verdict: Verdict | None, error: BaseExcepti
     if verdict is not None:
         future.set_result(verdict)
     else:
-        future.set_exception(error or InfrastructureError("the judge's process did not say"))
+        future.set_exception(error or InfrastructureError("the judge's process gave no verdict"))

@@ -285,12 +285,12 @@ class Verification:
             self._evaluated = play(dataclasses.replace(again, evaluating=True))
             elsewhere = play(called)
         if not trace.alike(elsewhere):
-            detail = "the same sizes launch other work in other surroundings (environment, clock, addresses, memory)"
+            detail = "a module built elsewhere launches other work at the same sizes (environment, clock, addresses, memory)"
             raise Stop(Outcome.STATEFUL, Gate.DETERMINISM, detail)
         if any(word in self.candidate.code for word in ("assert", "__debug__", "__doc__")):
             with self._said_of("under `python -OO`, without assertions and docstrings"):
                 if not trace.alike(play(dataclasses.replace(again, optimised=True))):
-                    raise Stop(Outcome.STATEFUL, Gate.DETERMINISM, "the same sizes launch other work")
+                    raise Stop(Outcome.STATEFUL, Gate.DETERMINISM, "launches other work at the same sizes")
         if not settled:
             with contextlib.suppress(Stop):  # if it raises, users see that as well
                 other = play(dataclasses.replace(again, evaluating=True))
@@ -354,20 +354,20 @@ class Verification:
             "in evaluation mode": ("", lambda: evaluating(case, self.protocol)),
             ways.ONE_TENSOR: ("with one tensor given twice", lambda: of_one_tensor(case, self.protocol)),
             ways.DETERMINISTIC: ("under deterministic algorithms", lambda: case),
-            ways.AUTOCAST: ("under automatic casts", lambda: roughly(case)),
+            ways.AUTOCAST: ("under autocast", lambda: roughly(case)),
             ways.PRECISION: ("in another precision of products", lambda: roughly(case)),
-            ways.COMPILED: ("where torch.compiler.is_compiling() says yes", lambda: case),
-            ways.EXPORTED: ("where torch.compiler.is_exporting() says yes", lambda: case),
-            ways.ANOMALIES: ("where torch.is_anomaly_enabled() says yes", lambda: case),
-            ways.BINARIES: ("where its kernels are compiled to other registers", lambda: case),
-            ways.BY_NAME: ("with inputs by the names that the reference has for them", lambda: case),
-            ways.FED_BACK: ("on what it gave before", lambda: case),
-            ways.LEARNING: ("where a backward pass follows", lambda: case),
+            ways.COMPILED: ("if torch.compiler.is_compiling() is true", lambda: case),
+            ways.EXPORTED: ("if torch.compiler.is_exporting() is true", lambda: case),
+            ways.ANOMALIES: ("if torch.is_anomaly_enabled() is true", lambda: case),
+            ways.BINARIES: ("if its kernels use another number of registers", lambda: case),
+            ways.BY_NAME: ("with inputs passed by the reference's names", lambda: case),
+            ways.FED_BACK: ("on its own earlier outputs", lambda: case),
+            ways.LEARNING: ("if a backward pass follows", lambda: case),
             ways.BEHIND: ("behind a layer that learns", lambda: case),
-            ways.WANTED: ("where gradients are wanted", lambda: case),
-            ways.RECORDING: ("where gradients are recorded", lambda: case),
+            ways.WANTED: ("if tensors require gradients", lambda: case),
+            ways.RECORDING: ("in gradient mode", lambda: case),
             ways.EXPANDED: (
-                "with an input of one row for all",
+                "with an input expanded from one row",
                 lambda: with_one_row(case, self.protocol, way),
             ),
         }
@@ -460,7 +460,7 @@ class Verification:
         names = ", ".join(f"{name} x{count}" for name, count in sorted(operators.items()))
         if not any(launch.programs for launch in trace.tape.launches()):
             if trace.traced.once:
-                did = f"computes with torch: {names}" if operators else "hands out what it kept"
+                did = f"computes with torch: {names}" if operators else "returns a stored result"
                 detail = f"forward launches its kernels on the first call, and later {did}"
                 raise Stop(Outcome.STATEFUL, Gate.DETERMINISM, detail)
             did = f"; torch did the work: {names}" if operators else ""
@@ -510,7 +510,7 @@ class Verification:
                 what = f"with output {other}" if other != index else "between its own elements"
                 raise stop(Outcome.OUTPUT_ALIASED, f"output {index} shares memory {what}")
             if self.protocol.honesty and alias < 0 and view.storage in trace.tape.foreign:
-                detail = f"output {index} lies in memory that lives on: the next call overwrites what the caller has"
+                detail = f"output {index} is in memory that the module keeps: the next call overwrites the caller's result"
                 raise stop(Outcome.STATEFUL, detail)
 
     def _compare(
@@ -538,7 +538,7 @@ class Verification:
                 what = label(index, case.structure) or f"output {index}"
                 detail = explain(comparison, case.name, what)
                 if comparison.kind == "non_finite" and (line := bare_load(self.candidate.code)):
-                    detail += f"; line {line} loads by a mask without `other`: lanes left out hold anything"
+                    detail += f"; line {line} has a masked load without `other`: masked lanes are undefined"
                 raise stop(outcome, detail, comparison.mismatch)
             worst = max(worst, comparison.worst)
             if not expected.leaning or case.special:
@@ -555,7 +555,7 @@ class Verification:
         if (found := self._leanings.too_far()) is not None:
             output, how = found
             what = label(output, cases[0].structure) or f"output {output}"
-            detail = f"{what}: errors of all inputs and sizes lie on one side, on average {how} more than the reference's own"
+            detail = f"{what}: errors have one sign for all inputs and sizes, on average {how} more than the reference's own"
             raise Stop(Outcome.LOW_PRECISION, Gate.SMALL, detail)
 
     def _held_to_others(self, case: Case, outputs: Tensors, gate: Gate) -> None:
@@ -600,7 +600,7 @@ class Verification:
         outputs, copied = ablated(case)
         # Fresh memory may by chance equal an output of booleans; in another call it holds others.
         if copied and (copied := copied & ablated(case)[1]):
-            detail = f"a copy by torch has output {min(copied)} before any kernel runs"
+            detail = f"a copy by torch already equals output {min(copied)} before any kernel runs"
             raise Stop(Outcome.TORCH_COMPUTE, Gate.CAUSALITY, detail, where=case.name)
         self._acts(
             itertools.chain([(case, outputs)], ((item, ablated(item)[0]) for item in cases)), name == ONE
@@ -615,7 +615,7 @@ class Verification:
         if full and not special_values.multiplies(operators):
             share = causality.spread_by_torch(trace.tape)
             if share > 1.0:
-                detail = f"torch's copies make {share:.1f} times as much of what kernels made as the kernels read and write"
+                detail = f"torch's copies of kernels' results write {share:.1f} times the bytes that the kernels read and write"
                 raise Stop(Outcome.TORCH_COMPUTE, Gate.CAUSALITY, detail, where=case.name)
         if full and trace.copied_outputs():
             self._mostly_stored(device, name, trace, case, causality.scatters(operators))
@@ -655,9 +655,7 @@ class Verification:
         if causality.constant([case.expected for case in cases]):
             if idle:
                 return
-            detail = (
-                "the reference gives the same in every case, and so does the candidate without its kernels"
-            )
+            detail = "the reference gives the same output in every case, and so does the candidate without its kernels"
             raise Stop(Outcome.UNPROVEN, Gate.CAUSALITY, detail, where=cases[0].name)
         detail = "the output stays right when the candidate's kernels do nothing"
         raise Stop(Outcome.DECOY_KERNEL, Gate.CAUSALITY, detail, where=cases[0].name)
@@ -672,9 +670,7 @@ class Verification:
         if self.task.policy != "full" or causality.scatters(operators):
             return
         if (copied := share(full)) > share(small) + causality.MOST_COPIED:
-            detail = (
-                f"at full size torch copies {copied:.0%} of the output, and less where values are checked"
-            )
+            detail = f"at full size torch copies {copied:.0%} of the output, more than at the checked sizes"
             raise Stop(Outcome.TORCH_COMPUTE, Gate.CAUSALITY, detail)
 
     def _unchanged(
@@ -692,11 +688,11 @@ class Verification:
         stored = set(stored)
         inputs = sorted(item for item in stored - case.written if isinstance(item, int))
         if self.protocol.honesty and inputs:
-            seen = "" if gate is Gate.FULL else ", and holds what it held"
+            seen = "" if gate is Gate.FULL else " and restored"
             detail = f"input {inputs[0]} is written to{seen}"
             raise Stop(Outcome.INPUT_MUTATED, gate, detail, where=case.name)
         names = [item for item in stored if isinstance(item, str)]
-        self._unchanged(case, names, gate, "written to, and holds what it held")
+        self._unchanged(case, names, gate, "written to and restored")
 
     def _interpret(
         self, device: Confined, gate: Gate, run: Run, case: Case, position: int = 0, number: int = 0
@@ -720,7 +716,7 @@ class Verification:
             except Stop as stop:
                 if not device.alive or stop.outcome is Outcome.UNSUPPORTED:
                     raise
-                detail = f"a hint to the compiler is false of some lane, and taken at its word: {stop.detail}"
+                detail = f"a hint to the compiler is false for some lane; taken literally: {stop.detail}"
                 raise Stop(stop.outcome, gate, detail, where=case.name) from None
         return worst, answer, outputs[: len(case.expected)]
 
@@ -749,8 +745,8 @@ class Verification:
         if same or self._atomics or self.facts["aten_ops"]:
             return
         detail = (
-            "a second call on the same inputs gives other bits, and no atomic update explains it: the output hangs on "
-            "memory that nobody wrote, on lanes that a load leaves undefined, or on the order of programs"
+            "a second call on the same inputs gives other bits, and no atomic update explains it: the output depends on "
+            "memory never written, on undefined lanes of a load, or on the order of programs"
         )
         raise Stop(Outcome.NONDETERMINISTIC, Gate.DETERMINISM, detail, where=where)
 
@@ -787,7 +783,7 @@ class Verification:
                 continue
             if key not in held:
                 if isinstance(key, str) and self._steers(case, key, True):
-                    detail = f"the next call's outputs hang on {plain(key, 100)}, which a call moves, and the module has none"
+                    detail = f"the next call's outputs depend on {plain(key, 100)}, which a call updates, and the module lacks it"
                     raise Stop(Outcome.STATEFUL, gate, detail, where=case.name)
                 continue
 

@@ -92,7 +92,7 @@ class Stopwatch:
         self._answer, _ = self._device.ask(Gate.TIMING, body)
         wrong = self._shape.audit.compare([self._arena.locate(slot) for slot in self._outputs], protocol)
         if wrong is not None:
-            detail = f"wrong while it was clocked: {explain(wrong, self._shape.audit.name)}"
+            detail = f"wrong in a timed call: {explain(wrong, self._shape.audit.name)}"
             raise Stop(Outcome.TIMING_FORGED, Gate.TIMING, detail, where=self._shape.audit.name)
         if self._trace.tape.compute():
             self.share = float(self._device.ask(Gate.TIMING, {"command": "share"})[0]["share"])
@@ -125,7 +125,7 @@ class Stopwatch:
                 continue
             if timing.contradicts(reference_ms, batches[True], flush):
                 raise InfrastructureError(
-                    f"the clock is disturbed, for the reference is slower than it seemed, too: {fraud}"
+                    f"the clock is disturbed: the reference is slower than measured, too: {fraud}"
                 )
             if not self._alone:
                 raise Suspected(fraud)

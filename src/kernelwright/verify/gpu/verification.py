@@ -352,7 +352,7 @@ class MeasuredVerification(Verification):
         }
         answer, _ = device.ask(gate, body)
         if not arena.guards_intact():
-            raise Stop(Outcome.OUT_OF_BOUNDS, gate, "a kernel wrote between the inputs", where=case.name)
+            raise Stop(Outcome.OUT_OF_BOUNDS, gate, "a kernel wrote outside the inputs", where=case.name)
         return answer, [arena.locate(slot) for slot in slots]
 
     def _causality(self, device: Confined, shape: GpuCases) -> None:

@@ -144,7 +144,7 @@ def encode(tree: object, tensors: list[torch.Tensor]) -> object:
     base = list if isinstance(tree, list) else tuple
     own = (getattr(type(tree), method, None) is not getattr(base, method) for method in _READING)
     if isinstance(tree, base) and any(own):
-        raise TypeError(f"{type(tree).__name__} reads its own elements otherwise, and cannot be sent")
+        raise TypeError(f"{type(tree).__name__} overrides how its elements are read, and cannot be sent")
     if isinstance(tree, list):
         return {"list": [encode(item, tensors) for item in list.__iter__(tree)]}
     if isinstance(tree, tuple):
