@@ -12,8 +12,10 @@ from kernelwright.cli import main
 from kernelwright.cli.app import app
 
 ROOT = Path(__file__).parents[1]
-PAGES = {
-    path.name: path.read_text("utf-8") for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = {"README.md": (ROOT / "README.md").read_text("utf-8")} | {
+    str(path.relative_to(ROOT / "docs")): path.read_text("utf-8")
+    for folder in ("docs", "docs/runs")
+    for path in sorted((ROOT / folder).glob("*.md"))
 }
 README = PAGES["README.md"]
 LINK = re.compile(r"\]\(([^)#\s]+\.md)")
