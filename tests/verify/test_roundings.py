@@ -98,6 +98,58 @@ def test_the_backward_pass_of_an_attention_is_spelled_out_as_it_is() -> None:
     assert len(seen) == 2
 
 
+def _attention_backward(kept: Callable[[torch.Tensor], torch.Tensor], *given: torch.Tensor) -> torch.Tensor:
+    """The gradient of queries by way of the output that a forward pass has `kept`, all else in single precision."""
+    query, key, value, gradient = (one.float() for one in given)
+    weights = torch.softmax(query @ key.transpose(-1, -2), dim=-1)
+    of_rows = (gradient * kept((weights @ value).half()).float()).sum(-1, keepdim=True)
+    return (weights * (gradient @ value.transpose(-1, -2) - of_rows)) @ key
+
+
+def test_a_softmax_may_be_followed_back_by_the_half_precision_output_that_was_kept() -> None:
+    def of_queries(*given: torch.Tensor) -> torch.Tensor:
+        query, key, value, gradient = given
+        query = query.detach().requires_grad_()
+        scores = query @ key.transpose(-1, -2)
+        weights = torch.softmax(scores.double() if query.dtype == torch.float64 else scores.float(), dim=-1)
+        out = weights.to(query.dtype) @ value
+        return torch.autograd.grad(out, query, gradient)[0]
+
+    refused = 0
+    for seed in range(6):
+        dice = torch.Generator().manual_seed(seed)
+        given = [(torch.randn(2, 48, 32, generator=dice).abs() + 4.0).half() for _ in range(4)]
+        given[0].neg_()
+        exact = of_queries(*(one.double() for one in given))
+        expected = expected_of(exact, of_queries(*given))
+        with_roundings = dataclasses.replace(expected, moved=moved(of_queries, *given))
+        right = _attention_backward(lambda out: out, *given).half()
+        refused += bool(compare(0, right, expected, STRICT).kind)
+        assert not compare(0, right, with_roundings, STRICT).kind
+        for wrong in (lambda out: out * 0.95, lambda out: out.to(torch.float8_e4m3fn)):
+            assert compare(0, _attention_backward(wrong, *given).half(), with_roundings, STRICT).kind
+    assert refused, "or this shows nothing"
+
+
+def test_a_share_may_be_made_of_the_logarithm_that_was_kept() -> None:
+    """Of rows far off one number a row has fewer digits than what is left of each element."""
+
+    def shares(x: torch.Tensor) -> torch.Tensor:
+        return F.log_softmax(x, dim=-1).exp()
+
+    refused = 0
+    for seed in range(6):
+        x = -1e4 - 100.0 * torch.randn(64, 32, generator=torch.Generator().manual_seed(seed)).abs()
+        expected = expected_of(shares(x.double()), shares(x))
+        with_roundings = dataclasses.replace(expected, moved=moved(shares, x))
+        kept = torch.logsumexp(x, dim=-1, keepdim=True)
+        refused += bool(compare(0, (x - kept).exp(), expected, STRICT).kind)
+        assert not compare(0, (x - kept).exp(), with_roundings, STRICT).kind
+        assert compare(0, (x - kept.bfloat16().float()).exp(), with_roundings, STRICT).kind
+        assert compare(0, (x - kept + 0.1).exp(), with_roundings, STRICT).kind
+    assert refused, "or this shows nothing"
+
+
 def test_one_operation_moves_an_element_by_a_rounding_or_two_of_each_number() -> None:
     x = torch.rand(1000) + 1.0
     share = moved(torch.exp, x) / (x.double().exp() * EPS)

@@ -23,6 +23,7 @@ from torch.utils._pytree import tree_map_only
 from kernelwright.verify.structures import Args, Kwargs, Op, convert, flatten
 
 RUNS = 16
+_HALF = (torch.float16, torch.bfloat16)
 _STEPS = ("round", "floor", "ceil", "trunc", "sign", "heaviside")
 """Operators that give whole numbers, which roundings behind them do not move."""
 
@@ -45,10 +46,23 @@ def _elu(x: torch.Tensor, alpha: float = 1.0, scale: float = 1.0, input_scale: f
     return torch.where(x > 0, x * scale, ((x * input_scale).exp() - 1.0) * (alpha * scale))
 
 
+def _log_softmax(x: torch.Tensor, dim: int, half_to_float: bool) -> torch.Tensor:
+    """Less the logarithm of the whole sum, one number a row, as it is kept for a backward pass."""
+    x = x.float() if half_to_float else x
+    top = x.amax(dim, keepdim=True)
+    return x - (top + (x - top).exp().sum(dim, keepdim=True).log())
+
+
 def _softmax_backward(
-    gradient: torch.Tensor, output: torch.Tensor, dim: int, dtype: torch.dtype
+    gradient: torch.Tensor,
+    output: torch.Tensor,
+    dim: int,
+    dtype: torch.dtype,
+    kept: torch.dtype | None = None,
 ) -> torch.Tensor:
-    return (output * (gradient - (gradient * output).sum(dim, keepdim=True))).to(dtype)
+    """The sum over a row may be one of what a forward pass has `kept` in fewer digits: the weights, or what they were multiplied to."""
+    stored = output if kept is None else output.to(kept)
+    return (output * (gradient - (gradient * stored).sum(dim, keepdim=True))).to(dtype)
 
 
 def _attention_backward(
@@ -88,6 +102,7 @@ _ELEMENTARY: Mapping[str, Callable[..., object]] = MappingProxyType(
         "aten::softplus": _softplus,
         "aten::mish": lambda x: x * _softplus(x).tanh(),
         "aten::elu": _elu,
+        "aten::_log_softmax": _log_softmax,
         "aten::_softmax_backward_data": _softmax_backward,
         "aten::_scaled_dot_product_flash_attention_for_cpu_backward": _attention_backward,
         "aten::log_sigmoid_forward": lambda x: (x.clamp(max=0.0) - _log1p((-x.abs()).exp()), x),
@@ -101,9 +116,10 @@ class _Rounding(TorchDispatchMode):
     never by nothing, and not always by as much, lest two that are subtracted agree too often. With `ties`, equal values are off
     by the same, and what is computed without a rounding not at all: what ties exactly does so still."""
 
-    def __init__(self, seed: int, ties: bool = False) -> None:
+    def __init__(self, seed: int, ties: bool = False, kept: torch.dtype | None = None) -> None:
+        """`kept` is the type of half precision that a task's inputs have."""
         super().__init__()
-        self._seed, self._ties = seed, ties
+        self._seed, self._ties, self._kept = seed, ties, kept
         self._generators: dict[torch.device, torch.Generator] = {}
         self._whole: list[torch.Tensor] = []
         """Floats that are whole numbers, made by a step or of such."""
@@ -111,6 +127,8 @@ class _Rounding(TorchDispatchMode):
     def __torch_dispatch__(self, func: Op, types: object, args: Args = (), kwargs: Kwargs = None) -> object:
         kwargs = kwargs or {}
         if spelled := _ELEMENTARY.get(func._schema.name):
+            if spelled is _softmax_backward:
+                kwargs = {**kwargs, "kept": self._kept}
             with self:
                 return spelled(*args, **kwargs)
         held = {t.untyped_storage()._cdata for t in args if isinstance(t, torch.Tensor)}
@@ -195,11 +213,12 @@ def largest_moves(
     comparison. With `ties` neither inputs are off, nor what ties exactly.
     """
     largest = [torch.zeros_like(right, dtype=torch.float64) for right in exact]
+    kept = next((one.dtype for one in flatten(inputs) if one.dtype in _HALF), None)
     for run in range(RUNS):
-        rounding = _Rounding(run, ties)
+        rounding = _Rounding(run, ties, kept)
 
         def moved(one: torch.Tensor, rounding: _Rounding = rounding) -> torch.Tensor:
-            exact = ties or one.dtype in (torch.float16, torch.bfloat16)
+            exact = ties or one.dtype in _HALF
             return one.clone() if exact else rounding.off(one.clone())
 
         given = convert(inputs, moved)
