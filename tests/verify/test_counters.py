@@ -153,14 +153,14 @@ def test_a_version_counter_is_moved_on() -> None:
     assert module.lock._version == 4
 
 
-def test_truth_values_and_forms_that_change_each_time_stay_unmoved() -> None:
-    module, namespace = Module(), {"flag": False, "left": torch.empty(9)}
+def test_truth_values_and_forms_that_go_round_stay_unmoved() -> None:
+    module, namespace = Module(), {"flag": False, "turned": torch.empty(2, 3)}
     counters = Counters(module, namespace)
     for _ in range(4):
         counters.note()
     counters.jump(DICE)
     assert not counters.unmoved
-    for name, change in (("flag", lambda flag: not flag), ("left", lambda left: left[1:])):
+    for name, change in (("flag", lambda flag: not flag), ("turned", lambda turned: turned.t())):
         for _ in range(4):
             namespace[name] = change(namespace[name])
             counters.note()
@@ -181,3 +181,54 @@ def test_tensors_that_pile_up_grow_and_a_pool_does_not() -> None:
         kept.note()
     assert counters.grows
     assert not kept.grows
+
+
+@pytest.mark.parametrize("items", [[0] * 4000, "." * 4000, (0,) * 4000, range(4000), np.zeros(4000)])
+def test_a_length_that_falls_is_taken_to_its_end(items: Any) -> None:
+    def cut(module: Module, _: Any) -> None:
+        module.left = getattr(module, "left", items)[1:]  # type: ignore[assignment]
+
+    module, _, moved = called(cut)
+    assert moved
+    assert len(module.left) == 0  # type: ignore[arg-type]
+
+
+def test_a_view_that_is_shorter_at_every_call_is_taken_to_its_end_and_back() -> None:
+    module = Module()
+    module.left = torch.empty(4000, device="meta")
+    counters = Counters(module, {"__name__": Module.__module__})
+    for _ in range(4):
+        module.left = module.left[1:]
+        counters.note()
+    counters.jump(DICE)
+    assert module.left.shape == (0,)
+    assert not counters.unmoved
+    counters.undo()
+    assert (module.left.shape, module.left.storage_offset()) == ((3996,), 4)
+
+
+def test_a_view_that_is_longer_at_every_call_is_taken_as_far_as_its_memory_goes() -> None:
+    memory = torch.empty(300, device="meta")
+
+    def lengthen(module: Module, _: Any) -> None:
+        module.seen = memory[: len(module.seen) + 1]  # type: ignore[assignment]
+
+    module, _, _ = called(lengthen)
+    assert len(module.seen) == 300
+
+
+def test_a_container_that_is_emptied_is_taken_to_its_end_and_back() -> None:
+    module, kept = Module(), dict.fromkeys(range(4000))
+    counters = Counters(module, {"__name__": Module.__module__, "LEFT": kept})
+    for _ in range(4):
+        kept.popitem()
+        counters.note()
+    counters.jump(DICE)
+    assert not kept
+    counters.undo()
+    assert list(kept) == list(range(3996))
+
+
+def test_a_number_that_falls_passes_zero() -> None:
+    module, _, _ = called(lambda m, n: setattr(m, "left", getattr(m, "left", 10**7) - 1))
+    assert module.left <= 0  # type: ignore[operator]

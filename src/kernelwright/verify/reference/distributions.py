@@ -153,7 +153,8 @@ def near_one_number(inputs: object, seed: int) -> object:
     """The inputs with every other row of what has half precision near a number of its own, as large as its elements are.
 
     A sum that is rounded after each part wanders where parts have both signs, and is right by chance; of parts that are
-    nearly equal every rounding goes one way. Zeros stay, and what is not finite.
+    nearly equal every rounding goes one way. By how much says the number times the part's length: of 4/3 or 5/3 of a power
+    of two, a part as long as a power of two is a third of a unit off whatever the total. Zeros stay, and what is not finite.
     """
     generator = torch.Generator().manual_seed(seed)
 
@@ -164,9 +165,8 @@ def near_one_number(inputs: object, seed: int) -> object:
         rows = made[1::2].double().flatten(1) if tensor.dim() > 1 else made[1::2].double()
         middle = rows.median(-1, keepdim=True).values
         size = rows.abs().median(-1, keepdim=True).values * torch.where(middle < 0, -1.0, 1.0)
-        number = size * (0.5 + 0.5 * torch.rand(size.shape, generator=generator, dtype=torch.float64)).to(
-            size
-        )
+        thirds = torch.randint(4, 6, size.shape, generator=generator).to(size) / 3
+        number = size.sign() * size.abs().log2().floor().exp2() * thirds
         near = torch.where(rows.isfinite() & (rows != 0) & number.isfinite(), number + _NEAR * rows, rows)
         made[1::2] = near.to(tensor.dtype).reshape(made[1::2].shape)
         return in_order(tensor, made)

@@ -3,9 +3,10 @@
 A forward pass that does its work for the first fifty calls only would need as many calls to be found out. Instead,
 whatever is another value after each of several calls (a number, the length of a text or a container, a number in a
 tuple, elements of an array) is moved on at once as far as many calls would, and what gives one thing after another
-(iterators, generators, random numbers) is asked for many. An honest counter does not mind: what the pass does is the same
-before and after. Version counters of tensors are moved on like numbers. What changes at each call and cannot be moved on
-(truth values, the form of a tensor, numbers that go round) is `unmoved`: then only thousands of calls tell.
+(iterators, generators, random numbers) is asked for many. What falls (a length, a number above 0) is taken to its end. An honest
+counter does not mind: what the pass does is the same before and after. Version counters of tensors are moved on like numbers, and
+their forms as far as their memory goes. What changes at each call and cannot be moved on (truth values, arrays that grow, numbers
+that go round) is `unmoved`: then only thousands of calls tell.
 
 Not guaranteed: what is held by an object of a library's own, beyond its attributes; and a counter that acts at single
 numbers only (every thousandth call) mostly stays unseen.
@@ -13,8 +14,11 @@ numbers only (every thousandth call) mostly stays unseen.
 
 from __future__ import annotations
 
+import array
+import bisect
 import gc
 import itertools
+import math
 import random
 import types
 from collections import deque
@@ -30,6 +34,8 @@ _NODES, _DEPTH = 5000, 8
 _MOST_ITEMS, _MOST_TEXT, _MOST_STEPS = 65_536, 1 << 20, 10_000
 _SAME_STEPS = 3
 """Steps at each of which a value must have changed."""
+_NEAR, _FAR, _FURTHER = (1.0, 2.5), (2.5, 7.5), (5.0, 7.5)
+"""Calls of a jump, of a far one and of one behind that, by their logarithms."""
 _GROWING = 5
 """Calls after which memory that is kept for good is told from memory that is kept from now on."""
 _MOST_VERSION = 2**31 - 1
@@ -47,7 +53,14 @@ _TRITONS = frozenset(
 
 
 class _Form(tuple[int, ...]):
-    """Sizes, strides and offset of a tensor."""
+    """Sizes, strides and offset of a tensor, and last the offset at which its memory ends."""
+
+
+class _Length(int):
+    """Of something that can be cut, not lengthened."""
+
+
+_CUT = (list, np.ndarray, range, bytearray, memoryview, array.array)
 
 
 class Counters:
@@ -62,6 +75,8 @@ class Counters:
         self._undo: list[tuple[Put, object]] = []
         self._kept: list[int] = []
         """Storages of tensors that were found, after each call."""
+        self._far = False
+        """Whether the last jump was a far one."""
         self.unmoved = False
         """Whether anything changed at each of the last calls that the last jump could not move on."""
 
@@ -92,15 +107,15 @@ class Counters:
             values = [note[place][0] for note in earlier if place in note] + [value]
             if len(values) < len(self._notes) or any(_same(*pair) for pair in itertools.pairwise(values)):
                 continue
-            further = _further(
-                values, int(10.0 ** (dice.uniform(1.0, 2.5) if near else dice.uniform(2.5, 7.5)))
-            )
+            times = int(10.0 ** dice.uniform(*(_NEAR if near else _FURTHER if self._far else _FAR)))
+            further = _further(values, times if near else max(times, _steps_to_end(values)))
             if further is None:
                 self.unmoved |= _counts(value)
             else:
                 self._undo.append((put, value))
                 put(further)
         self._notes.clear()
+        self._far = not near
         return bool(self._undo)
 
     def undo(self) -> None:
@@ -131,8 +146,11 @@ class Counters:
                     continue
                 if isinstance(value, torch.Tensor):
                     self._storages.add(storage_of(value)._cdata)
-                    yield from _of_tensor((id(one), key), value)
+                    yield from _of_tensor((id(one), key), value, put)
                     continue
+                if isinstance(value, _CUT) and not (isinstance(value, np.ndarray) and not value.ndim):
+                    length = len(value) if isinstance(value, list) else _Length(len(value))
+                    yield (id(one), key, len), length, _length_setter(value, put)
                 if isinstance(value, tuple):
                     yield (id(one), key), value, put
                 mine = self._is_own(value)
@@ -206,11 +224,13 @@ class Counters:
                     yield place, value, _nowhere
 
 
-def _of_tensor(place: Place, tensor: torch.Tensor) -> Iterator[tuple[Place, object, Put]]:
-    """What of a tensor may count: its version, and its form."""
+def _of_tensor(place: Place, tensor: torch.Tensor, put: Put) -> Iterator[tuple[Place, object, Put]]:
+    """What of a tensor may count: its version, and its form. `put` another one in its place."""
     if not tensor.is_inference():
         yield (*place, "version"), tensor._version, _version_setter(tensor)
-    yield (*place, "form"), _Form((*tensor.shape, *tensor.stride(), int(tensor.storage_offset()))), _nowhere
+    form = (*tensor.shape, *tensor.stride(), int(tensor.storage_offset()))
+    end = storage_of(tensor).nbytes() // tensor.element_size()
+    yield (*place, "form"), _Form((*form, end)), _form_setter(tensor, put)
 
 
 def _counts(value: object) -> bool:
@@ -233,19 +253,61 @@ def _same(one: object, other: object) -> bool:
     return type(one) is type(other)  # objects are looked into by themselves
 
 
+def _steps_to_end(values: list[Any]) -> int:
+    """After how many more steps what falls is nothing, and what has a form is at an end of its memory; 0 where neither is."""
+    now, before = values[-1], values[-2]
+    if isinstance(now, _Form):
+        return sum(now)  # no size or offset can take more
+    if isinstance(now, str | bytes | tuple):
+        now, before = len(now), len(before)
+    falls = isinstance(now, int | float) and isinstance(before, int | float) and before > now > 0
+    return math.ceil(min(now / (before - now), _MOST_VERSION)) if falls else 0
+
+
+def _further_form(values: list[_Form], times: int) -> _Form | None:
+    """The last of some forms, moved on as far as sizes and memory allow."""
+    now = values[-1]
+    if len(set(map(len, values))) > 1:
+        return None
+    made = {
+        tuple(after - before for before, after in zip(*pair, strict=True))
+        for pair in itertools.pairwise(values)
+    }
+    steps, axes = made.pop(), len(now) // 2 - 1
+    if made or steps[-1]:
+        return None
+
+    def fits(count: int) -> bool:
+        *form, end = (is_now + step * count for is_now, step in zip(now, steps, strict=True))
+        sizes, strides, start = form[:axes], form[axes : 2 * axes], form[-1]
+        if min(form) < 0:
+            return False
+        last = start + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
+        return start <= end if 0 in sizes else last < end
+
+    most = bisect.bisect_left(range(times), True, key=lambda count: not fits(count + 1))
+    return _Form(is_now + step * most for is_now, step in zip(now, steps, strict=True)) if most else None
+
+
 def _further(values: list[Any], times: int) -> object:
     """What `times` more steps of the mean kind would make of the last of some values; None where nobody knows."""
     now, kinds = values[-1], set(map(type, values))
-    if len(kinds) > 1 or isinstance(now, bool | _Form):
+    if len(kinds) > 1 or isinstance(now, bool):
         return None
+    if isinstance(now, _Form):
+        return _further_form(values, times)
     if isinstance(now, int | float):
         steps = [after - before for before, after in itertools.pairwise(values)]
+        if isinstance(now, _Length) and max(steps) > 0:
+            return None
         return now + steps[-1] * times if min(steps) > 0 or max(steps) < 0 else None  # else it goes round
     if isinstance(now, str | bytes):
         grown = (len(now) - len(values[0])) // (len(values) - 1)
+        text: Any = now
         if grown > 0:
-            text: Any = now
             return text + text[-1:] * min(grown * times, _MOST_TEXT)
+        if grown < 0:
+            return _shorten(text, len(text) + grown * times)
         try:
             made = _further([int(value) for value in values], times)
         except ValueError:
@@ -266,6 +328,8 @@ def _further_tuple(values: list[Any], times: int) -> object:
     grown = (len(now) - len(values[0])) // (len(values) - 1)
     if grown > 0:
         made = now + now[-1:] * min(grown * times, _MOST_ITEMS)
+    elif grown < 0:
+        made = _shorten(now, len(now) + grown * times)
     elif any(len(value) != len(now) for value in values):
         return None
     else:
@@ -344,30 +408,58 @@ def _nowhere(value: object) -> None:
     """For what cannot be replaced."""
 
 
+def _shorten(items: Any, length: int) -> Any:
+    """The last of some items."""
+    return items[len(items) - max(length, 0) :]
+
+
+def _length_setter(items: Any, put: Put) -> Put:
+    """Put fewer items in the place of some, or more of a list, or those again."""
+    own = len(items)
+
+    def put_items(length: Any) -> None:
+        more = min(length - own, _MOST_ITEMS)
+        put(items if not more else items + items[-1:] * more if more > 0 else _shorten(items, length))
+
+    return put_items
+
+
+def _form_setter(tensor: torch.Tensor, put: Put) -> Put:
+    """Put another view of its memory in a tensor's place, or itself again."""
+    axes, own = tensor.dim(), (*tensor.shape, *tensor.stride(), tensor.storage_offset())
+
+    def put_view(form: Any) -> None:
+        with torch.no_grad():
+            sizes, strides, start = form[:axes], form[axes : 2 * axes], form[-2]
+            put(tensor if form[:-1] == own else tensor.as_strided(sizes, strides, start))
+
+    return put_view
+
+
 def _lengthen(items: Any) -> Put:
-    """Lengthen a container with what it has, or with keys that mean nothing; shorten it again."""
-    added: list[Any] = []
+    """Lengthen a container with what it has, or with keys that mean nothing, or shorten it; the second time it is as it was."""
+    before: list[Any] = []
 
     def put(length: Any) -> None:
-        length = min(int(length), len(items) + _MOST_ITEMS)
-        while len(items) > length and (added or isinstance(items, list | deque)):
-            if isinstance(items, list | deque):
-                items.pop()
-            elif isinstance(items, dict):
-                items.pop(added.pop(), None)
-            else:
-                items.discard(added.pop())
+        ordered = isinstance(items, list | deque)
+        if before:
+            items.clear()
+            (items.extend if ordered else items.update)(before.pop())
+            return
+        before.append(dict(items) if isinstance(items, dict) else list(items))
+        while len(items) > max(length, 0):
+            items.popitem() if isinstance(items, dict) else items.pop()
         if not items:
             return
-        if isinstance(items, list | deque):
+        length = min(int(length), len(items) + _MOST_ITEMS)
+        if ordered:
             items.extend([items[-1]] * (length - len(items)))
             return
         last = next(reversed(items.values())) if isinstance(items, dict) else None
         while len(items) < length:
-            added.append(object())
             if isinstance(items, dict):
-                items[added[-1]] = last
+                items[object()] = last
             else:
-                items.add(added[-1])
+                items.add(object())
 
     return put
