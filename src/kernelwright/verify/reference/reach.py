@@ -22,7 +22,7 @@ from kernelwright.verify.structures import flatten, with_changed
 _STEP, _STEPS = 6.0, (4.0, 8.0)
 """How far a parameter is moved to try it out, and its elements for a case: a sigmoid comes near 1 there."""
 _MOST_ELEMENTS, _MOST_PARAMETERS = 1024, 4
-_TRIED = 4
+_TRIED = 8
 """Elements that are moved, of each of the first inputs."""
 _NOTICED = 0.02
 """Share of the largest output."""
@@ -70,11 +70,15 @@ def moved_parameters(
 
 
 def _places(inputs: object, dice: random.Random) -> list[tuple[int, int]]:
-    """(number of an input, flat place in it)."""
+    """(number of an input, flat place in it), one in each of as many stretches: what comes early may reach furthest."""
     floating = [
         (n, one.numel()) for n, one in enumerate(flatten(inputs)) if one.is_floating_point() and one.numel()
     ]
-    return [(number, dice.randrange(count)) for number, count in floating[:2] for _ in range(_TRIED)]
+    return [
+        (number, int((stretch + dice.random()) * count / _TRIED))
+        for number, count in floating[:2]
+        for stretch in range(_TRIED)
+    ]
 
 
 def _count_reached(module: torch.nn.Module, inputs: object, places: list[tuple[int, int]]) -> int:
