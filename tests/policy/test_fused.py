@@ -65,12 +65,12 @@ def test_the_kernels_write_what_torch_writes() -> None:
 def test_the_kernels_compile_for_a_gpu(dtype: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """At the default model's sizes."""
     from kernelwright.policy import fused
-    from kernelwright.verify.gpu.device import _Stand
+    from kernelwright.verify.gpu.device import _StandIn
     from kernelwright.verify.trace.stand_ins import pretend_torch_cuda
     from kernelwright.verify.trace.tape import View
 
-    def given(kind: str) -> _Stand:
-        return _Stand(View(0, 0, (64,), (1,), kind))
+    def given(kind: str) -> _StandIn:
+        return _StandIn(View(0, 0, (64,), (1,), kind))
 
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     x = given(dtype)

@@ -373,19 +373,19 @@ SHORT = Stop(Outcome.OUT_OF_MEMORY, Gate.FULL, "no GPU memory left: OutOfMemoryE
 
 @pytest.mark.parametrize(("alone", "free"), [(False, 140), (True, 60)])
 def test_a_candidate_is_not_blamed_for_memory_that_others_hold(alone: bool, free: int) -> None:
-    blamed = measured(alone)._blamed(SHORT, free * GB)
+    blamed = measured(alone)._blame(SHORT, free * GB)
     assert isinstance(blamed, OutOfMemory)
     assert isinstance(blamed, InfrastructureError)
 
 
 def test_a_candidate_that_finds_no_memory_on_an_empty_gpu_asked_for_too_much() -> None:
-    assert measured(alone=True)._blamed(SHORT, 138 * GB) is SHORT
+    assert measured(alone=True)._blame(SHORT, 138 * GB) is SHORT
 
 
 def test_other_ends_are_what_they_are() -> None:
     for outcome, detail in [(Outcome.WRONG_VALUE, "no"), (Outcome.OUT_OF_MEMORY, "out of host memory")]:
         stop = Stop(outcome, Gate.FULL, detail)
-        assert measured()._blamed(stop, 0) is stop
+        assert measured()._blame(stop, 0) is stop
 
 
 def traced(scratch: int, output: int = 4096) -> Any:

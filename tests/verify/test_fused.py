@@ -55,7 +55,7 @@ def test_one_pass_agrees_with_torch() -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_the_kernels_compile_for_a_gpu(dtype: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from kernelwright.verify.gpu.device import _Stand
+    from kernelwright.verify.gpu.device import _StandIn
     from kernelwright.verify.reference import fused_comparison as fused
     from kernelwright.verify.trace.stand_ins import pretend_torch_cuda
     from kernelwright.verify.trace.tape import View
@@ -64,9 +64,9 @@ def test_the_kernels_compile_for_a_gpu(dtype: str, tmp_path: Path, monkeypatch: 
     narrow, wide = (View(0, 0, (64,), (1,), name) for name in (dtype, "float64"))
     with pretend_torch_cuda(target("h200")):
         made = fused._strayed_kernel.warmup(
-            _Stand(narrow), _Stand(narrow), _Stand(wide), _Stand(wide), 64, BLOCK=1024, grid=(1,)
+            _StandIn(narrow), _StandIn(narrow), _StandIn(wide), _StandIn(wide), 64, BLOCK=1024, grid=(1,)
         )
         assert "sm_90" in made.asm["ptx"]
         fused._spread_kernel.warmup(
-            _Stand(wide), _Stand(narrow), _Stand(wide), 1 << 33, BLOCK=1024, grid=(1,)
+            _StandIn(wide), _StandIn(narrow), _StandIn(wide), 1 << 33, BLOCK=1024, grid=(1,)
         )

@@ -135,5 +135,5 @@ def test_the_sanitizer_sees_a_read_behind_the_last_element(gpus: VerifierPool) -
     accepted = gpus.verify(task, Candidate(code=gold("wright/relu")))
     assert accepted.correct, accepted.detail
     for code, outcome in ((gold("wright/relu"), Outcome.CORRECT), (overrun, Outcome.OUT_OF_BOUNDS)):
-        watched = gpus._watched(task, Candidate(code=code), gpus.judge, accepted).verdict()
+        watched = gpus._sanitizer_verification(task, Candidate(code=code), gpus.judge, accepted).verdict()
         assert watched.outcome is outcome, watched.detail

@@ -71,7 +71,7 @@ def test_a_pool_with_a_gpu_has_interpreted_in_processes_of_their_own(monkeypatch
             self.gpu: Any = SimpleNamespace(verifications=0)
 
         def _funnel(self) -> None:
-            self._interpreted()
+            self._judge_without_gpu()
 
     monkeypatch.setattr("kernelwright.verify.gpu.verification.MeasuredVerification", Accepting)
     (task,) = load_suite("wright/relu")

@@ -41,7 +41,7 @@ class Played:
 def outside(device: Played, claim: float, monkeypatch: pytest.MonkeyPatch, alone: bool = True) -> None:
     monkeypatch.setattr(stopwatch.time, "perf_counter", lambda: device.now / 1e3)
     watch = stopwatch.Stopwatch(device, None, SimpleNamespace(name="full"), None, alone)  # type: ignore[arg-type]
-    watch._outside(claim, REFERENCE_MS)
+    watch._check_claim(claim, REFERENCE_MS)
 
 
 def test_a_true_claim_is_believed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -99,7 +99,7 @@ def create_app(pool: Verifier, tasks: Sequence[Task], settings: Settings = Setti
 
     app = FastAPI(title="Kernelwright's judge", version=__version__, lifespan=life)
     app.add_middleware(Guard, tokens=settings.tokens, largest=settings.largest_body)
-    app.add_exception_handler(RequestValidationError, _say_what_is_wrong)
+    app.add_exception_handler(RequestValidationError, _describe_error)
     app.state.service = service
     app.post("/v1/verify", response_model=VerifyAnswer)(service.verify)
     app.post("/v1/verify/stream")(service.stream)
@@ -254,7 +254,7 @@ class _Service:
         )
 
 
-async def _say_what_is_wrong(request: Request, error: Exception) -> Response:
+async def _describe_error(request: Request, error: Exception) -> Response:
     """Report an invalid body in one line, without echoing it: it may not even be JSON."""
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]

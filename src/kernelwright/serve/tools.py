@@ -40,7 +40,7 @@ class Tools:
     def __init__(self, verifier: Verifier, read_task: Callable[[str], Task]) -> None:
         self._verifier, self._read_task = verifier, read_task
 
-    async def _judged(self, task: str, kernel: str) -> Verdict:
+    async def _judge(self, task: str, kernel: str) -> Verdict:
         candidate = Candidate(code=_code(kernel))
         found = await asyncio.to_thread(self._read_task, task)
         return await asyncio.to_thread(lambda: self._verifier.submit(found, candidate).result())
@@ -53,7 +53,7 @@ class Tools:
             kernel: The kernel file's text, or its path.
         """
         return await _answer(
-            self._judged(task, kernel), lambda v: f"{feedback(v) or 'accepted'}\n{_as_json(v)}"
+            self._judge(task, kernel), lambda v: f"{feedback(v) or 'accepted'}\n{_as_json(v)}"
         )
 
     async def profile(self, task: str, kernel: str) -> str:
@@ -63,7 +63,7 @@ class Tools:
             task: As for verify.
             kernel: As for verify.
         """
-        return await _answer(self._judged(task, kernel), lambda v: profile(v) if v.correct else feedback(v))
+        return await _answer(self._judge(task, kernel), lambda v: profile(v) if v.correct else feedback(v))
 
     async def compare(self, task: str, kernels: list[str]) -> str:
         """Judge several kernels for one task and list them, the fastest correct one first.
@@ -72,7 +72,7 @@ class Tools:
             task: As for verify.
             kernels: Texts or paths of kernel files.
         """
-        return await _answer(asyncio.gather(*(self._judged(task, kernel) for kernel in kernels)), _rank)
+        return await _answer(asyncio.gather(*(self._judge(task, kernel) for kernel in kernels)), _rank)
 
     async def optimise(self, task: str, seconds: float = 45.0) -> str:
         """Search for a fast verified kernel with the package's own ladder. Returns its code and verdict.

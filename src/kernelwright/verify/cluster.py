@@ -164,7 +164,7 @@ class ClusterPool(Pool):
             try:
                 case.future.set_result(self._ask(actor, case))
             except self._ray.exceptions.RayTaskError as error:
-                case.future.set_exception(_own(error))
+                case.future.set_exception(_remote_error(error))
             except self._ray.exceptions.RayError as error:
                 self._requeue(case, error)
                 if not self._is_back(actor):
@@ -225,7 +225,7 @@ def _reach(address: str) -> None:
         socket.create_connection((host, int(port)), timeout=5).close()
 
 
-def _own(error: object) -> Exception:
+def _remote_error(error: object) -> Exception:
     """The exception that the remote pool raised: UserError for a broken task, else InfrastructureError."""
     cause = getattr(error, "cause", None) or error
     if isinstance(cause, UserError | InfrastructureError):

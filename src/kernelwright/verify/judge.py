@@ -151,7 +151,7 @@ def _shorten(length: int, share: float) -> int:
     return int(length * share)
 
 
-def _cut_short(made: ShapeCases, own: Sequence[ShapeCases]) -> bool:
+def _takes_all(made: ShapeCases, own: Sequence[ShapeCases]) -> bool:
     """Whether a slice that takes a part at the task's own sizes takes all at these, such as the first eight of three columns:
     then the task means something else here."""
     most = max(shape.operators.count("alias") for shape in own)
@@ -161,7 +161,7 @@ def _cut_short(made: ShapeCases, own: Sequence[ShapeCases]) -> bool:
 Work = Callable[[Mapping[str, int]], float]
 
 
-def _told_sets(
+def _estimated_sets(
     task: Task, small: Sequence[str], told: Work, done: Work, factor: float
 ) -> list[dict[str, int]] | None:
     """Sets of long sizes by the estimated work `told`, times `factor`, which is corrected by the real work `done`; None if the two
@@ -299,7 +299,7 @@ class Judge:
                         made = self._shape_cases(task, name, sizes, position)
                 except UserError:
                     continue
-                if _cut_short(made, own):
+                if _takes_all(made, own):
                     continue
                 found.append(made)
                 self._hidden_taken.setdefault(task.digest, {})[name] = sizes
@@ -346,7 +346,7 @@ class Judge:
                     made = self._named.get((task.digest, name, tuple(sizes.items())), make)
                 except UserError:
                     continue
-                if _cut_short(made, self.cases(task)[: len(shapes)]):
+                if _takes_all(made, self.cases(task)[: len(shapes)]):
                     continue
                 found.append(made)
                 break
@@ -367,7 +367,7 @@ class Judge:
             for name, sizes, moved in wanted:
                 with contextlib.suppress(UserError), _ours("long sizes"):
                     made = self._shape_cases(task, name, sizes, long=True, special=not moved, farther=moved)
-                    if not _cut_short(made, self.cases(task)[:1]):
+                    if not _takes_all(made, self.cases(task)[:1]):
                         found.append(made)
                         self._long_sizes[task.digest, made.name] = sizes
             return found
@@ -386,11 +386,11 @@ class Judge:
         def done(sizes: Mapping[str, int]) -> float:
             return self._cost(task, sizes) / room
 
-        told = self._told_cost(task)
-        found = told and _told_sets(task, self.small(task), told, done, 1.0 / room)
+        told = self._estimate_cost(task)
+        found = told and _estimated_sets(task, self.small(task), told, done, 1.0 / room)
         return long_sets(task, self.small(task), done) if found is None else found
 
-    def _told_cost(self, task: Task) -> Work | None:
+    def _estimate_cost(self, task: Task) -> Work | None:
         """An estimate of `_cost` in proportion to the graph's work at full size; None for a task without a graph."""
         base = self.baseline(task) if task.graph else None
         if base is None:

@@ -42,7 +42,7 @@ from kernelwright.verify.sandbox.zygote import Zygote
 from kernelwright.verify.shards import WORKERS, Shards
 from kernelwright.verify.verification import Verification
 
-_OF_THE_GPU = ("AcceleratorError", "OutOfMemoryError")
+_GPU_ERRORS = ("AcceleratorError", "OutOfMemoryError")
 
 
 class VerifierPool(Pool):
@@ -209,7 +209,9 @@ class VerifierPool(Pool):
 
         return MeasuredVerification(judge, zygote, self._gpu_for(task), task, candidate, before)
 
-    def _watched(self, task: Task, candidate: Candidate, judge: Judge, accepted: Verdict) -> Verification:
+    def _sanitizer_verification(
+        self, task: Task, candidate: Candidate, judge: Judge, accepted: Verdict
+    ) -> Verification:
         zygote = self._current_zygote()
         zygote.wait()
         gpu = self._gpu_for(task) if self.gpus else None
@@ -224,11 +226,11 @@ class VerifierPool(Pool):
 
     def _verify(self, task: Task, candidate: Candidate) -> Verdict:
         """Judge one candidate under every protocol asked for."""
-        verdict, verification = self._judged(task, candidate, self.judge)
+        verdict, verification = self._judge_with_retries(task, candidate, self.judge)
         refused = verdict.detail
         for kept, names in kept_at_powers(task, refused) if asks_for_powers(verdict.outcome, refused) else ():
             try:
-                verdict, verification = self._judged(kept, candidate, self.judge)
+                verdict, verification = self._judge_with_retries(kept, candidate, self.judge)
             except UserError:  # the reference takes no such sizes
                 continue
             if not asks_for_powers(verdict.outcome, verdict.detail):
@@ -236,15 +238,15 @@ class VerifierPool(Pool):
                 verdict = verdict.model_copy(update={"detail": said}) if verdict.correct else verdict
                 break
         if self.sanitize and verdict.correct:
-            watched, _ = self._judged(task, candidate, self.judge, verdict)
+            watched, _ = self._judge_with_retries(task, candidate, self.judge, verdict)
             verdict, verification = watched, verification if watched.correct else None
         if verification is not None and verdict.correct:
             beside = verification.beside(verdict)
         else:
-            beside = tuple(self._judged(task, candidate, judge)[0] for judge in self._others)
+            beside = tuple(self._judge_with_retries(task, candidate, judge)[0] for judge in self._others)
         return verdict.model_copy(update={"beside": beside}) if beside else verdict
 
-    def _judged(
+    def _judge_with_retries(
         self, task: Task, candidate: Candidate, judge: Judge, accepted: Verdict | None = None
     ) -> tuple[Verdict, Verification | None]:
         """A verdict and its verification, or None for the latter if the judge itself failed twice.
@@ -256,14 +258,14 @@ class VerifierPool(Pool):
             tries -= 1
             try:
                 if accepted is not None:
-                    return self._watched(task, candidate, judge, accepted).verdict(), None
+                    return self._sanitizer_verification(task, candidate, judge, accepted).verdict(), None
                 verification = self._verification(task, candidate, judge)
                 verification.alone = alone
                 return verification.verdict(), verification
             except (InfrastructureError, OSError, RuntimeError) as error:
                 # Retry failures of the judge's own work on the GPU; other errors come from the task, so the user gets them.
                 crowded = _ran_out(error)
-                of_the_gpu = type(error).__name__ in _OF_THE_GPU
+                of_the_gpu = type(error).__name__ in _GPU_ERRORS
                 if isinstance(error, RuntimeError) and not (of_the_gpu or crowded):
                     raise
                 problem = _reason_of(error)

@@ -35,7 +35,7 @@ from kernelwright.verify.trace.tape import (
     whole,
 )
 
-_WAYS = 4
+_CHOICES = 4
 """A kernel argument that is a whole number below this is taken for a choice between algorithms."""
 _EXACT = range(257)
 """Whole numbers that every float dtype represents exactly."""
@@ -308,10 +308,10 @@ def storages_of(launch: TracedLaunch, described: Launched) -> dict[str, int]:
 
 
 def _is_choice(given: Mapping[str, Any]) -> bool:
-    """Whether an argument is a bool, a string, a dtype, None, or a whole number below `_WAYS`."""
+    """Whether an argument is a bool, a string, a dtype, None, or a whole number below `_CHOICES`."""
     given = given.get("constexpr", given)
     value = given.get("value", math.inf)
-    return "dtype" in given or not isinstance(value, int | float) or 0 <= value < _WAYS
+    return "dtype" in given or not isinstance(value, int | float) or 0 <= value < _CHOICES
 
 
 def _scalar(given: Mapping[str, Any]) -> str:

@@ -109,28 +109,28 @@ class Verification:
         """Most autotuning configurations seen in interpreted calls."""
         self._units: set[str] = set()
         """Units of arithmetic that interpreted calls used."""
-        self._evaluated: Trace | None = None
+        self._eval_trace: Trace | None = None
         """The trace in evaluation mode at the first sizes, if it differs though the reference's outputs do not."""
-        self._otherwise: list[tuple[Trace, int, str]] = []
+        self._other_ways: list[tuple[Trace, int, str]] = []
         """(trace, call, way) at the first sizes for other ways to call the module (`trace/ways.py`) that change what it does."""
         self._evaluating: Trace | None = None
         """The trace in evaluation mode, if it differs and the reference's outputs do, too."""
-        self._steered: dict[tuple[str, bool], bool] = {}
+        self._steers_known: dict[tuple[str, bool], bool] = {}
         """(tensor of the reference's state, outputs alone) -> whether results depend on it; see `cases.steers`."""
         self._leanings = Leanings()
         """Mean signed errors of outputs in half precision."""
         self._makes_at_first = False
         """Whether its first call computes something that later ones reuse."""
-        self._fallen: dict[str, Stop] = {}
+        self._rejections: dict[str, Stop] = {}
         """Rejections by protocols beside ours, whose tolerances an output of this execution exceeds."""
 
     def verdict(self) -> Verdict:
         """Run all gates. Raises UserError for a broken task and InfrastructureError for a broken judge."""
         try:
             timing = self._funnel()
-            return self._word(Outcome.CORRECT, Gate.TIMING, "", self.facts, timing)
+            return self._make_verdict(Outcome.CORRECT, Gate.TIMING, "", self.facts, timing)
         except Stop as stop:
-            return self._word(
+            return self._make_verdict(
                 stop.outcome, stop.gate, stop.detail[:600], {**self.facts, **stop.evidence}, None
             )
         finally:
@@ -141,7 +141,7 @@ class Verification:
         """Verdicts of the other protocols on a candidate that ours accepted, from the same execution."""
         found = []
         for protocol in self.judge.beside:
-            fallen = self._fallen.get(protocol.name)
+            fallen = self._rejections.get(protocol.name)
             change: dict[str, object] = {"protocol": protocol.name}
             if fallen is not None:
                 change |= {
@@ -153,7 +153,7 @@ class Verification:
             found.append(accepted.model_copy(update=change))
         return tuple(found)
 
-    def _word(
+    def _make_verdict(
         self, outcome: Outcome, gate: Gate, detail: str, facts: dict[str, object], timing: Timing | None
     ) -> Verdict:
         return Verdict(
@@ -263,10 +263,10 @@ class Verification:
         trace = traced(asked)
         if many and self.protocol.honesty:
             again = dataclasses.replace(asked, calls=3, copied=True, beside=self._beside)
-            self._alike_elsewhere(trace, traced, again, settled, inputs)
+            self._compare_elsewhere(trace, traced, again, settled, inputs)
         return trace
 
-    def _alike_elsewhere(
+    def _compare_elsewhere(
         self, trace: Trace, play: Callable[[Building], Trace], again: Building, settled: bool, inputs: object
     ) -> None:
         """A module built elsewhere must launch the same, else raises Stop. We also trace it in evaluation mode (in which the
@@ -282,7 +282,7 @@ class Verification:
         called = dataclasses.replace(again, ways=asked, calls=again.calls + len(asked))
         elsewhere = play(dataclasses.replace(called, evaluating=settled))
         if settled and not trace.alike(elsewhere):
-            self._evaluated = play(dataclasses.replace(again, evaluating=True))
+            self._eval_trace = play(dataclasses.replace(again, evaluating=True))
             elsewhere = play(called)
         if not trace.alike(elsewhere):
             detail = "a module built elsewhere launches other work at the same sizes (environment, clock, addresses, memory)"
@@ -310,7 +310,7 @@ class Verification:
                 elsewhere = play(dataclasses.replace(again, ways=others, calls=again.calls + len(others)))
         else:
             others = asked
-        self._otherwise = [
+        self._other_ways = [
             (elsewhere, number, way)
             for number, way in enumerate(others, 1)
             if way not in idle and elsewhere.takes_another_path(number, way)
@@ -330,7 +330,7 @@ class Verification:
 
     def _when_evaluating(self, device: Confined, shape: Shape, case: Case) -> None:
         """Judge the candidate in evaluation mode, if it differs there though the reference does not. Raises Stop if it is wrong."""
-        if (trace := self._evaluated) is None:
+        if (trace := self._eval_trace) is None:
             return
         with self._said_of("in evaluation mode"):
             self._policy(trace)
@@ -343,11 +343,11 @@ class Verification:
         """Judge the candidate in those ways to call it (`trace/ways.py`) in which it does something else. Raises Stop if it is
         wrong."""
         if (trace := self._evaluating) is not None:
-            self._plays_otherwise(device, shape, case, trace, -1, "in evaluation mode")
-        for trace, call, way in self._otherwise:
-            self._plays_otherwise(device, shape, case, trace, call, way)
+            self._judge_way(device, shape, case, trace, -1, "in evaluation mode")
+        for trace, call, way in self._other_ways:
+            self._judge_way(device, shape, case, trace, call, way)
 
-    def _plays_otherwise(
+    def _judge_way(
         self, device: Confined, shape: Shape, case: Case, trace: Trace, call: int, way: str
     ) -> None:
         known: dict[str, tuple[str, Callable[[], Case | None]]] = {
@@ -409,8 +409,10 @@ class Verification:
         if not (self.protocol.honesty and self.protocol.affine):
             return
         built: list[tuple[Trace, dict[str, Any]]] = [(trace, {})]
-        if self._evaluated is not None:  # what `eval()` and `train()` compute from weights goes stale as well
-            built.append((self._evaluated, {"evaluating": True, "copied": True, "calls": 3}))
+        if (
+            self._eval_trace is not None
+        ):  # what `eval()` and `train()` compute from weights goes stale as well
+            built.append((self._eval_trace, {"evaluating": True, "copied": True, "calls": 3}))
         for one, how in built:
             if not (suspects := folding.suspects(one, shape.state)):
                 continue
@@ -546,7 +548,7 @@ class Verification:
             if made := leaning(expected.value, settled(got, expected, self.protocol)):
                 self._leanings.note(index, case.name, made, expected.leaning)
         if gate is self.common and case.scale == 1.0 and (position == 0 or gate is Gate.FULL):
-            self._held_to_others(case, outputs, gate)
+            self._compare_for_others(case, outputs, gate)
         return worst
 
     def _not_leaning(self, cases: Sequence[Case]) -> None:
@@ -558,16 +560,16 @@ class Verification:
             detail = f"{what}: errors have one sign for all inputs and sizes, on average {how} more than the reference's own"
             raise Stop(Outcome.LOW_PRECISION, Gate.SMALL, detail)
 
-    def _held_to_others(self, case: Case, outputs: Tensors, gate: Gate) -> None:
+    def _compare_for_others(self, case: Case, outputs: Tensors, gate: Gate) -> None:
         """Compare the same outputs under the tolerances of the other protocols."""
         for protocol in self.judge.beside:
-            if protocol.name in self._fallen:
+            if protocol.name in self._rejections:
                 continue
             for index, (got, expected) in enumerate(zip(outputs, native(case), strict=True)):
                 comparison = compare(index, got, expected, protocol)
                 if comparison.kind:
                     detail = explain(comparison, case.name)
-                    self._fallen[protocol.name] = Stop(Outcome(comparison.kind), gate, detail)
+                    self._rejections[protocol.name] = Stop(Outcome(comparison.kind), gate, detail)
                     break
 
     def _enough(self, share: float, where: str) -> None:
@@ -799,9 +801,9 @@ class Verification:
 
     def _steers(self, case: Case, name: str, outputs_alone: bool) -> bool:
         """`cases.steers`, computed once for all cases."""
-        if (name, outputs_alone) not in self._steered:
-            self._steered[name, outputs_alone] = steers(case, name, outputs_alone)
-        return self._steered[name, outputs_alone]
+        if (name, outputs_alone) not in self._steers_known:
+            self._steers_known[name, outputs_alone] = steers(case, name, outputs_alone)
+        return self._steers_known[name, outputs_alone]
 
     @staticmethod
     def _named(kind: str, position: int, number: int) -> Outcome:

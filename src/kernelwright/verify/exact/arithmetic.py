@@ -109,7 +109,7 @@ class Arithmetic:
     def _literal(self, value: float) -> tuple[int, ...]:
         known = self._literals.get(value)
         if known is None:
-            known = self._literals[value] = self._made(value)
+            known = self._literals[value] = self._residues(value)
             if known[0] >= 0:
                 self._note(known[0], value)
         return known
@@ -121,7 +121,7 @@ class Arithmetic:
             self._signs[residue], self._signs[field.PRIMES[0] - residue] = sign, -sign
             self._sorted = None
 
-    def _made(self, value: float) -> tuple[int, ...]:
+    def _residues(self, value: float) -> tuple[int, ...]:
         if not np.isfinite(value) or abs(value) >= INFINITE:
             high, low = (ABOVE, BELOW) if np.isinf(value) else (FAR_ABOVE, FAR_BELOW)
             return (UNDEFINED if np.isnan(value) else high if value > 0 else low,) * self.levels
@@ -134,13 +134,13 @@ class Arithmetic:
                         not ratio.inexact
                         and ratio.fraction.numerator * ratio.fraction.denominator <= _MULTIPLE
                     ):
-                        known = np.array(self._made_of(closest(scalar)))[:, None]
-                        factor = np.array(self._made_of(ratio))[:, None]
+                        known = np.array(self._residues_of(closest(scalar)))[:, None]
+                        factor = np.array(self._residues_of(ratio))[:, None]
                         product = field.multiply(field.reciprocal(known) if inverse else known, factor)
                         return tuple(int(one) for one in product[:, 0])
-        return self._made_of(form)
+        return self._residues_of(form)
 
-    def _made_of(self, form: Form) -> tuple[int, ...]:
+    def _residues_of(self, form: Form) -> tuple[int, ...]:
         found = []
         for prime in field.PRIMES[: self.levels]:
             found.append(form.fraction.numerator * pow(form.fraction.denominator, -1, prime) % prime)

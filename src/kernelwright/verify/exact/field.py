@@ -171,17 +171,17 @@ def root(a: np.ndarray) -> np.ndarray:
 
 
 _LENGTH = 3
-"""Exponent of `bent`, coprime to each p - 1."""
+"""Exponent of `cube`, coprime to each p - 1."""
 _BACK = tuple(pow(_LENGTH, -1, prime - 1) for prime in PRIMES)
 
 
-def bent(a: np.ndarray) -> np.ndarray:
+def cube(a: np.ndarray) -> np.ndarray:
     """A bijection that preserves no sums, nor products if the caller adds a constant before."""
     return multiply(multiply(a, a), a)
 
 
-def unbent(a: np.ndarray) -> np.ndarray:
-    """The inverse of `bent`."""
+def cube_root(a: np.ndarray) -> np.ndarray:
+    """The inverse of `cube`."""
     return power(a, _BACK)
 
 

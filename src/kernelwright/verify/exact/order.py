@@ -297,10 +297,10 @@ class Calculator(Functions):
             planes = values[0].planes
         row = planes[0]
         moved = field.add(np.maximum(row, 0)[None], np.full_like(row[None], self.key % field.PRIMES[0]))
-        images = np.where((row < 0) | _repeat(row, axis), 0, field.bent(moved)[0])
+        images = np.where((row < 0) | _repeat(row, axis), 0, field.cube(moved)[0])
         counted = (row >= 0).sum(axis)
         image = field.total(images[None], axis + 1)
-        back = field.subtract(field.unbent(image), np.full_like(image, self.key % field.PRIMES[0]))[0]
+        back = field.subtract(field.cube_root(image), np.full_like(image, self.key % field.PRIMES[0]))[0]
         made = field.hash_to_field(back, self.key ^ 0x3A51, self.levels)
         made[0] = back
         first = np.expand_dims((row >= 0).argmax(axis), axis)

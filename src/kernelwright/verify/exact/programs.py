@@ -75,7 +75,7 @@ class Programs:
             (builder, "create_masked_load", self._load(builder.create_masked_load)),
             (builder, "create_masked_store", self._store(builder.create_masked_store)),
             (builder, "create_atomic_rmw", self._update(builder.create_atomic_rmw)),
-            (builder, "set_grid_idx", self._begun(builder.set_grid_idx)),
+            (builder, "set_grid_idx", self._begin_program(builder.set_grid_idx)),
             (TritonSemantic, "atomic_max", self._extreme(TritonSemantic.atomic_max, "max", ir.ATOMIC_OP.MAX)),
             (TritonSemantic, "atomic_min", self._extreme(TritonSemantic.atomic_min, "min", ir.ATOMIC_OP.MIN)),
             (Engine, "_argument", self._argument(Engine._argument)),
@@ -96,32 +96,32 @@ class Programs:
         """Builder method -> its replacement for unknown numbers."""
         calls: dict[str, Method] = {
             "binary_op": self.binary, "unary_op": self.unary, "ternary_op": self.ternary, "create_fma": self.fma,
-            "create_fabs": lambda arg: self._made(self.calculator.absolute(self.data(arg)), arg),
-            "create_erf": lambda arg: self._made(self.calculator.function("erf", self.data(arg), "odd"), arg),
-            "create_rsqrt": lambda arg: self._made(self.calculator.rsqrt(self.data(arg)), arg),
+            "create_fabs": lambda arg: self._handle(self.calculator.absolute(self.data(arg)), arg),
+            "create_erf": lambda arg: self._handle(self.calculator.function("erf", self.data(arg), "odd"), arg),
+            "create_rsqrt": lambda arg: self._handle(self.calculator.rsqrt(self.data(arg)), arg),
             "cast_impl": self.cast, "create_fp_to_fp": lambda src, kind, *_: self.cast(src, kind),
             "create_dot": self.dot, "create_gather": self.gather, "create_extern_elementwise": self.library,
-            "create_splat": self.splat, "create_unsplat": lambda arg: self._made(arg.data.reshape(1), arg),
-            "create_reshape": lambda arg, shape, *_: self._made(arg.data.reshape(tuple(shape)), arg),
-            "create_trans": lambda arg, perm: self._made(np.transpose(arg.data, perm), arg),
-            "create_expand_dims": lambda arg, axis: self._made(
+            "create_splat": self.splat, "create_unsplat": lambda arg: self._handle(arg.data.reshape(1), arg),
+            "create_reshape": lambda arg, shape, *_: self._handle(arg.data.reshape(tuple(shape)), arg),
+            "create_trans": lambda arg, perm: self._handle(np.transpose(arg.data, perm), arg),
+            "create_expand_dims": lambda arg, axis: self._handle(
                 arg.data.mapped(lambda planes: np.expand_dims(planes, axis + 1)), arg
             ),
-            "create_broadcast": lambda arg, shape: self._made(
+            "create_broadcast": lambda arg, shape: self._handle(
                 arg.data.mapped(lambda planes: np.broadcast_to(planes, (len(planes), *shape))), arg
             ),
             "create_cat": lambda lhs, rhs: self._join(np.concatenate, lhs, rhs, 1),
             "create_join": lambda lhs, rhs: self._join(np.stack, lhs, rhs, -1),
             "create_split": lambda arg: tuple(
-                self._made(arg.data.at(..., side), arg) for side in (0, 1)
+                self._handle(arg.data.at(..., side), arg) for side in (0, 1)
             ),
         }  # fmt: skip
         for name in ("create_bitcast", "create_idiv", "create_atomic_cas", "create_histogram", "create_dot_scaled", "create_ashr",
                      "create_umulhi", "create_print", "create_assert", "create_assume"):  # fmt: skip
-            calls[name] = _refused(name)
+            calls[name] = _refuse(name)
         return calls
 
-    def _begun(self, own: Method) -> Method:
+    def _begin_program(self, own: Method) -> Method:
         """A program begins: count its comparisons together with those of other programs."""
 
         def set_grid_idx(builder: Builder, *index: int) -> object:
@@ -170,18 +170,18 @@ class Programs:
         return handle.data
 
     @staticmethod
-    def _made(value: Exact | np.ndarray, like: Handle) -> Handle:
+    def _handle(value: Exact | np.ndarray, like: Handle) -> Handle:
         truth = value.kind == "b" if isinstance(value, Exact) else value.dtype == np.bool_
         return Handle(value, tl.int1 if truth else like.dtype.scalar)
 
     def binary(self, lhs: Handle, rhs: Handle, op: np.ufunc) -> Handle:
         one, other, calculator = self.data(lhs), self.data(rhs), self.calculator
         if op in _COMPARED:
-            return self._made(calculator.compare(_COMPARED[op], one, other), lhs)
+            return self._handle(calculator.compare(_COMPARED[op], one, other), lhs)
         if op in _LOGICAL:
-            return self._made(self._logical(_LOGICAL[op], one, other), lhs)
+            return self._handle(self._logical(_LOGICAL[op], one, other), lhs)
         if op in _BINARY:
-            return self._made(getattr(calculator, _BINARY[op])(one, other), lhs)
+            return self._handle(getattr(calculator, _BINARY[op])(one, other), lhs)
         raise NotExact(f"numpy's {op.__name__} on data")
 
     def _logical(self, name: str, one: Handle, other: Handle) -> Handle:
@@ -196,12 +196,12 @@ class Programs:
     def unary(self, arg: Handle, op: np.ufunc) -> Handle:
         value = self.data(arg)
         if op in _UNARY:
-            return self._made(getattr(self.calculator, _UNARY[op])(value), arg)
+            return self._handle(getattr(self.calculator, _UNARY[op])(value), arg)
         if op is np.log2:
-            return self._made(self.calculator.divide(self.calculator.log(value), float(np.log(2.0))), arg)
+            return self._handle(self.calculator.divide(self.calculator.log(value), float(np.log(2.0))), arg)
         if op in _NAMED:
             name, parity = _NAMED[op]
-            return self._made(self.calculator.function(name, value, parity), arg)
+            return self._handle(self.calculator.function(name, value, parity), arg)
         raise NotExact(f"numpy's {op.__name__} on data")
 
     def ternary(self, one: Handle, other: Handle, third: Handle, op: np.ufunc) -> Handle:
@@ -209,14 +209,14 @@ class Programs:
         if op is np.where:
             if isinstance(a, Exact) and a.kind != "b":
                 a = self.calculator.compare("not_equal", a, 0)
-            return self._made(self.calculator.select(a, b, c), third)
+            return self._handle(self.calculator.select(a, b, c), third)
         if op is np.clip:
-            return self._made(self.calculator.minimum(self.calculator.maximum(a, b), c), third)
+            return self._handle(self.calculator.minimum(self.calculator.maximum(a, b), c), third)
         raise NotExact(f"numpy's {op.__name__} on data")
 
     def fma(self, x: Handle, y: Handle, z: Handle) -> Handle:
         product = self.calculator.multiply(self.data(x), self.data(y))
-        return self._made(self.calculator.add(product, self.data(z)), z)
+        return self._handle(self.calculator.add(product, self.data(z)), z)
 
     def cast(self, src: Handle, kind: tl.dtype) -> Handle:
         value, target = src.data, kind.scalar
@@ -225,14 +225,14 @@ class Programs:
         if value.kind == "f":
             if target != tl.int1:
                 raise NotExact("integers from data")
-            return self._made(self.calculator.compare("not_equal", value, 0), src)
+            return self._handle(self.calculator.compare("not_equal", value, 0), src)
         return Handle(value.plain("b" if target == tl.int1 else "i"), target)
 
     def dot(self, a: Handle, b: Handle, d: Handle, *_: object) -> Handle:
         made = self.calculator.matmul(self.data(a), self.data(b))
         base = self.data(d)
         zero = not isinstance(base, Exact) and not base.any()
-        return self._made(made if zero else self.calculator.add(made, base), d)
+        return self._handle(made if zero else self.calculator.add(made, base), d)
 
     def gather(self, src: Handle, indices: Handle, axis: int) -> Handle:
         if isinstance(indices.data, Exact):
@@ -242,7 +242,7 @@ class Programs:
             index = np.broadcast_to(indices.data, (len(planes), *indices.data.shape))
             return np.take_along_axis(planes, index, axis=axis + 1)
 
-        return self._made(src.data.mapped(change), src)
+        return self._handle(src.data.mapped(change), src)
 
     def splat(self, kind: tl.dtype, arg: Handle) -> Handle:
         shape = tuple(kind.shape)
@@ -250,13 +250,13 @@ class Programs:
         def change(planes: np.ndarray) -> np.ndarray:
             return np.broadcast_to(planes.reshape(len(planes), *(1,) * len(shape)), (len(planes), *shape))
 
-        return self._made(arg.data.mapped(change), arg)
+        return self._handle(arg.data.mapped(change), arg)
 
     def _join(self, how: Callable[..., np.ndarray], lhs: Handle, rhs: Handle, axis: int) -> Handle:
         one, other = self.calculator.number(self.data(lhs)), self.calculator.number(self.data(rhs))
         levels = min(one.levels, other.levels)
         planes = how([one.planes[:levels], other.planes[:levels]], axis=axis)
-        return self._made(Exact(planes, one.special or other.special, None, one.kind), lhs)
+        return self._handle(Exact(planes, one.special or other.special, None, one.kind), lhs)
 
     def library(self, lib: object, path: object, symbol: str, args: Sequence[Handle], *_: object) -> Handle:
         """A call of libdevice."""
@@ -289,7 +289,7 @@ class Programs:
             made = calculator.function(name, given[0], _LIBRARY_PARITY[name])
         else:
             raise NotExact(f"libdevice's {symbol}")
-        return self._made(made, args[0])
+        return self._handle(made, args[0])
 
     # -- folds -------------------------------------------------------------------------------------------------
 
@@ -447,7 +447,7 @@ def _where_exact(own: Method, exact: Method) -> Method:
     return method
 
 
-def _refused(name: str) -> Method:
+def _refuse(name: str) -> Method:
     def method(*args: object, **kwargs: object) -> object:
         raise NotExact(f"{name.removeprefix('create_')} of data")
 

@@ -52,12 +52,12 @@ from kernelwright.verify.trace.kernels import Kernels, NotAKernel
 from kernelwright.verify.trace.replay import Candidate, Session
 from kernelwright.verify.trace.tape import Launch, Operation, Tape, View
 
-_MACHINE = (
+_MACHINE_ERRORS = (
     "no cuda-capable device", "busy or unavailable", "ecc error", "nvlink", "invalid device ordinal", "gpu is lost",
     "driver shutting down", "system not yet initialized", "system has unsupported display driver",
 )  # fmt: skip
 """Driver errors that no kernel can cause."""
-_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EIO, errno.EMFILE, errno.ENFILE)
+_DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EIO, errno.EMFILE, errno.ENFILE)
 _PAD = 512
 """Guard bytes before and after every storage; a kernel that changes them wrote out of bounds."""
 _HOST_BYTES = 24 << 30
@@ -68,7 +68,7 @@ _PRUNE_EVERY, _PRUNE_BYTES, _PRUNE_AGE_S = 256, 4 << 30, 3600.0
 """Every 256 verifications, compiled kernels unused for an hour are deleted, oldest first, until 4 GiB are left."""
 
 
-class _Stand:
+class _StandIn:
     """Stands in for a tensor when a kernel is compiled, for which only dtype and alignment matter."""
 
     def __init__(self, view: View) -> None:
@@ -81,12 +81,12 @@ class _Stand:
         return 0
 
 
-def _standing(kernels: Kernels, value: dict[str, Any]) -> Any:
+def _with_stand_ins(kernels: Kernels, value: dict[str, Any]) -> Any:
     """A launch argument with stand-ins for tensors."""
     if "view" in value:
-        return _Stand(View.read(value["view"]))
+        return _StandIn(View.read(value["view"]))
     if "tuple" in value:
-        return tuple(_standing(kernels, item) for item in value["tuple"])
+        return tuple(_with_stand_ins(kernels, item) for item in value["tuple"])
     return kernels.argument(value)
 
 
@@ -285,7 +285,7 @@ class CudaDevice(Service):
         for launch in launches:
             if launch.programs == 0 or any(map(_has_descriptor, launch.arguments.values())):
                 continue  # launches with descriptors are compiled when they run
-            arguments = {name: _standing(kernels, value) for name, value in launch.arguments.items()}
+            arguments = {name: _with_stand_ins(kernels, value) for name, value in launch.arguments.items()}
             try:
                 kernels[launch.kernel].warmup(grid=launch.grid, **arguments, **launch.options)
             except CompilationError as error:
@@ -480,7 +480,7 @@ class CudaDevice(Service):
             AssertionError,
         ) as error:
             text = f"{type(error).__name__}: {error}"
-            if any(sign in text.lower() for sign in _MACHINE):
+            if any(sign in text.lower() for sign in _MACHINE_ERRORS):
                 raise InfrastructureError(text[:400]) from None
             if ran_out(error):
                 raise Failure(Outcome.OUT_OF_MEMORY, f"{ON_GPU}: {text}"[:400]) from None
@@ -491,7 +491,7 @@ class CudaDevice(Service):
             raise Failure(Outcome.RUNTIME_ERROR, text[:400]) from None
         except OSError as error:  # compiled kernels are written to disk, under the names the candidate gave
             text = f"{type(error).__name__}: {error}"
-            if error.errno not in _DISK:
+            if error.errno not in _DISK_ERRORS:
                 raise Failure(Outcome.COMPILE_ERROR, text[:200]) from None
             raise InfrastructureError(text[:400]) from None
         except Exception as error:  # anything else that a tape or a kernel causes is the candidate's fault

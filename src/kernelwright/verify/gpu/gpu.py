@@ -69,7 +69,7 @@ class Lock:
             with self._count:
                 self._waiting -= 1
             if self._held is None:
-                self._held, self._in_a_row = self._alone(), 0
+                self._held, self._in_a_row = self._lock_all(), 0
             self._in_a_row += 1
             try:
                 yield
@@ -80,7 +80,7 @@ class Lock:
                     self._held.close()
                     self._held = None
 
-    def _alone(self) -> contextlib.ExitStack:
+    def _lock_all(self) -> contextlib.ExitStack:
         with contextlib.ExitStack() as held:
             held.enter_context(_flock(self._busy, fcntl.LOCK_EX))
             with _flock(self._turn, fcntl.LOCK_EX):
@@ -152,7 +152,7 @@ class Gpu:
 
         A candidate is blamed for a broken process only if the GPU still answers; otherwise raises InfrastructureError.
         """
-        process = self._warm() or self.fresh(zygote)
+        process = self._take_idle() or self.fresh(zygote)
         try:
             yield process
         except Stop as stop:
@@ -167,7 +167,7 @@ class Gpu:
 
     def check(self, zygote: Zygote) -> None:
         """Raises InfrastructureError unless a device process, idle or new, answers."""
-        process = self._warm()
+        process = self._take_idle()
         if process is not None:
             process.deadline, process.limit_s = time.monotonic() + _ANSWER_S, _ANSWER_S
             with contextlib.suppress(Stop, InfrastructureError):
@@ -190,12 +190,12 @@ class Gpu:
                 process.dismiss()
             if not zygote.alive:
                 raise InfrastructureError(str(error)) from None
-            raise self._failed(" ".join(str(error).split())[:200]) from None
+            raise self._note_failure(" ".join(str(error).split())[:200]) from None
         with self._guard:
             self._failures = 0
         return process
 
-    def _failed(self, why: str) -> InfrastructureError:
+    def _note_failure(self, why: str) -> InfrastructureError:
         with self._guard:
             self._failures += 1
             if self._failures >= _MOST_FAILURES:
@@ -205,7 +205,7 @@ class Gpu:
                 )
         return InfrastructureError(self.lost or f"no device process on GPU {self.index}: {why}")
 
-    def _warm(self) -> Confined | None:
+    def _take_idle(self) -> Confined | None:
         with self._guard:
             while self._idle:
                 process = self._idle.pop()

@@ -270,7 +270,7 @@ class WatchedVerification(Verification):
         self.seconds.update(accepted.evidence.seconds)
         self.facts = dict(accepted.evidence) | {"launches": accepted.evidence.launches}
         del self.facts["seconds"], self.facts["schema_version"]
-        self.told: list[str] = []
+        self.warnings: list[str] = []
 
     def verdict(self) -> Verdict:
         """The accepted verdict, with the tools' warnings as its detail; or a rejection."""
@@ -278,7 +278,7 @@ class WatchedVerification(Verification):
         if not found.correct:
             return found
         return self.accepted.model_copy(
-            update={"detail": "; ".join(self.told)[:600], "evidence": found.evidence}
+            update={"detail": "; ".join(self.warnings)[:600], "evidence": found.evidence}
         )
 
     def _funnel(self) -> Timing | None:
@@ -297,7 +297,7 @@ class WatchedVerification(Verification):
                     for finding in found:
                         if finding.certain:
                             raise Stop(finding.outcome, gate, finding.detail, where=shape.name)
-                        self.told.append(f"{tool} warns: {finding.detail}")
+                        self.warnings.append(f"{tool} warns: {finding.detail}")
         except channel.ChannelError as error:
             raise InfrastructureError(f"{NAME}: {error}") from None
         return None

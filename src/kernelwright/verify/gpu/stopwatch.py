@@ -65,10 +65,10 @@ class Stopwatch:
         arena.reset()
         self._audited = [arena.place(tensor) for tensor in self._shape.audit.inputs()]
         self._outputs = arena.slots(self._shape.expected)
-        self._unseen = [self._stretch(tensor) for tensor in self._shape.unseen()]
+        self._unseen = [self._place_part(tensor) for tensor in self._shape.unseen()]
         torch.cuda.current_stream().synchronize()
 
-    def _stretch(self, tensor: Any) -> dict[str, object]:
+    def _place_part(self, tensor: Any) -> dict[str, object]:
         """Place a secret part of another draw in the arena; returns its slot and its offset `at`."""
         from kernelwright.verify.gpu.memory import flat
 
@@ -96,9 +96,11 @@ class Stopwatch:
             raise Stop(Outcome.TIMING_FORGED, Gate.TIMING, detail, where=self._shape.audit.name)
         if self._trace.tape.compute():
             self.share = float(self._device.ask(Gate.TIMING, {"command": "share"})[0]["share"])
-        self._outside(*(timing.geometric(side).centre for side in zip(*self._answer["rounds"], strict=True)))
+        self._check_claim(
+            *(timing.geometric(side).centre for side in zip(*self._answer["rounds"], strict=True))
+        )
 
-    def _outside(self, claim_ms: float, reference_ms: float) -> None:
+    def _check_claim(self, claim_ms: float, reference_ms: float) -> None:
         """Check the claimed times by timing batches of two sizes with the judge's clock, which the device process cannot forge.
 
         Noise only adds to a batch, so a suspicion must survive more batches. If they contradict the reference's time, too,

@@ -86,16 +86,16 @@ class MeasuredVerification(Verification):
         self._read()
         base = self.judge.baseline(self.task)
         if self.protocol.honesty:
-            self._interpreted()
-        with self._unclocked():
+            self._judge_without_gpu()
+        with self._outside_deadline():
             shapes = self._shapes(base)
-        shapes, traces = self._traced(shapes)
+        shapes, traces = self._trace_sizes(shapes)
         self.large.append(full_sizes(self.task))  # every element is compared there
         if self.protocol.honesty:
             with self._timed(Gate.FULL):
                 self._look_at_full_size(self._summon("interpret"), traces[-1], shapes[-1])
         with contextlib.ExitStack() as held:
-            with self._unclocked():
+            with self._outside_deadline():
                 if self.alone:
                     self.gpu.end_idle()
                 device = held.enter_context(self.gpu.process(self.zygote))
@@ -118,9 +118,9 @@ class MeasuredVerification(Verification):
                 return clocked.model_copy(update=rates(base, clocked.candidate_ms))
         raise wrong
 
-    def _interpreted(self) -> None:
+    def _judge_without_gpu(self) -> None:
         """Judge first what needs no GPU. Raises Stop if that rejects, InfrastructureError if it failed."""
-        with self._unclocked():
+        with self._outside_deadline():
             first = self.before(self.task, self.candidate)
         if first.outcome is Outcome.INFRASTRUCTURE_ERROR:
             raise InfrastructureError(first.detail)
@@ -132,7 +132,7 @@ class MeasuredVerification(Verification):
         self._atomics |= not first.evidence.deterministic
 
     @contextlib.contextmanager
-    def _unclocked(self) -> Iterator[None]:
+    def _outside_deadline(self) -> Iterator[None]:
         """Exclude this block from the candidate's time: waiting for others, or making what all candidates share."""
         start = time.monotonic()
         try:
@@ -143,19 +143,19 @@ class MeasuredVerification(Verification):
                 process.deadline = self.deadline
 
     @contextlib.contextmanager
-    def _time_of_its_own(self, device: Confined) -> Iterator[None]:
+    def _compile_deadline(self, device: Confined) -> Iterator[None]:
         """Give compiling a limit of its own: ptxas takes many seconds for legitimate unrolled products of three dimensions, at
         each of five sizes."""
         device.deadline = time.monotonic() + _COMPILING * self.judge.deadline_s
-        with self._unclocked():
+        with self._outside_deadline():
             yield
         device.deadline = self.deadline
 
     @contextlib.contextmanager
-    def _held(self, resource: AbstractContextManager[object], device: Confined) -> Iterator[Any]:
+    def _hold(self, resource: AbstractContextManager[object], device: Confined) -> Iterator[Any]:
         """Hold a shared resource; waiting for it does not count as the candidate's time."""
         with contextlib.ExitStack() as held:
-            with self._unclocked():
+            with self._outside_deadline():
                 found = held.enter_context(resource)
             device.deadline = self.deadline
             yield found
@@ -186,7 +186,7 @@ class MeasuredVerification(Verification):
         admission = self.gpu.admission.admitted(self._making(base)[0], alone=self.alone)
         return self.judge.gpu_cases(self.task, self.gpu, _both(admission, self.gpu.lock.shared()))
 
-    def _traced(self, shapes: list[GpuCases]) -> tuple[list[GpuCases], list[Trace]]:
+    def _trace_sizes(self, shapes: list[GpuCases]) -> tuple[list[GpuCases], list[Trace]]:
         """The tape at each size, except sizes at which there is nothing to compute."""
         with self._timed(Gate.LOAD):
             host = self._summon("host", max(shape.weights for shape in shapes))
@@ -218,15 +218,15 @@ class MeasuredVerification(Verification):
     def _on_gpu(
         self, device: Confined, base: Baseline | None, shapes: list[GpuCases], traces: list[Trace]
     ) -> Stopwatch:
-        with self._timed(Gate.COMPILE), self._time_of_its_own(device):
+        with self._timed(Gate.COMPILE), self._compile_deadline(device):
             device.ask(Gate.COMPILE, {"command": "compile", "traces": [trace.answer for trace in traces]})
         lock = self.gpu.lock
         size, (making, kept) = self._judging(base, traces[-1]), self._making(base)
         room = self.gpu.admission.admitted(size, shapes, max(making, size + kept), self.alone)
-        with self._held(room, device) as free:
+        with self._hold(room, device) as free:
             try:
-                with self._held(lock.shared(), device):
-                    with self._unclocked(), self.gpu.counted("cases"):
+                with self._hold(lock.shared(), device):
+                    with self._outside_deadline(), self.gpu.counted("cases"):
                         for shape in shapes:
                             shape.make()
                     device.deadline = self.deadline
@@ -246,14 +246,14 @@ class MeasuredVerification(Verification):
                         stopwatch = Stopwatch(device, arena, shapes[-1], traces[-1], self.alone)
                         stopwatch.prepare(self.task, self.against_itself)
                 alone = _both(lock.exclusive(), self.gpu.counted("clock"))
-                with self._held(alone, device), self._timed(Gate.TIMING):
+                with self._hold(alone, device), self._timed(Gate.TIMING):
                     stopwatch.race(self.protocol, self.judge.timing_precision)
                     self._enough(stopwatch.share, shapes[-1].name)
                     if self.protocol.honesty:
                         self._weights(device, shapes[-1], traces[-1])
                     return stopwatch
             except Stop as stop:
-                raise self._blamed(stop, free) from None
+                raise self._blame(stop, free) from None
             finally:
                 if device.alive and self._arena is not None:
                     try:
@@ -263,7 +263,7 @@ class MeasuredVerification(Verification):
                 if self._arena is not None:
                     self._arena.free()
 
-    def _blamed(self, stop: Stop, free: int) -> Exception:
+    def _blame(self, stop: Stop, free: int) -> Exception:
         """Blame the candidate for a device process that ran out of memory only if it had the whole GPU.
 
         Requests beyond the candidate's allowance were refused before. `free`: the bytes free when it started.
@@ -327,13 +327,13 @@ class MeasuredVerification(Verification):
         number: int = 0,
     ) -> float:
         """Play one call and compare its outputs with the oracle."""
-        answer, outputs = self._played(gate, device, shape, case, call)
+        answer, outputs = self._run_call(gate, device, shape, case, call)
         worst = self._compare(case, outputs, list(answer["changed"]), gate, position, number)
         if shape.full and call == -1 and number == 0 and self.protocol.honesty and len(self._bits) < 2:
             self._bits.append([digest(output) for output in outputs])
         return worst
 
-    def _played(
+    def _run_call(
         self, gate: Gate, device: Confined, shape: GpuCases, case: Case, call: int = -1, ablate: bool = False
     ) -> tuple[dict[str, Any], list[torch.Tensor]]:
         """Play one call; returns the answer and views of its outputs in the arena."""
@@ -360,7 +360,7 @@ class MeasuredVerification(Verification):
         with self._timed(Gate.CAUSALITY):
             made = filter(None, (shape.case(number) for number in reversed(range(len(shape)))))
             self._acts(
-                (case, self._played(Gate.CAUSALITY, device, shape, case, ablate=True)[1]) for case in made
+                (case, self._run_call(Gate.CAUSALITY, device, shape, case, ablate=True)[1]) for case in made
             )
 
     def _repeat(self, device: Confined, shape: GpuCases) -> None:
