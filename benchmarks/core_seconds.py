@@ -10,6 +10,7 @@ import resource
 import sys
 
 from kernelwright import tasks
+from kernelwright.policy.gold import gold
 from kernelwright.records import Candidate, Task
 from kernelwright.verify import VerifierPool
 
@@ -28,12 +29,12 @@ def _of_workers(pid: int) -> float:
 def spent(suite: list[Task], warm: Task) -> tuple[float, float, float]:
     """Of the judge, of assemblers, of workers and their zygote."""
     with VerifierPool(1, "interpret", deadline_s=120.0) as pool:
-        pool.verify(warm, Candidate(code=tasks.gold(warm.id)))
+        pool.verify(warm, Candidate(code=gold(warm.id)))
         pid = pool._zygote._process.pid
         who = resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN
         before = [*map(_used, who), _of_workers(pid)]
         for task in suite:
-            verdict = pool.verify(task, Candidate(code=tasks.gold(task.id)))
+            verdict = pool.verify(task, Candidate(code=gold(task.id)))
             if not verdict.correct:
                 print(f"{task.id}: {verdict.outcome} {verdict.detail[:100]}")
         after = [*map(_used, who), _of_workers(pid)]

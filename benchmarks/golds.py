@@ -17,12 +17,13 @@ import numpy as np
 from ranking import spearman
 
 from kernelwright import tasks
+from kernelwright.policy.gold import gold
 from kernelwright.records import Candidate, Verdict
 from kernelwright.verify import VerifierPool
 
 
 def judged(suite: list, backend: str, workers: int, protocol: str = "strict") -> tuple[list[Verdict], float]:
-    pairs = [(task, Candidate(code=tasks.gold(task.id))) for task in suite]
+    pairs = [(task, Candidate(code=gold(task.id))) for task in suite]
     with VerifierPool(workers, backend, protocol) as pool:
         pool.verify(*pairs[0])
         start = time.perf_counter()

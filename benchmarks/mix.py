@@ -19,6 +19,7 @@ from verify import renamed
 
 from kernelwright import faults, tasks
 from kernelwright.candidates import parse
+from kernelwright.policy.gold import gold
 from kernelwright.records import Candidate, Task
 from kernelwright.verify import VerifierPool
 
@@ -48,14 +49,14 @@ RIGHT = 4
 
 def group(task: Task, chance: random.Random) -> list[Candidate]:
     """Eight candidates for one task."""
-    gold = tasks.gold(task.id)
+    code = gold(task.id)
     (model,) = (
         ast.unparse(node)
         for node in ast.parse(task.source).body
         if isinstance(node, ast.ClassDef) and node.name == "Model"
     )
-    bugs = list(faults.plant(gold, task.dtype, [kind for kind in faults.KINDS if kind != "race"]))
-    right = [renamed(gold, f"v{number}") for number in range(RIGHT)]
+    bugs = list(faults.plant(code, task.dtype, [kind for kind in faults.KINDS if kind != "race"]))
+    right = [renamed(code, f"v{number}") for number in range(RIGHT)]
     wrong = [
         chance.choice(bugs).code,
         re.sub(r"\btl\.store\(", "tl.put(", right[0], count=1),
@@ -78,7 +79,7 @@ def main() -> None:
     pairs = [(task, candidate) for task in chosen for candidate in group(task, chance)]
     with VerifierPool(options.workers, options.backend, compiled=False) as pool:
         spare = next(task for task in suite if task.id.endswith("/relu"))
-        pool.verify(spare, Candidate(code=renamed(tasks.gold(spare.id), "warm")))
+        pool.verify(spare, Candidate(code=renamed(gold(spare.id), "warm")))
         start = time.perf_counter()
         verdicts = pool.verify_many(pairs)
         seconds = time.perf_counter() - start

@@ -31,9 +31,10 @@ from kernelwright import faults
 from kernelwright.cli import show
 from kernelwright.errors import UserError
 from kernelwright.outcomes import Gate, Outcome
+from kernelwright.policy.gold import gold
 from kernelwright.precision import asked_in
 from kernelwright.records import Candidate, Task, Timing, Verdict
-from kernelwright.tasks import gold, load_suite
+from kernelwright.tasks import load_suite
 from kernelwright.verify import VerifierPool
 from kernelwright.verify.confined import Confined
 from kernelwright.verify.interpret.verification import InterpretedVerification

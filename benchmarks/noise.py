@@ -10,6 +10,7 @@ import argparse
 import time
 
 from kernelwright import tasks
+from kernelwright.policy.gold import gold
 from kernelwright.records import Candidate
 from kernelwright.verify import VerifierPool
 from kernelwright.verify.gpu.timing import PRECISION
@@ -28,7 +29,7 @@ def main() -> None:
     false, held, total = 0, 0, 0
     with VerifierPool(1, "cuda", compiled=False, timing_precision=options.precision) as pool:
         for task in suite:
-            candidate = Candidate(code=tasks.gold(task.id))
+            candidate = Candidate(code=gold(task.id))
             widest, start = 0.0, time.perf_counter()
             for _ in range(options.races):
                 verification = pool._verification(task, candidate)

@@ -26,6 +26,7 @@ from typing import Any
 from kernelwright import tasks
 from kernelwright.errors import InfrastructureError, UserError
 from kernelwright.outcomes import Gate
+from kernelwright.policy.gold import gold
 from kernelwright.records import Candidate, Task
 from kernelwright.verify.interpret.verification import InterpretedVerification
 from kernelwright.verify.judge import Judge
@@ -69,7 +70,7 @@ def of_museum(options: argparse.Namespace) -> Iterator[Item]:
 
 def of_golds(options: argparse.Namespace) -> Iterator[Item]:
     for task in tasks.load_suite("wright"):
-        yield Item("golds", task.id, task, tasks.gold(task.id))
+        yield Item("golds", task.id, task, gold(task.id))
 
 
 def of_families(options: argparse.Namespace) -> Iterator[Item]:

@@ -34,6 +34,7 @@ from typing import Any
 import httpx
 
 from kernelwright import tasks
+from kernelwright.policy.gold import gold
 from kernelwright.records import Candidate, Task, Verdict
 from kernelwright.verify import VerifierPool
 from kernelwright.verify.remote import RemotePool
@@ -94,7 +95,7 @@ def two_servers() -> Iterator[list[Server]]:
 def pairs(limit: int) -> list[tuple[Task, Candidate]]:
     """Golds of the built-in tasks, right as they are, wrong by another's code, and broken: `limit` different ones."""
     suite = tasks.load_suite("wright")
-    golds = [(task, tasks.gold(task.id)) for task in suite]
+    golds = [(task, gold(task.id)) for task in suite]
     made: list[tuple[Task, Candidate]] = []
     for number in range(limit):
         task, code = golds[number % len(golds)]

@@ -26,6 +26,7 @@ from pathlib import Path
 
 from kernelwright import tasks
 from kernelwright.outcomes import Outcome
+from kernelwright.policy.gold import gold
 from kernelwright.progress import Bar
 from kernelwright.records import Candidate, Task, Verdict
 from kernelwright.verify import VerifierPool
@@ -142,7 +143,7 @@ def mixture(
             pairs.append((museum.task_of(item), Candidate(code=f"{item.code}\n# {number}\n"), item))
         else:
             task = dice.choice(chosen)
-            pairs.append((task, Candidate(code=f"{tasks.gold(task.id)}\n# {number}\n"), None))
+            pairs.append((task, Candidate(code=f"{gold(task.id)}\n# {number}\n"), None))
     return pairs, chosen
 
 
@@ -169,7 +170,7 @@ def main() -> int:
 def soak(options: argparse.Namespace, below: set[int], scratch: Path) -> int:
     """Run and report; 1 when anything is wrong."""
     pairs, chosen = mixture(options.verdicts, options.backend)
-    golds = {task.id: (task, Candidate(code=tasks.gold(task.id))) for task in chosen}
+    golds = {task.id: (task, Candidate(code=gold(task.id))) for task in chosen}
     with VerifierPool(1, options.backend, deadline_s=60.0, secret=SECRET, compiled=False) as pool:
         alone = {name: pool.verify(*pair) for name, pair in golds.items()}
 

@@ -27,6 +27,7 @@ from typing import Any
 from verify import renamed
 
 from kernelwright import tasks
+from kernelwright.policy.gold import gold
 from kernelwright.records import Candidate, Task
 from kernelwright.verify import opened
 from kernelwright.verify.remote import RemotePool
@@ -93,7 +94,7 @@ WAYS = {"pool": pool, "service": service, "ray": cluster}
 def pairs(suffix: str, count: int) -> list[tuple[Task, Candidate]]:
     suite = tasks.load_suite("wright")[::4]
     chosen = [suite[number % len(suite)] for number in range(count)]
-    code = [renamed(tasks.gold(task.id), f"{suffix}{number}") for number, task in enumerate(chosen)]
+    code = [renamed(gold(task.id), f"{suffix}{number}") for number, task in enumerate(chosen)]
     return [(task, Candidate(code=text)) for task, text in zip(chosen, code, strict=True)]
 
 

@@ -14,6 +14,7 @@ from collections import Counter
 from pathlib import Path
 
 from kernelwright.hardware import TARGETS
+from kernelwright.policy.gold import gold
 from kernelwright.records import Candidate, Task
 from kernelwright.tasks import builtin
 from kernelwright.verify import VerifierPool
@@ -23,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 def kernels(museum: bool) -> list[tuple[Task, Candidate]]:
     """What is judged."""
-    found = [(task, Candidate(code=builtin.gold(task.id))) for task in builtin.load()]
+    found = [(task, Candidate(code=gold(task.id))) for task in builtin.load()]
     if museum:
         import museum as exhibits
 

@@ -15,7 +15,7 @@ from kernelwright.candidates.code import MAX_CODE
 from kernelwright.outcomes import Outcome
 from kernelwright.prompts import completion_text
 from kernelwright.records import Candidate
-from kernelwright.tasks import gold, load_suite
+from kernelwright.tasks import builtin
 
 FOLDER = Path(__file__).parent / "fixtures" / "completions"
 EXPECTED = tomllib.loads((FOLDER / "expected.toml").read_text("utf-8"))
@@ -75,10 +75,11 @@ def test_malformed_completion(name: str) -> None:
             assert expected["holds"] in candidate.code.splitlines()
 
 
-def test_the_canonical_form_of_every_gold_is_read_back() -> None:
-    for task in load_suite("wright"):
-        candidate = parse(completion_text("a plan\nof two lines", gold(task.id)))
-        assert (candidate.plan, candidate.code) == ("a plan\nof two lines", gold(task.id).strip())
+def test_the_canonical_form_of_every_written_gold_is_read_back() -> None:
+    for path in builtin.FOLDER.glob("*/gold.py"):
+        code = path.read_text("utf-8")
+        candidate = parse(completion_text("a plan\nof two lines", code))
+        assert (candidate.plan, candidate.code) == ("a plan\nof two lines", code.strip())
 
 
 # -- several blocks

@@ -19,8 +19,8 @@ import torch
 from kernelwright.cli import guarded, main
 from kernelwright.errors import InfrastructureError, UserError
 from kernelwright.outcomes import Gate, Outcome
+from kernelwright.policy.gold import gold
 from kernelwright.records import Verdict
-from kernelwright.tasks import gold
 
 COMMAND = [sys.executable, "-m", "kernelwright"]
 TORCH_ONLY = """import torch

@@ -10,6 +10,7 @@ import pytest
 
 from kernelwright import faults, tasks
 from kernelwright.faults.source import Source
+from kernelwright.policy.gold import gold
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
@@ -17,7 +18,7 @@ from mutants import reviewed
 
 CHOSEN = "cross_entropy,matmul_batched,mean_middle,sum_columns,gelu_tanh,matmul_tall_skinny,silu"
 GOLDS = {
-    task.id: (tasks.gold(task.id), task.dtype)
+    task.id: (gold(task.id), task.dtype)
     for task in tasks.load_suite("wright")
     if task.id in {key[0] for key in reviewed()} or task.id.split("/")[1] in CHOSEN
 }

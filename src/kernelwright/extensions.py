@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import functools
 import inspect
+import linecache
+import sys
 import traceback
 import types
 from collections.abc import Callable
@@ -49,6 +51,15 @@ def call(function: Callable[..., Any], spec: str, key: str, *given: Any, **conte
         raise UserError(
             f"{key} = {spec!r} raised {_where(error)}; mend it, then go on with --resume"
         ) from None
+
+
+def module_of(code: str, name: str) -> types.ModuleType:
+    """Text as a module of that name, executed in this process. Triton can read its source back. Raises what it raises."""
+    module, path = types.ModuleType(name), f"<{name}>.py"
+    linecache.cache[path] = (len(code), None, code.splitlines(keepends=True), path)
+    module.__file__, sys.modules[name] = path, module
+    exec(compile(code, path, "exec"), module.__dict__)
+    return module
 
 
 @functools.lru_cache(maxsize=64)

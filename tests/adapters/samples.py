@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kernelwright.adapters import grading
-from kernelwright.tasks import gold
+from kernelwright.policy.gold import gold
 
 NAMES = (
     "relu",

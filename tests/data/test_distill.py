@@ -16,11 +16,12 @@ from kernelwright import tasks
 from kernelwright.data.distill import Distilled, Teacher, distill
 from kernelwright.errors import UserError
 from kernelwright.outcomes import Outcome
+from kernelwright.policy.gold import gold
 from kernelwright.policy.openai import OpenAIPolicy
 from kernelwright.records import Example, Task, read_jsonl
 
 SUITE = tasks.load_suite("wright/relu,silu,elu,softmax_rows")
-GOLD = tasks.gold(SUITE[0].id)
+GOLD = gold(SUITE[0].id)
 
 
 def answer(code: str, plan: str = "one kernel") -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from kernelwright.cli import main
-from kernelwright.tasks import gold
+from kernelwright.policy.gold import gold
 
 
 @pytest.fixture

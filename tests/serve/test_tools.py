@@ -13,8 +13,8 @@ import pytest
 from mcp import Client, StdioServerParameters
 
 from kernelwright.cli.read import one_task
+from kernelwright.policy.gold import gold
 from kernelwright.serve.tools import create_server
-from kernelwright.tasks import gold
 from kernelwright.verify import VerifierPool
 from serve.conftest import FakePool
 

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from kernelwright.train.advantages import (
     agreeing,
     best_of_plan,
-    drop,
     group_advantages,
     lift_entropy,
     marginal,
@@ -143,11 +142,6 @@ def test_equal_rewards_are_scalar_grpo(advantages: list[float], data: st.DataObj
     rows = st.lists(st.integers(0, 2), min_size=7, max_size=7)
     labels = data.draw(st.lists(rows, min_size=len(scalar), max_size=len(scalar)))
     torch.testing.assert_close(spread(scalar, scalar, torch.tensor(labels)), scalar.expand(-1, 7))
-
-
-def test_dropped_samples_have_no_reward() -> None:
-    rewards = drop(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([True, False])[:, None])
-    assert rewards.isnan().tolist() == [[True, True], [False, False]]
 
 
 # -- plans

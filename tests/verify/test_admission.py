@@ -11,8 +11,9 @@ import pytest
 
 from kernelwright.errors import InfrastructureError
 from kernelwright.outcomes import Gate, Outcome
+from kernelwright.policy.gold import gold
 from kernelwright.records import Candidate, Verdict
-from kernelwright.tasks import gold, load_suite
+from kernelwright.tasks import load_suite
 from kernelwright.verify import VerifierPool
 from kernelwright.verify.confined import Stop
 from kernelwright.verify.gpu.admission import Admission, OutOfMemory, ran_out

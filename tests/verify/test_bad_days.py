@@ -24,8 +24,9 @@ import pytest
 
 from kernelwright.errors import InfrastructureError
 from kernelwright.outcomes import Gate, Outcome
+from kernelwright.policy.gold import gold
 from kernelwright.records import Candidate
-from kernelwright.tasks import gold, load_suite
+from kernelwright.tasks import load_suite
 from kernelwright.verify import VerifierPool
 from kernelwright.verify import pool as pools
 from kernelwright.verify.confined import Confined, Stop
@@ -49,7 +50,8 @@ def program(text: str) -> list[str]:
     from kernelwright.errors import UserError
     from kernelwright.records import Candidate
     from kernelwright.runs import RunFolder, write_text
-    from kernelwright.tasks import gold, load_suite
+    from kernelwright.policy.gold import gold
+    from kernelwright.tasks import load_suite
     from kernelwright.verify import VerifierPool
     from kernelwright.verify.store import Store
     (task,) = load_suite("wright/relu")

@@ -19,8 +19,9 @@ from ray.cluster_utils import Cluster  # noqa: E402
 from kernelwright.data import CorpusSettings, build  # noqa: E402
 from kernelwright.errors import UserError  # noqa: E402
 from kernelwright.outcomes import Outcome  # noqa: E402
+from kernelwright.policy.gold import gold  # noqa: E402
 from kernelwright.records import Candidate, Pair, Task, Verdict, read_jsonl  # noqa: E402
-from kernelwright.tasks import gold, load_suite  # noqa: E402
+from kernelwright.tasks import load_suite  # noqa: E402
 from kernelwright.verify.cluster import ClusterPool  # noqa: E402
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]

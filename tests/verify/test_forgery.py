@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 
 from kernelwright.outcomes import Outcome
+from kernelwright.policy.gold import gold
 from kernelwright.records import Candidate, Task, Verdict
-from kernelwright.tasks import gold, load_suite
+from kernelwright.tasks import load_suite
 from kernelwright.verify import VerifierPool
 from kernelwright.verify.sandbox import channel
 from kernelwright.verify.sandbox import zygote as zygotes

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 import torch
 
+from kernelwright.policy.gold import gold
 from kernelwright.records import Candidate, Task
-from kernelwright.tasks import gold, load_suite
+from kernelwright.tasks import load_suite
 from kernelwright.verify import VerifierPool
 from kernelwright.verify.protocol import PROTOCOLS
 from kernelwright.verify.reference.cases import Case

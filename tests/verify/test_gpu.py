@@ -9,8 +9,9 @@ import torch
 from museum import exhibits, judge
 
 from kernelwright.outcomes import Outcome
+from kernelwright.policy.gold import gold
 from kernelwright.records import Candidate, Task
-from kernelwright.tasks import gold, load_suite
+from kernelwright.tasks import load_suite
 from kernelwright.verify import VerifierPool
 from kernelwright.verify.gpu import sanitizer
 from kernelwright.verify.protocol import protocol

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from kernelwright.outcomes import Gate, Outcome
+from kernelwright.policy.gold import gold
 from kernelwright.records import Candidate
-from kernelwright.tasks import gold, load_suite
+from kernelwright.tasks import load_suite
 from kernelwright.verify import VerifierPool
 from kernelwright.verify.gpu.verification import MeasuredVerification
 from kernelwright.verify.messages import Run

@@ -15,9 +15,10 @@ import pytest
 
 from kernelwright.errors import InfrastructureError, UserError
 from kernelwright.outcomes import Gate, Outcome
+from kernelwright.policy.gold import gold
 from kernelwright.records import Candidate, Task
 from kernelwright.rewards import PAID_WHERE_SLOW, reward
-from kernelwright.tasks import gold, load_suite
+from kernelwright.tasks import load_suite
 from kernelwright.verify import VerifierPool
 from kernelwright.verify.sandbox.zygote import Zygote
 from kernelwright.verify.shard import _portable
@@ -188,7 +189,8 @@ SCRIPT = """
 import signal
 import sys
 from kernelwright.records import Candidate
-from kernelwright.tasks import gold, load_suite
+from kernelwright.policy.gold import gold
+from kernelwright.tasks import load_suite
 from kernelwright.verify import VerifierPool
 
 if __name__ == "__main__":

@@ -12,8 +12,9 @@ import torch
 
 from kernelwright.errors import InfrastructureError
 from kernelwright.outcomes import Gate, Outcome
+from kernelwright.policy.gold import gold
 from kernelwright.records import Candidate, Task, Verdict
-from kernelwright.tasks import gold, load_suite
+from kernelwright.tasks import load_suite
 from kernelwright.verify import VerifierPool
 from kernelwright.verify.confined import Confined
 from kernelwright.verify.gpu import sanitizer

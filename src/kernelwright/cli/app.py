@@ -365,7 +365,7 @@ def show_task(
     gold: Annotated[bool, typer.Option("--gold", help="Its gold kernel instead.")] = False,
 ) -> int:
     """A task's source, or its gold kernel."""
-    from kernelwright.tasks import gold as gold_of
+    from kernelwright.policy.gold import gold as gold_of
     from kernelwright.tasks import load_task
 
     found = load_task(task)

@@ -392,8 +392,9 @@ TRIAL = "Judge"
 
 def trial() -> Iterator[Check]:
     """A gold kernel and a cheat judged: the interpreter or the GPU, the compiler and the sandbox at work together."""
+    from kernelwright.policy.gold import gold
     from kernelwright.records import Candidate
-    from kernelwright.tasks import gold, load_suite
+    from kernelwright.tasks import load_suite
     from kernelwright.verify import VerifierPool
 
     (task,) = load_suite(PROBE_TASK)

@@ -11,12 +11,12 @@ from __future__ import annotations
 import hashlib
 import logging
 import threading
-import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 
+from kernelwright import extensions
 from kernelwright.compile_backend.inline import NotTraceable, lower_inline
 from kernelwright.graph import Graph, sizes
 from kernelwright.graph.execute import DTYPES, Runner
@@ -45,19 +45,7 @@ def operator_for(graph: Graph, code: str, verdict: Verdict | None = None) -> tor
 
 def load(code: str, name: str) -> Callable[..., Any]:
     """The `kernel` of a candidate in function form. Raises KeyError where there is none."""
-    import linecache
-
-    module = types.ModuleType(f"{NAMESPACE}.{name}")
-    path = f"<{NAMESPACE} {name}>"
-    module.__file__ = path
-    linecache.cache[path] = (
-        len(code),
-        None,
-        code.splitlines(True),
-        path,
-    )  # Triton reads a kernel's source back
-    exec(compile(code, path, "exec"), module.__dict__)
-    function: Callable[..., Any] = module.__dict__[ENTRY]
+    function: Callable[..., Any] = vars(extensions.module_of(code, f"{NAMESPACE}.{name}"))[ENTRY]
     return function
 
 

@@ -17,9 +17,7 @@ import contextlib
 import copy
 import functools
 import inspect
-import linecache
 import os
-import sys
 import types
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,6 +28,7 @@ from torch import nn
 from torch.nn.modules import module as module_state
 from torch.utils import _pytree as pytree
 
+from kernelwright import extensions
 from kernelwright.drop_in import operator
 from kernelwright.drop_in.fingerprint import Fingerprint
 from kernelwright.errors import UserError
@@ -485,15 +484,8 @@ _TENSORS = (torch.Tensor, nn.Parameter, nn.Buffer)
 
 def loaded(code: str) -> Run:
     """`run` of a stitched file, which is executed: for verified code only."""
-    name = f"kernelwright_kernel_{abs(hash(code)):x}"
-    path = f"<{name}>.py"
-    linecache.cache[path] = (len(code), None, code.splitlines(keepends=True), path)
-    module = types.ModuleType(name)
-    module.__file__ = path
-    sys.modules[name] = module
-    exec(compile(code, path, "exec"), module.__dict__)
-    made: Run = module.__dict__["run"]
-    return made
+    run: Run = extensions.module_of(code, f"kernelwright_kernel_{abs(hash(code)):x}").run
+    return run
 
 
 def arch_of(device: torch.device | None = None) -> str:

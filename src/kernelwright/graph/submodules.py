@@ -113,8 +113,9 @@ def _watch(path: str, module: torch.nn.Module, counter: _Counter, calls: dict[st
     def before(called: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         running.append(counter.computed)
         if path not in calls and any(isinstance(x, torch.Tensor) for x in pytree.tree_leaves((args, kwargs))):
-            with _Paused(counter):
-                kept = pytree.tree_map(_copy, args), pytree.tree_map(_copy, kwargs)
+            counted = counter.computed
+            kept = pytree.tree_map(_copy, args), pytree.tree_map(_copy, kwargs)
+            counter.computed = counted
             calls[path] = Called(path, called, *kept, _digest(called, *kept))
 
     def after(called: torch.nn.Module, args: Any, kwargs: Any, output: Any) -> None:
@@ -134,24 +135,12 @@ class _Counter(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.computed = 0
-        self._off = False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         returns = func._schema.returns
         view = any(one.alias_info is not None and not one.alias_info.is_write for one in returns)
-        self.computed += bool(returns) and not view and not self._off
+        self.computed += bool(returns) and not view
         return func(*args, **(kwargs or {}))
-
-
-class _Paused:
-    def __init__(self, counter: _Counter) -> None:
-        self.counter = counter
-
-    def __enter__(self) -> None:
-        self.counter._off = True
-
-    def __exit__(self, *_: object) -> None:
-        self.counter._off = False
 
 
 def _copy(leaf: object) -> object:

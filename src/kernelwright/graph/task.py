@@ -254,14 +254,9 @@ def _call(node: Node, first: str) -> str:
     given += [f"{name}={_operand(value, first)}" for name, value in node.kwargs]
     call = f"torch.ops.{node.op}({', '.join(given)})"
     names = ["_" if one is None else one.name for one in node.outputs]
-    if len(names) == 1 and not _lists(node):
+    if len(names) == 1 and not operators.lists(node.op):
         return f"{names[0]} = {call}"
     return f"{', '.join(names)}{',' if len(names) == 1 else ''} = {call}"
-
-
-def _lists(node: Node) -> bool:
-    returns = operators.resolve(node.op)._schema.returns
-    return len(returns) == 1 and str(returns[0].type) == "List[Tensor]"
 
 
 def _operand(value: Operand, first: str) -> str:

@@ -10,10 +10,9 @@ from pathlib import Path
 from kernelwright.errors import UserError, did_you_mean
 from kernelwright.records import Task
 from kernelwright.tasks import builtin, files, kernelbench, tritonbench
-from kernelwright.tasks.builtin import gold
 from kernelwright.tasks.shapes import small_shapes
 
-__all__ = ["gold", "left_out", "load_suite", "load_task", "small_shapes"]
+__all__ = ["left_out", "load_suite", "load_task", "small_shapes"]
 
 SPECS = (
     "wright, wright/FAMILY-OR-NAME[,...], kernelbench:PATH[/level1[/3,5-9]], tritonbench:PATH[/NAME[,...][/K]], "

@@ -2,10 +2,9 @@
 
     NAME/task.py     the reference, in the KernelBench form
     NAME/task.toml   family, difficulty, policy, dtype, [shapes.*]
-    NAME/gold.py     a kernel that the verifier accepts (asked for by `gold`, not part of the task)
+    NAME/gold.py     a kernel that the verifier accepts, where the library prints none (`policy/gold.py`; no part of the task)
 
-A folder that lacks `task.py` or `task.toml` is not a task and is passed over. Does not guarantee that a gold
-is right: the suite's own test does.
+A folder that lacks `task.py` or `task.toml` is not a task and is passed over.
 """
 
 import tomllib
@@ -36,15 +35,6 @@ def load_folder(folder: Path, suite: str) -> list[Task]:
     if not tasks:
         raise UserError(f"{folder}: holds no task folders; each task is a folder with task.py and task.toml")
     return tasks
-
-
-def gold(task_id: str) -> str:
-    """Source of the built-in gold kernel of `wright/<name>`. Raises UserError where there is none."""
-    suite, _, name = task_id.partition("/")
-    path = FOLDER / name / "gold.py"
-    if suite != SUITE or not name or "/" in name or not path.exists():
-        raise UserError(f"no gold kernel for task {task_id!r}; only built-in tasks (wright/NAME) have one")
-    return read_text(path)
 
 
 def load_task(folder: Path, suite: str) -> Task:

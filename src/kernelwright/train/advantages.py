@@ -164,11 +164,6 @@ def modal(advantages: Tensor, logprobs: Tensor) -> Tensor:
     return advantages * ((advantages > 0) == (logprobs >= math.log(0.5)))
 
 
-def drop(rewards: Tensor, dropped: Tensor) -> Tensor:
-    """`rewards` with None (NaN) for the samples marked in `dropped` (B,)."""
-    return rewards.masked_fill(dropped, torch.nan)
-
-
 def _std(values: Tensor) -> Tensor:
     """The unbiased standard deviation of what is not NaN; 0 where fewer than two are."""
     there = values[~values.isnan()]

@@ -9,23 +9,3 @@ class CannotCompile(Exception):
     def __init__(self, kind: str, detail: str = "") -> None:
         super().__init__(f"{kind}: {detail}" if detail else kind)
         self.kind, self.detail = kind, detail
-
-
-KINDS = (
-    "broken task",
-    "capture",
-    "constant tensor",
-    "crash",
-    "data-dependent",
-    "extern",
-    "helper",
-    "in-place input",
-    "inductor",
-    "number argument",
-    "random",
-    "size",
-    "timeout",
-    "too long",
-    "unsupported",
-)
-"""Every kind there is. `unsupported` is Inductor code in a form that the rewriter does not know."""
