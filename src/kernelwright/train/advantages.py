@@ -1,11 +1,11 @@
-"""From rewards of a group to an advantage for every token. Pure functions of tensors.
+"""Token-level advantages from the rewards of a group. Pure functions of tensors.
 
-GRPO (Shao et al. 2024, arXiv 2402.03300, eq. 3): the advantage of a sample is its reward less the mean of
-its group, over the group's standard deviation. Dr. GRPO (Liu et al. 2025, arXiv 2503.20783) leaves out the
-division. RLOO (Ahmadian et al. 2024, arXiv 2402.14740) takes the mean of the others. TritonRL rewards plan
-and code apart: J = alpha * J_plan + J_code.
+GRPO (Shao et al. 2024, arXiv 2402.03300, eq. 3): the advantage of a sample is its reward minus the mean of its
+group, divided by the group's standard deviation. Dr. GRPO (Liu et al. 2025, arXiv 2503.20783) omits the
+division. RLOO (Ahmadian et al. 2024, arXiv 2402.14740) subtracts the mean of the other samples. TritonRL rewards
+plan and code separately: J = alpha * J_plan + J_code.
 
-A reward of None (the judge failed) is NaN here: the sample is no part of its group and has advantage 0.
+A reward of None (the judge failed) is NaN here: the sample is left out of its group and has advantage 0.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ EPSILON = 1e-4
 def group_advantages(
     rewards: Tensor, group: int, *, scale: Scale = "std", baseline: Baseline = "mean", negatives: float = 1.0
 ) -> Tensor:
-    """Advantages (B,) of rewards (B,) whose consecutive `group` samples share a prompt.
+    """Advantages (B,) of rewards (B,), where each `group` consecutive samples share a prompt.
 
-    Standard deviations are the unbiased ones (over n - 1), of the rewards that are there. A group with fewer
-    than two of them compares nothing: advantage 0. `negatives` scales those below 0 (Xiong et al. 2025, arXiv
-    2504.11343, find that learning from positives alone comes close to GRPO, and sooner).
+    Standard deviations are unbiased (over n - 1) and taken over the known rewards. A group with fewer than two of them
+    has advantage 0. `negatives` scales negative advantages (Xiong et al. 2025, arXiv 2504.11343, find that learning
+    from positive samples alone comes close to GRPO, and sooner).
     """
     rows = rewards.view(-1, group)
     there = ~rows.isnan()
@@ -54,8 +54,8 @@ def group_advantages(
 
 
 def best_of_plan(rewards: Tensor, plans: Tensor, group: int) -> Tensor:
-    """Rewards (B,) where each sample has the best of those of its group that say the same plan (`plans` (B,), an id each): a
-    plan is not to blame for code that is wrong once. None (NaN) stays none."""
+    """Rewards (B,) in which each sample gets the best reward among the samples of its group with the same plan (`plans` (B,):
+    an id each), so that one faulty implementation does not count against a plan. NaN stays NaN."""
     found = rewards.clone()
     for alike in _same_plan(plans, group):
         known = rewards[alike][~rewards[alike].isnan()]
@@ -65,8 +65,8 @@ def best_of_plan(rewards: Tensor, plans: Tensor, group: int) -> Tensor:
 
 
 def within_plans(rewards: Tensor, plans: Tensor, group: int, **options: Any) -> Tensor:
-    """Advantages (B,) of code compared with that of samples of the same plan; where those are paid alike, with the prompt's
-    whole group. Options are those of `group_advantages`."""
+    """Advantages (B,) of code, compared among samples with the same plan, or within the prompt's whole group if those have
+    equal rewards. Options are those of `group_advantages`."""
     found = group_advantages(rewards, group, **options)
     for alike in _same_plan(plans, group):
         known = rewards[alike][~rewards[alike].isnan()]
@@ -76,7 +76,7 @@ def within_plans(rewards: Tensor, plans: Tensor, group: int, **options: Any) -> 
 
 
 def _same_plan(plans: Tensor, group: int) -> Iterator[Tensor]:
-    """Indices of the samples of each group that say the same plan."""
+    """Indices of the samples in each group that share a plan, plan by plan."""
     for start in range(0, len(plans), group):
         some = plans[start : start + group]
         for plan in some.unique():
@@ -84,10 +84,10 @@ def _same_plan(plans: Tensor, group: int) -> Iterator[Tensor]:
 
 
 def marginal(rewards: Tensor, group: int, k: int) -> Tensor:
-    """What each sample (B,) adds to the best of `k` of its group: the mean over all sets of `k` that hold it of their maximum
-    less that of the others in them (Walder and Karkhanis 2025, arXiv 2505.15201, with a leave-one-out baseline).
+    """What each sample (B,) adds to the best of `k` samples of its group: averaged over all sets of `k` that contain it, their
+    maximum minus that of the others in the set (Walder and Karkhanis 2025, arXiv 2505.15201, leave-one-out baseline).
 
-    `k` equal to the group's size is the leave-one-out maximum. NaN for a reward of None, which is in no set.
+    `k` equal to the group's size gives the leave-one-out maximum. Samples with a NaN reward are in no set and stay NaN.
     """
     found = torch.full_like(rewards, torch.nan)
     for start in range(0, len(rewards), group):
@@ -105,10 +105,10 @@ def marginal(rewards: Tensor, group: int, k: int) -> Tensor:
 def lift_entropy(
     advantages: Tensor, logprobs: Tensor, chosen: Tensor, nats: float, floor: float, gain: float
 ) -> Tensor:
-    """`advantages` (B, T) with what lifts the entropy of the `chosen` tokens (B, T) while `nats` of it are below a `floor`.
+    """Add to `advantages` (B, T) a term that raises the entropy of the `chosen` tokens (B, T) while it, `nats`, is below `floor`.
 
-    What is added is the score-function form of the entropy's gradient, -log p less its mean, by `gain` and by how far below
-    the floor it is.
+    The term is the score-function form of the entropy's gradient, -log p minus its mean, times `gain` and the relative
+    distance to the floor.
     """
     if not nats < floor or not bool(chosen.any()):
         return advantages
@@ -117,7 +117,7 @@ def lift_entropy(
 
 
 def agreeing(rewards: Tensor, group: int) -> Tensor:
-    """Which groups (B / group,) teach nothing: all their known rewards are equal, or fewer than two are known."""
+    """Which groups (B / group,) teach nothing: all known rewards are equal, or fewer than two are known."""
     rows = rewards.view(-1, group)
     low = rows.nan_to_num(nan=torch.inf).amin(1)
     high = rows.nan_to_num(nan=-torch.inf).amax(1)
@@ -125,10 +125,10 @@ def agreeing(rewards: Tensor, group: int) -> Tensor:
 
 
 def turn_advantages(returns: Tensor, group: int, *, across: bool = False, **options: Any) -> Tensor:
-    """Advantages (B, K) of the returns (B, K) of K turns, compared within each turn, or across all of them.
+    """Advantages (B, K) from the returns (B, K) of K turns, compared within each turn or (`across`) over all turns.
 
-    Kevin compares all turns of a prompt's samples; Dr.Kernel (Liu et al. 2026, arXiv 2602.05885) those of a turn. A
-    conversation that ended has NaN for the turns that it did not have. Options are those of `group_advantages`.
+    Kevin compares all turns of a prompt's samples; Dr.Kernel (Liu et al. 2026, arXiv 2602.05885) compares within a turn.
+    Turns that a conversation did not reach are NaN. Options are those of `group_advantages`.
     """
     turns = returns.shape[1]
     if across:
@@ -139,12 +139,12 @@ def turn_advantages(returns: Tensor, group: int, *, across: bool = False, **opti
 def spread(
     plan: Tensor, code: Tensor, labels: Tensor, *, alpha: float = 1.0, thoughts: Thoughts = "plan"
 ) -> Tensor:
-    """Advantages (B, T) by what each token is: `labels` is 3k for a thought, 3k + 1 for the plan and 3k + 2 for the
-    code of turn k.
+    """Advantages (B, T) of tokens by their label: 3k for a thought, 3k + 1 for the plan and 3k + 2 for the code of
+    turn k.
 
-    `plan` and `code` are (B, K). Plan tokens carry `alpha` times the plan's, code tokens the code's, thoughts what
-    `thoughts` says: the plan's share, the code's, both or nothing. A negative label is a token that the policy did
-    not say: 0. Every token is in one segment, so with equal advantages and alpha 1 this is scalar GRPO.
+    `plan` and `code` are (B, K). Plan tokens get `alpha` times the plan's advantage, code tokens the code's, and thought
+    tokens the plan's, the code's, both or none, as `thoughts` says. Tokens that the policy did not sample have a negative
+    label and advantage 0. Each token has one label, so with equal advantages and alpha 1 this is scalar GRPO.
     """
     planned = alpha * plan
     thought = {"plan": planned, "code": code, "both": planned + code, "none": torch.zeros_like(code)}[
@@ -155,16 +155,16 @@ def spread(
 
 
 def modal(advantages: Tensor, logprobs: Tensor) -> Tensor:
-    """`advantages` (B, T) without those above 0 of tokens that had less than even odds (`logprobs` (B, T), as they were
-    sampled), and those below 0 of tokens that had more.
+    """`advantages` (B, T) without the positive ones of tokens sampled with probability below one half (`logprobs` (B, T)), and
+    without the negative ones of tokens above it.
 
-    What is rare in a right sample is mostly a matter of taste, such as a name, and outweighs all else in its gradient (Yang
-    et al. 2025, arXiv 2505.12929, on tokens of low probability); what is rare in a wrong one is often the slip.
+    A rare token in a correct sample is mostly a matter of taste, such as a name, and dominates the gradient (Yang et al.
+    2025, arXiv 2505.12929, on tokens of low probability); a rare token in a wrong sample is often the mistake.
     """
     return advantages * ((advantages > 0) == (logprobs >= math.log(0.5)))
 
 
 def _std(values: Tensor) -> Tensor:
-    """The unbiased standard deviation of what is not NaN; 0 where fewer than two are."""
+    """The unbiased standard deviation of all values that are not NaN; 0 if fewer than two are."""
     there = values[~values.isnan()]
     return there.std() if len(there) > 1 else torch.zeros((), device=values.device, dtype=values.dtype)

@@ -1,10 +1,10 @@
-"""Steps that are under way at once: the next ones are written while a step is judged and learned from.
+"""Runs several training steps at once: the next ones are sampled while a step is judged and trained on.
 
-Each step is a generator that stops wherever it waits for verdicts. They are taken in turn, oldest first, so that what
-one is waiting for is judged while the others are written, turns and refills included; at most `ahead` steps are
-begun before the one that is learned from. The order is fixed, so a run is the same again. What steps that are ahead
-have said and drawn belongs to a checkpoint, for a resumed run could not write it again: its weights are newer. There
-it is told to the same generator again, which has it judged once more.
+Each step is a generator that yields whenever it waits for verdicts. Steps are advanced in turn, oldest first, so one
+step's candidates are judged while others are sampled, turns and refills included. At most `ahead` steps are started
+before the one being trained on. The order is fixed, so runs are reproducible. A checkpoint stores what the started
+steps have drawn and sampled, since a resumed run has newer weights and could not sample it again; after a resume it
+is replayed into the same generators, and judged once more.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class Work:
-    """What one step has drawn and said so far, and what of it is still to be told again after a resume."""
+    """What one step has drawn and sampled so far, and what of it is still to be replayed after a resume."""
 
     def __init__(self, told: list[dict[str, Any]] | None = None) -> None:
         self.told = deque(told or ())
@@ -32,13 +32,13 @@ class Work:
         """(samples, the step whose weights wrote them)."""
 
     def draw(self, fresh: Callable[[], list[int]]) -> list[int]:
-        """Numbers of the asks of a round: as they were drawn before, else by `fresh`."""
+        """Indices of the asks of a round: replayed if recorded, else drawn by `fresh`."""
         drawn = self.told.popleft()["drawn"] if self.told and "drawn" in self.told[0] else fresh()
         self.entries.append({"drawn": drawn})
         return list(drawn)
 
     def say(self, rolling: Rolling, generate: Callable[[], None], now: int) -> None:
-        """Have `rolling` take what was said before, else `generate`. `now` is the step of the weights."""
+        """Replay recorded completions into `rolling`, else `generate` them. `now`: the step of the current weights."""
         entry = self.told[0] if self.told else {}
         if "said" in entry and {row for row, _, _ in entry["said"]} <= set(range(len(rolling.prompts))):
             self.told.popleft()
@@ -56,7 +56,7 @@ class Work:
         self.ages.append((len(said), now))
 
     def age(self, now: int) -> float:
-        """Mean number of steps between the weights that wrote its samples and those of `now`."""
+        """Mean number of steps between the weights that sampled this step and those of step `now`."""
         total = sum(count for count, _ in self.ages)
         return sum(count * (now - then) for count, then in self.ages) / total if total else 0.0
 
@@ -68,7 +68,7 @@ class _Going(Generic[T]):
     result: T | None = None
 
     def on(self) -> None:
-        """To where it next waits, or to its end."""
+        """Run to its next wait, or to its end."""
         try:
             next(self.steps)
         except StopIteration as end:
@@ -76,7 +76,7 @@ class _Going(Generic[T]):
 
 
 class Steps(Generic[T]):
-    """Begins steps and finishes them. `begin(work, step)` makes a step's generator, which returns its result."""
+    """Starts and finishes steps. `begin(work, step)` makes a step's generator, which returns its result."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class Steps(Generic[T]):
         last: int,
         saved: Path | None = None,
     ) -> None:
-        """`last` is the last step there is; `saved` a file of `save`, if there is one."""
+        """`last`: number of the last step. `saved`: a file written by `save`, if there is one."""
         self._begin, self.ahead, self.last = begin, ahead, last
         self.under_way: dict[int, _Going[T]] = {}
         self._told: dict[int, list[dict[str, Any]]] = {}
@@ -95,7 +95,7 @@ class Steps(Generic[T]):
             self._told = {int(step): entries for step, entries in told.items()}
 
     def finish(self, step: int) -> tuple[T, Work]:
-        """The result of `step`, and its record; the steps after it are begun."""
+        """The result of `step` and its record. Also starts up to `ahead` later steps."""
         for number in range(step, min(step + self.ahead, self.last) + 1):
             if number not in self.under_way:
                 self._start(number)
@@ -110,7 +110,7 @@ class Steps(Generic[T]):
         return done.result, done.work
 
     def _start(self, number: int) -> None:
-        """Begin a step, and take it to where it was when it was saved."""
+        """Start a step and replay it up to where it was saved."""
         work = Work(self._told.pop(number, None))
         going = _Going(work, self._begin(work, number))
         self.under_way[number] = going
@@ -119,7 +119,7 @@ class Steps(Generic[T]):
             going.on()
 
     def save(self, file: Path) -> None:
-        """Keep what the steps that are under way have said."""
+        """Save what the started steps have drawn and sampled."""
         if self.under_way:
             told = {str(step): going.work.entries for step, going in self.under_way.items()}
             file.write_text(json.dumps(told), encoding="utf-8")

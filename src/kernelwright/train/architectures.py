@@ -1,7 +1,7 @@
-"""Architectures of known hub models, so that `init = "random"` needs no download.
+"""Architectures of known models of the Hugging Face hub, so that `init = "random"` needs no download.
 
-Only sizes (`architectures.toml`); no weights and no tokenizers. What is not there is asked of the hub. A fine-tuned model has
-the architecture of its base.
+Only sizes (`architectures.toml`), no weights or tokenizers. Other models are looked up on the hub. A fine-tuned model
+has the architecture of its base.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _COLUMNS = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermed
 
 
 def known_architecture(name: str) -> dict[str, Any] | None:
-    """The arguments of `AutoConfig.for_model` for a hub model, or None for one that is not in the table."""
+    """The arguments of `AutoConfig.for_model` for a hub model; None if the table lacks it."""
     row = KNOWN.get(_TABLES["bases"].get(name, name))
     if row is None:
         return None

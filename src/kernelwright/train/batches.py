@@ -1,7 +1,7 @@
-"""Examples as tokens, and the batches of supervised fine-tuning: shares of each kind, like lengths together.
+"""Tokenized examples and the batches of supervised fine-tuning: a share of each kind, similar lengths together.
 
-Sequences are padded on the right, where a causal model does not look, so batches carry no attention mask and the
-fastest attention applies. The order is a function of (seed, epoch) alone: a resumed run draws what it would have drawn.
+Sequences are padded on the right, which a causal model does not see, so batches need no attention mask and use the
+fastest attention. The order depends only on (seed, epoch), so a resumed run draws the same batches.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from kernelwright.records import Pair, Supervised
 IGNORED = -100
 """Label of a token that is not trained on."""
 LIKE = 50
-"""Batches that are sorted by length together: fewer leave more padding, more leave less chance."""
+"""Batches sorted by length together: fewer leave more padding, more leave less randomness."""
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Tokenised examples end to end: row i is `tokens[starts[i]:starts[i + 1]]`, of which the first `asked[i]` are
+    """Tokenized examples, concatenated: row i is `tokens[starts[i]:starts[i + 1]]`, and its first `asked[i]` tokens are
     the prompt."""
 
     tokens: NDArray[np.int32]
@@ -48,7 +48,7 @@ class Rows:
 
 
 def tokenize_examples(recipe: Recipe, tokenizer: Any, examples: Sequence[Supervised]) -> Rows:
-    """The examples of the kinds that the recipe wants which fit the context; none may be left."""
+    """Tokenize the examples of the recipe's kinds and drop those longer than the context; the result may be empty."""
 
     def pair(example: Supervised) -> tuple[NDArray[np.int32], int]:
         if not recipe.sft.plans:
@@ -73,21 +73,21 @@ def tokenize_examples(recipe: Recipe, tokenizer: Any, examples: Sequence[Supervi
 
 
 def _slow(recipe: Recipe, example: Supervised) -> bool:
-    """Whether a kernel takes so much more than the best known that nobody should learn its plan."""
+    """Whether a kernel is so much slower than the best known one that its plan should not be learned."""
     if not recipe.sft.near or not isinstance(example, Pair) or not (example.us and example.best_us):
         return False
     return example.us > recipe.sft.near * example.best_us
 
 
 def _plan_tokens(tokenizer: Any, said: list[int]) -> int:
-    """How many tokens of a completion reach to the end of its plan; 0 without one."""
+    """Number of tokens of a completion up to the end of its plan; 0 without a plan."""
     pieces = token_pieces(tokenizer, said, (tokenizer.eos_token_id,))
     end = "".join(pieces).find(PLAN_END)
     return reaching(pieces, end + len(PLAN_END)) if end >= 0 else 0
 
 
 def training_rows(recipe: Recipe, tokenizer: Any, examples: Sequence[Supervised]) -> Rows:
-    """`tokenize_examples`, or a UserError when no example is left to train on."""
+    """`tokenize_examples`; raises UserError if no example is left to train on."""
     rows = tokenize_examples(recipe, tokenizer, examples)
     wanted = sum(example.kind in recipe.sft.kinds for example in examples)
     if not any(recipe.sft.shares.get(kind, 1.0) for kind in rows.kinds):
@@ -100,15 +100,15 @@ def training_rows(recipe: Recipe, tokenizer: Any, examples: Sequence[Supervised]
 
 @dataclass(frozen=True)
 class Collator:
-    """Makes a batch of rows: `input_ids` and `labels` (B, T), T the longest row rounded up to `multiple`."""
+    """Makes a batch of rows: `input_ids` and `labels` (B, T), T being the longest row rounded up to `multiple`."""
 
     rows: Rows
     padding: int
     multiple: int = 1
     limit: int = 0
-    """T is never rounded up beyond this; 0: no limit."""
+    """T is not rounded up beyond this; 0: no limit."""
     mask: bool = False
-    """Whether there is an `attention_mask` too, which a causal model does not need."""
+    """Whether to add an `attention_mask`, which a causal model does not need."""
 
     def __call__(self, examples: Sequence[Mapping[str, int]]) -> dict[str, torch.Tensor]:
         chosen = [example["row"] for example in examples]
@@ -130,9 +130,9 @@ class Collator:
 
 
 class Mixture(torch.utils.data.Sampler[int]):
-    """Rows of one epoch: of each kind its share, drawn anew; in batches of like length, in random order.
+    """Rows of one epoch: a share of each kind, drawn anew each epoch; in batches of similar length, in random order.
 
-    The first batch is the longest, so that what does not fit in memory shows at once. `epoch` says which is wanted.
+    The first batch is the longest, so that running out of memory shows at once. `epoch` returns the current epoch.
     """
 
     def __init__(
@@ -167,6 +167,6 @@ class Mixture(torch.utils.data.Sampler[int]):
 
 
 def _draw(pool: NDArray[np.int64], wanted: int, chance: np.random.Generator) -> NDArray[np.int64]:
-    """`wanted` of `pool`, none twice more often than another."""
+    """Draw `wanted` rows of `pool`, each about equally often (counts differ by at most one)."""
     rounds = [chance.permutation(pool) for _ in range(math.ceil(wanted / len(pool)))] if wanted else []
     return np.concatenate(rounds)[:wanted] if rounds else pool[:0]

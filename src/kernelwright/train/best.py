@@ -1,7 +1,7 @@
-"""The weights of the least held-out loss, beside the checkpoints of a stage: what `sft.keep = "best"` hands on.
+"""Keeps the weights with the least held-out loss next to a stage's checkpoints, for `keep = "best"`.
 
-Kept are the weights that are trained: all, or those of the adapters. A resumed run finds what the stopped one kept; the
-evaluations that it makes again give the losses that they gave, so what it keeps in the end is the same.
+Only trained weights are kept: all, or those of the adapters. A resumed run reads the file of the stopped one; repeated
+evaluations give the same losses, so the final result is the same.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kernelwright.runs import writing
 
 
 def best_of(trainer: Any, keep: str) -> Best | None:
-    """What keeps the best weights, where the stage's `keep` wants them. Raises UserError where FSDP splits them."""
+    """A `Best` if `keep` is "best", None if it is "last". Raises UserError if FSDP splits the weights."""
     if keep == "last":
         return None
     if trainer.is_fsdp_enabled:
@@ -29,14 +29,14 @@ def best_of(trainer: Any, keep: str) -> Best | None:
 
 
 class Best:
-    """Keeps one set of weights in `folder`. Of several processes the first writes, all read."""
+    """Keeps one set of weights in `folder`. With several processes, the first writes and all read."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "best.safetensors"
         self.step, self.loss = _read_best(self.path)
 
     def offer(self, model: Any, step: int, loss: float, *, write: bool = True) -> None:
-        """Keep the weights of `model` if `loss` is less than any before. Not a number is never less."""
+        """Keep the weights of `model` if `loss` is less than any before. NaN never is."""
         if not loss < self.loss:
             return
         self.step, self.loss = step, loss
@@ -50,7 +50,7 @@ class Best:
                 os.replace(staging, self.path)
 
     def restore(self, model: Any) -> None:
-        """Give `model` the weights that were kept; where none were, it stays as it is."""
+        """Load the kept weights into `model`; without any, leave it unchanged."""
         if not self.path.exists():
             return
         from safetensors.torch import load_file
@@ -66,7 +66,7 @@ def _trained(model: Any) -> list[tuple[str, Any]]:
 
 
 def _read_best(path: Path) -> tuple[int, float]:
-    """(step, loss) of the file; (0, infinity) where there is none."""
+    """(step, loss) of the file; (0, infinity) if there is none."""
     if not path.exists():
         return 0, math.inf
     from safetensors import safe_open

@@ -1,6 +1,6 @@
-"""The live table of a stage in a terminal: what the last step did, beside the mean of the last ten.
+"""The live table of a stage in a terminal: figures of the last step next to the mean of the last ten.
 
-Everything shown is in curves.jsonl. Where there is no terminal, `progress.Bar` says a line now and then.
+Everything shown is in curves.jsonl. Without a terminal, `progress.Bar` prints a line now and then.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _LOSS, _HELD = "heldout_loss", "loss, held out"
 
 
 def figures(line: Mapping[str, Any]) -> Figures:
-    """The numbers of one line of curves.jsonl that the table shows, by name; None where a step has none.
+    """The figures that the table shows of one line of curves.jsonl, by name; None for those that the step lacks.
 
-    Rates are of the step: tokens by the time spent generating, or in SFT by the whole step's as verdicts are.
+    Rates are per step: tokens over the time spent generating (in SFT, of the whole step); verdicts over the whole step.
     """
     seconds, trl = line.get("seconds", {}), line.get("trl", {})
     if line.get("stage") == "sft":
@@ -66,7 +66,7 @@ def figures(line: Mapping[str, Any]) -> Figures:
 
 
 def mix(line: Mapping[str, Any]) -> str:
-    """The outcomes of a step by share, most frequent first, cheating marked: `correct 50%, wrong_value 25%`."""
+    """Shares of a step's outcomes, most frequent first, cheating marked: `correct 50%, wrong_value 25%`."""
     outcomes = line.get("outcomes", {})
     total = sum(outcomes.values()) or 1
     ordered = sorted(outcomes.items(), key=lambda item: (-item[1], item[0]))
@@ -77,7 +77,7 @@ def mix(line: Mapping[str, Any]) -> str:
 
 
 class Board:
-    """The table of a stage of `steps`, of which `done` were made before: `start`, `show` after each step, `stop`."""
+    """The table of a stage with `steps` steps, `done` of them already made. `start`, `show` after each step, `stop`."""
 
     def __init__(self, stage: str, steps: int, done: int) -> None:
         self.stage, self.steps, self.done, self._first = stage, steps, done, done
@@ -105,7 +105,7 @@ class Board:
             self._live = None
 
     def render(self, line: Mapping[str, Any]) -> Any:
-        """The table as something that rich prints."""
+        """The table as a renderable of rich."""
         from rich.console import Group
         from rich.progress_bar import ProgressBar
         from rich.table import Table
@@ -136,7 +136,7 @@ class Board:
 
 
 def note(line: Mapping[str, Any]) -> str:
-    """The few words beside a progress bar."""
+    """The short note next to a progress bar."""
     if line.get("pass_rate") is None:
         held = f", held out {line[_LOSS]:.3f}" if _LOSS in line else ""
         return f"loss {line['loss']:.3f}{held}"

@@ -1,9 +1,9 @@
-"""Checkpoints that are whole or absent, for TRL's trainers, and finding the last one.
+"""Atomic checkpoints for TRL's trainers, and finding the last one.
 
-A checkpoint holds weights, optimizer, scheduler, RNG states and the trainer's counters. It is written beside
-its place and renamed into it, so a kill at any moment leaves the one before. What can be rebuilt is not in it: the
-position in the curriculum is the step itself, prompts and sampling seeds are functions of (seed, step), and success
-rates are read off the run's rollouts. Of several processes each saves its own random state, the first the rest.
+A checkpoint holds weights, optimizer, scheduler, RNG states and the trainer's counters. It is written next to its
+final place and renamed, so a kill at any moment leaves the previous one. It omits what can be rebuilt: the position
+in the curriculum is the step itself, prompts and sampling seeds are functions of (seed, step), and success rates come
+from the run's rollouts. With several processes, each saves its own random state and the first saves the rest.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _STAGING = ".saving"
 
 
 class AtomicCheckpoints:
-    """Mixin, before a Trainer: saves whole folders, keeps only the last, writes no model card."""
+    """Mixin before a Trainer: saves atomically, keeps only the last checkpoint, writes no model card."""
 
     args: Any
     state: Any
@@ -31,20 +31,20 @@ class AtomicCheckpoints:
     model: Any
     optimizer: Any
     compact = False
-    """Whether what is saved is rounded to bfloat16, here and in the run that goes on."""
+    """Whether saved states are rounded to bfloat16, and those of the running process with them."""
     _staging: Path | None = None
 
     def _get_output_dir(self, trial: Any) -> str:
         return str(self._staging or self.args.output_dir)
 
     def create_model_card(self, *args: Any, **kwargs: Any) -> None:
-        """No card: a step's checkpoint is not for publishing."""
+        """Writes no model card: a step's checkpoint is not for publishing."""
 
     def save_more(self, folder: Path) -> None:
-        """What a trainer needs besides; every process is called, with the same folder."""
+        """Saves what else a trainer needs; called in every process with the same folder."""
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
-        """TRL's; of a split model nothing, for accelerate saves its whole weights beside those of the optimizer."""
+        """TRL's. Does nothing for a sharded model: accelerate saves its full weights next to those of the optimizer."""
         if not is_sharded(self.model):
             super().save_model(output_dir, _internal_call)  # type: ignore[misc]
 
@@ -81,7 +81,7 @@ class AtomicCheckpoints:
 
 
 def round_states(model: Any, optimizer: Any) -> None:
-    """Round weights and the optimizer's tensors to bfloat16 in place. Counters, which are scalars, stay exact."""
+    """Round weights and optimizer tensors to bfloat16 in place. Scalars such as counters stay exact."""
     inner = getattr(optimizer, "optimizer", optimizer)
     states = [
         value
@@ -96,7 +96,7 @@ def round_states(model: Any, optimizer: Any) -> None:
 
 
 def shrink(folder: Path) -> None:
-    """Store in bfloat16 what `round_states` has rounded; loading widens it again."""
+    """Store as bfloat16 what `round_states` rounded; loading widens it again."""
     from safetensors.torch import load_file, save_file
 
     for path in folder.glob("*model*.safetensors"):
@@ -108,7 +108,7 @@ def shrink(folder: Path) -> None:
 
 
 def _half(value: Any) -> Any:
-    """`value`, tensors inside lists and dicts rounded to bfloat16."""
+    """`value` with all float32 tensors inside lists and dicts converted to bfloat16."""
     if isinstance(value, dict):
         return {key: _half(each) for key, each in value.items()}
     if isinstance(value, list):
@@ -131,9 +131,9 @@ def step_of(checkpoint: Path) -> int:
 
 
 def save_model(model: Any, tokenizer: Any, path: Path) -> Path:
-    """A Hugging Face model folder, or that of an adapter, whole or not at all.
+    """Save a Hugging Face model folder (or an adapter's) atomically.
 
-    Of several processes every one calls it, for FSDP splits the weights among them; the first writes.
+    Every process must call it, since FSDP splits the weights among them; the first one writes.
     """
     weights = whole_weights(model, on_cpu=True)
     if first():
@@ -152,13 +152,13 @@ def is_sharded(model: Any) -> bool:
 
 
 def whole_tensor(parameter: Any) -> Any:
-    """A weight as it is without FSDP, in every process; each of them has to call it."""
+    """The full weight of a parameter that FSDP may split. Every process must call it."""
     return parameter.full_tensor() if hasattr(parameter, "full_tensor") else parameter
 
 
 def whole_weights(model: Any, *, on_cpu: bool = False) -> dict[str, Any] | None:
-    """The state dict of a model that is split, put together in every process (`on_cpu`: in the first, in its memory, and
-    empty in others); None for a model that is whole. Every process has to call it."""
+    """The full state dict of a sharded model, in every process (`on_cpu`: only in the first, in host memory; empty in the
+    others). None for a model that is not sharded. Every process must call it."""
     if not is_sharded(model):
         return None
     from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict

@@ -1,16 +1,16 @@
-"""From what was said and judged to numbers for each token: returns of turns, labels, and the rows that are trained on.
+"""Turns conversations and verdicts into numbers for each token: returns of turns, labels, and the rows to train on.
 
-A conversation is the answers of one sample, oldest first, with what was appended between them. Its row is
+A conversation is the answers of one sample, oldest first, with the replies between them. Its row is
 
     prompt | answer 0 | reply | answer 1 | reply | answer 2
 
-where replies carry no loss. Where later answers do not see earlier thoughts (Kevin), each turn is a row of its own:
+where replies carry no loss. If later answers do not see earlier thoughts (Kevin), each turn is a row of its own:
 
     prompt | answer 0
     prompt | answer 0 without its thoughts | reply | answer 1
 
-Every token of an answer is thought, plan or code. The code begins at one boundary; before it, what stands in think
-tags is thought and all else is plan. Not told apart: a thought whose opening tag is in the prompt and that never ends.
+Every token of an answer is thought, plan or code. The code begins at one boundary; before it, text in think tags is
+thought and all else is plan. Not recognised: an unclosed thought whose opening tag is in the prompt.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from kernelwright import rewards
 from kernelwright.records import Candidate, Reward, Rollout, Verdict
 
 REPLY = -1
-"""Label of a token that the policy did not say."""
+"""Label of a token that the policy did not sample."""
 THOUGHT, PLAN, CODE = range(3)
-"""Labels of the first turn's tokens; those of turn k are 3k more."""
+"""Labels of the first turn's tokens; turn k adds 3k."""
 
 
 @dataclass(frozen=True)
 class Conversation:
-    """The turns of one sample: token ids of the prompt, rollouts, and the ids appended after all but the last."""
+    """The turns of one sample: the prompt's token ids, the rollouts, and the ids of the reply after each but the last."""
 
     asked: tuple[int, ...]
     turns: tuple[Rollout, ...]
@@ -42,11 +42,11 @@ class Conversation:
 
     @property
     def cut(self) -> bool:
-        """Whether the last answer ran out of tokens."""
+        """Whether the last answer hit the token limit."""
         return self.turns[-1].completion.finish_reason == "length"
 
     def context(self, turn: int, *, thoughts: bool = True) -> list[int]:
-        """Token ids before the answer of `turn`, with the `thoughts` of the answers before it or without."""
+        """Token ids before the answer of `turn`, with or without the `thoughts` of earlier answers."""
         ids = list(self.asked)
         for rollout, reply in zip(self.turns[:turn], self.replies[:turn], strict=True):
             ids += [*answer_ids(rollout, thoughts=thoughts), *reply]
@@ -55,7 +55,7 @@ class Conversation:
 
 @dataclass(frozen=True)
 class Row:
-    """What TRL is given of a conversation; the lists after `asked` are of one length."""
+    """What TRL gets of a conversation; all lists but `asked` have equal length."""
 
     asked: list[int]
     said: list[int]
@@ -64,19 +64,19 @@ class Row:
 
     @property
     def own(self) -> list[int]:
-        """1 for a token that the policy said, 0 for a reply's."""
+        """1 for each token that the policy sampled, 0 for those of replies."""
         return [int(label != REPLY) for label in self.labels]
 
 
 def answer_ids(rollout: Rollout, *, thoughts: bool = True) -> list[int]:
-    """Token ids of an answer, with its thoughts or without."""
+    """Token ids of an answer, with or without its thoughts."""
     hidden = () if thoughts else rollout.candidate.thought_spans
     ids = rollout.completion.token_ids or ()
     return [token for at, token in enumerate(ids) if not any(a <= at < b for a, b in hidden)]
 
 
 def row(conversation: Conversation, end: int) -> Row:
-    """The row of a whole conversation. An empty answer is the end token `end`."""
+    """The row of a whole conversation. An empty answer becomes the end token `end`."""
     made = turn_row(conversation, 0, end)
     for turn, reply in enumerate(conversation.replies, 1):
         made.said.extend(reply)
@@ -90,9 +90,9 @@ def row(conversation: Conversation, end: int) -> Row:
 
 
 def turn_row(conversation: Conversation, turn: int, end: int) -> Row:
-    """The answer of `turn` as a row of its own, after a context without earlier thoughts.
+    """The answer of `turn` as its own row, after a context without earlier thoughts.
 
-    A turn that there was not is one `end` without loss, for TRL wants as many rows of every sample.
+    A missing turn becomes one `end` token without loss, since TRL needs equally many rows for every sample.
     """
     if turn >= len(conversation.turns):
         return Row([end], [end], [0.0], [REPLY])
@@ -104,7 +104,7 @@ def turn_row(conversation: Conversation, turn: int, end: int) -> Row:
 
 
 def parts(candidate: Candidate, count: int) -> list[int]:
-    """What each of an answer's `count` tokens is: THOUGHT, PLAN or CODE."""
+    """The kind of each of an answer's `count` tokens: THOUGHT, PLAN or CODE."""
     first = boundary(candidate)
     labels = [PLAN] * min(first, count) + [CODE] * max(0, count - first)
     for start, end in candidate.thought_spans:
@@ -114,9 +114,9 @@ def parts(candidate: Candidate, count: int) -> list[int]:
 
 
 def returns(conversation: Conversation, turns: int, gamma: float) -> list[tuple[float, float]]:
-    """(plan, code) of each of `turns` turns: its reward plus gamma times the return of the next (Kevin).
+    """(plan, code) returns of `turns` turns: each turn's reward plus gamma times the return of the next (Kevin).
 
-    NaN for a turn that there was not, and for one without a reward, which adds nothing to those before it.
+    Missing turns are NaN, and so are turns without a reward, which add nothing to earlier ones.
     """
     paid = rewards.discounted_returns([rollout.reward or _NONE for rollout in conversation.turns], gamma)
     rows = [reward_row(reward) for reward in paid]
@@ -124,9 +124,9 @@ def returns(conversation: Conversation, turns: int, gamma: float) -> list[tuple[
 
 
 def round_speedup(verdict: Verdict, band: float) -> Verdict:
-    """`verdict` with its speedup over eager in whole steps of `band`, towards 1; band 0 changes nothing.
+    """`verdict` with its speedup over eager rounded towards 1 in steps of a factor 1 + `band`; band 0 changes nothing.
 
-    >>> banded(verdict_of_1_04x, 0.05).speedup()
+    >>> round_speedup(verdict_of_1_04x, 0.05).speedup()
     1.0
     """
     speedup = verdict.speedup()
@@ -139,7 +139,7 @@ def round_speedup(verdict: Verdict, band: float) -> Verdict:
 
 
 def repaid(rollout: Rollout, band: float) -> Rollout:
-    """`rollout` with the reward of its banded verdict; the verdict that is logged stays as it was measured."""
+    """`rollout` with the reward of its rounded verdict; the logged verdict keeps the measured time."""
     if not band or rollout.reward is None:
         return rollout
     verdict, said = round_speedup(rollout.verdict, band), rollout.completion
@@ -148,16 +148,16 @@ def repaid(rollout: Rollout, band: float) -> Rollout:
 
 
 def agree(talks: Sequence[Conversation], turns: int, gamma: float) -> bool:
-    """Whether a prompt's samples teach nothing: all were paid alike, or fewer than two were paid."""
+    """Whether a prompt's samples teach nothing: all have equal returns, or fewer than two have one."""
     paid = [tuple(returns(talk, turns, gamma)) for talk in talks]
     known = [row for row in paid if any(turn is not _MISSING for turn in row)]
     return len(known) < 2 or len(set(known)) == 1
 
 
 def boundary(candidate: Candidate) -> int:
-    """Index of the first token that is code: 0 unless a thought or a plan comes before it.
+    """Index of the first code token: 0 unless a thought or a plan comes before it.
 
-    Where there is no code, all that follows the thoughts and the plan failed to be any.
+    Without code, everything after the thoughts and the plan counts as code.
     """
     said = [*candidate.thought_spans, *([candidate.plan_span] if candidate.plan_span else [])]
     if candidate.code_span is None:
@@ -167,7 +167,7 @@ def boundary(candidate: Candidate) -> int:
 
 
 def reward_row(reward: Reward | None) -> tuple[float, float]:
-    """(plan, code), both NaN when there is no reward: a turn is trained on whole or not at all."""
+    """(plan, code), both NaN without a reward: a turn is trained on entirely or not at all."""
     if reward is None or reward.plan is None or reward.code is None:
         return _MISSING
     return reward.plan, reward.code

@@ -1,7 +1,7 @@
-"""What a step asks: by a shuffle, by difficulty or by success so far, in a mixture of families.
+"""Chooses what a step asks: shuffled, by difficulty or by success rate, over a mixture of families.
 
-A draw is a function of the seed, the step and the rollouts of the steps before, and nothing else: a resumed run
-reads those off its log and asks what the uninterrupted one would have asked.
+A draw depends only on the seed, the step and the rollouts of earlier steps. A resumed run reads those from its log and
+asks what the uninterrupted run would have asked.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from kernelwright.train.prompts import Ask
 
 Kind = Literal["shuffle", "difficulty", "success"]
 FLOOR = 0.1
-"""Weight of a task that always or never succeeds, beside 1 for one that does every other time: none is given up."""
+"""Weight of a task that always or never succeeds, relative to 1 at a success rate of one half; above 0, so none is dropped."""
 
 
 class Curriculum:
-    """Draws asks for steps. Without weights `shuffle` asks each once in random order, then again in another.
+    """Draws the asks of each step. `shuffle` without weights goes through all asks in random order, then again in another.
 
-    Everything else draws a step's asks at random without repeats (unless there are fewer than a step wants), each
-    with its family's weight; `success` also by 4 p (1 - p), where p is (successes + 1) / (samples + 2) so far;
-    `difficulty` from the easiest quarter at first, and from all from half of the `steps` on. With `difficulties` each
-    draw first picks a band of difficulties by its share, such as `{"1": 0.6, "2-4": 0.3, "5+": 0.1}`.
+    Otherwise a step's asks are drawn at random without repeats (unless there are too few), weighted by their family's
+    weight. `success` also weights by 4 p (1 - p) with p = (successes + 1) / (samples + 2) so far. `difficulty` starts
+    with the easiest quarter and reaches all asks at half of `steps`. `difficulties` gives each band its share, such as
+    `{"1": 0.6, "2-4": 0.3, "5+": 0.1}`; each draw first picks a band.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Curriculum:
         difficulties: Mapping[str, float] | None = None,
         steps: int = 1,
     ) -> None:
-        """Raises UserError when weights or difficulties leave nothing to ask."""
+        """Raises UserError if weights or difficulties leave nothing to ask."""
         assert asks
         self.asks, self.seed, self.kind, self.steps = list(asks), seed, kind, steps
         self._families = [(weights or {}).get(ask.task.family, 1.0) for ask in asks]
@@ -62,14 +62,14 @@ class Curriculum:
             )
 
     def observe(self, rollouts: Iterable[Rollout]) -> None:
-        """Count successes. What got no fair verdict says nothing."""
+        """Count successes. Rollouts without a fair verdict are ignored."""
         for rollout in rollouts:
             if rollout.verdict.outcome.judged:
                 good, seen = self._seen.get(rollout.task_id, (0, 0))
                 self._seen[rollout.task_id] = good + rollout.verdict.correct, seen + 1
 
     def success(self, ask: Ask) -> float:
-        """How often the ask's task succeeds, as far as is known; one half for one that was never asked."""
+        """Estimated success rate of the ask's task; one half if it was never asked."""
         good, seen = self._seen.get(ask.task.id, (0, 0))
         return (good + 1) / (seen + 2)
 
@@ -80,11 +80,11 @@ class Curriculum:
         return [self._at(step * count + i) for i in range(count)]
 
     def more(self, step: int, again: int, count: int) -> list[Ask]:
-        """Other asks for a step, in place of those that taught nothing, in round `again` (from 1)."""
+        """Other asks of a step, to replace those that taught nothing, in round `again` (from 1)."""
         return self._sample(step, count, random.Random(f"{self.seed}/{step}/more/{again}"))
 
     def _sample(self, step: int, count: int, chance: random.Random) -> list[Ask]:
-        """Weighted, without repeats: the largest of u ** (1 / weight) (Efraimidis and Spirakis 2006)."""
+        """Weighted sampling without repeats: the largest u ** (1 / weight) (Efraimidis and Spirakis 2006)."""
         weights = self._weights(step)
         keys = [math.log(1.0 - chance.random()) / weight if weight > 0 else -math.inf for weight in weights]
         orders = [
@@ -101,7 +101,7 @@ class Curriculum:
         return drawn
 
     def drawn(self, task_ids: Iterable[str]) -> dict[str, dict[str, int]]:
-        """How often each family and difficulty was asked, of the asks about `task_ids`."""
+        """How often each family and difficulty was asked, given the task ids of the asks."""
         tasks = {ask.task.id: ask.task for ask in self.asks}
         known = [tasks[task_id] for task_id in task_ids if task_id in tasks]
         return {
@@ -124,7 +124,7 @@ class Curriculum:
         return weights
 
     def _hardest(self, step: int) -> int:
-        """The greatest difficulty that step `step` asks: that of the last of its share of the ordered asks."""
+        """The greatest difficulty that step `step` may ask: that of the last ask in its share of the ordered asks."""
         share = min(1.0, 0.25 + 0.75 * step / max(1.0, self.steps / 2))
         last = self._ordered[math.ceil(share * len(self._ordered)) - 1]
         return self.asks[last].task.difficulty

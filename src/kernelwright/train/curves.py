@@ -1,7 +1,7 @@
-"""What a training step did: a line in curves.jsonl, and a progress bar or a live table.
+"""Logs a training step: a line in curves.jsonl, and a progress bar or a live table.
 
-TRL's own progress bar and log lines are turned off; its metrics come through `on_log` and are kept under
-their own names in `trl`, so that nothing is lost that the curves do not show.
+TRL's own progress bar and log lines are off; its metrics arrive in `on_log` and are kept under their own names in
+`trl`, so nothing is lost that the curves do not show.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ TRACKED = "kernelwright/"
 
 
 class Curves(transformers.TrainerCallback):
-    """Writes one line a step for `stage`, or one for several; `extra` is what the trainer wants added to the next line.
+    """Writes a line of curves.jsonl per logged step of `stage`; a trainer adds entries to the next line through `extra`.
 
-    TRL counts updates of the weights; a step of ours makes `updates` of them and is logged after the last.
+    TRL counts weight updates; one step of ours makes `updates` of them and is logged after the last.
     """
 
     def __init__(self, run: RunFolder, stage: str, *, updates: int = 1, quiet: bool = False) -> None:
@@ -42,7 +42,7 @@ class Curves(transformers.TrainerCallback):
 
     @property
     def steps_dir(self) -> Path:
-        """Where checkpoints lie while the stage runs."""
+        """Where checkpoints are while the stage runs."""
         return self.run.path / "stages" / self.stage / "steps"
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -56,7 +56,7 @@ class Curves(transformers.TrainerCallback):
                 self._bar = Bar(self.stage, steps, done=done, quiet=self.quiet).__enter__()
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> Any:
-        """A line ends with each checkpoint and with the last step, so that a resumed run's are about the same steps."""
+        """Log at each checkpoint and at the last step, so that a resumed run's lines cover the same steps."""
         if state.global_step % args.save_steps == 0 or state.global_step >= state.max_steps:
             control.should_log = True
         return control
@@ -75,14 +75,14 @@ class Curves(transformers.TrainerCallback):
             seconds["update"] = round(max(0.0, seconds["step"] - seconds["generate"] - seconds["verify"]), 3)
         self._since = now
         line = {"stage": self.stage, "step": step, "loss": logs["loss"], **extra, "seconds": seconds}
-        # TRL counts tokens from the last resume on, which would make a resumed curve another one.
+        # TRL counts tokens since the last resume, so a resumed curve would differ.
         line["trl"] = {
             key: value
             for key, value in logs.items()
             if key not in ("loss", "num_tokens") and not key.startswith(TRACKED)
         }
         self.run.append("curves.jsonl", [line])
-        # Held-out losses come now and then: the last ones stay in sight.
+        # Held-out losses come only now and then: keep showing the last ones.
         self._held.update({key: value for key, value in line.items() if key.startswith("heldout")})
         if self._bar is not None:
             self._bar.advance(step - self._bar.done, note(self._held | line))
@@ -90,7 +90,7 @@ class Curves(transformers.TrainerCallback):
             self._board.show(step, self._held | line)
 
     def _check_finite(self, logs: dict[str, Any], step: int) -> None:
-        """Raises UserError where a loss or a gradient is no number, before a checkpoint holds what came of it."""
+        """Raises UserError for a loss or gradient that is not finite, before a checkpoint contains its effect."""
         for name in ("loss", "grad_norm"):
             if name in logs and not math.isfinite(logs[name]):
                 raise UserError(
@@ -102,7 +102,7 @@ class Curves(transformers.TrainerCallback):
         self.close()
 
     def close(self) -> None:
-        """End the progress bar or the table, whatever became of the training."""
+        """End the progress bar or the table, however the training ended."""
         if self._board is not None:
             self._board.stop()
             self._board = None
@@ -112,8 +112,8 @@ class Curves(transformers.TrainerCallback):
 
 
 def tracker_metrics(extra: dict[str, Any]) -> dict[str, float]:
-    """What a line of the curves says in numbers, by names for trackers: `kernelwright/pass_rate`, and the share of each
-    outcome as `kernelwright/outcomes/NAME`."""
+    """The numbers in a line of the curves, named for trackers: `kernelwright/pass_rate`, and the share of each outcome as
+    `kernelwright/outcomes/NAME`."""
     numbers = {name: value for name, value in extra.items() if isinstance(value, (int, float))}
     outcomes = extra.get("outcomes", {})
     total = sum(outcomes.values()) or 1
@@ -124,7 +124,7 @@ def tracker_metrics(extra: dict[str, Any]) -> dict[str, float]:
 
 
 def rollout_curve(groups: Sequence[Sequence[Rollout]]) -> dict[str, Any]:
-    """The figures of one step's rollouts. Means are over what got a fair verdict; None where there is none."""
+    """The figures of one step's rollouts. Means are over rollouts with a fair verdict; None if there are none."""
     rollouts = [rollout for group in groups for rollout in group]
     judged = [r for r in rollouts if r.verdict.outcome.judged]
     rewards = [r.reward for r in judged if r.reward is not None and r.reward.total is not None]

@@ -1,8 +1,8 @@
-"""What a recipe will take, before anything is spent: memory, steps, tokens and device time, stage by stage.
+"""Estimates memory, steps, tokens and device time of a recipe before it runs, stage by stage.
 
-Weights are counted exactly, on a model without memory; the rest are formulas whose assumptions are stated in
-`ASSUMPTIONS` and shown with the figures. Memory is per process. Not covered: fragmentation, and what the verifier
-holds on the same GPU. Nothing is downloaded and no weights are made.
+Weights are counted exactly, on a model on the `meta` device; the rest are formulas, whose assumptions are stated in
+`ASSUMPTIONS` and shown with the figures. Memory is per process. Not covered: fragmentation, and the verifier's memory
+on the same GPU. Nothing is downloaded and no weights are allocated.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from kernelwright.train.processes import split as splits
 from kernelwright.train.prompts import read_tasks
 
 GPU_GB = {"b200": 180, "h200": 141, "h100": 80, "a100": 80, "l40s": 48, "mi300x": 192}
-"""Memory by the vendors' data sheets, in 1e9 bytes."""
+"""GPU memory in 1e9 bytes, from the vendors' data sheets."""
 UTILISATION, BANDWIDTH = 0.27, 0.5
-"""Of training: what LoRA steps of 8 B take on an H100 (benchmarks/trainer_8b.py)."""
+"""Shares of peak FLOP/s (training: LoRA steps of 8 B on an H100, benchmarks/trainer_8b.py) and of bandwidth (generation)."""
 TOKENS_S, COMPILED_TOKENS_S, STEP_S, MODULE_STEP_S = 6.5e5, 1.4e6, 2e-3, 0.05
 SAMPLED = 256
-"""Examples that are tokenised to estimate how long they are."""
+"""Examples that are tokenized to estimate their mean length."""
 CPU_TRAIN, CPU_GENERATE = 6e10, 9e9
 VERIFY_S = {"cuda": 1.5, "interpret": 1.0}
 VERDICTS_S = 3.6
-"""Kernels that one GPU verifies in a second, however many workers it has (H200, sixteen workers)."""
+"""Most kernels that one GPU verifies per second, for any number of workers (H200, sixteen workers)."""
 HOST = 8
-"""GPUs of one machine."""
+"""GPUs per machine."""
 SLOTS_SHARE = 8
-"""A whole copy of a split model has the generator's slots beside it where it takes this share of a GPU at most: 1 / so many."""
+"""The generator gets slots beside the whole copy of a split model if that copy takes at most 1 / this of a GPU's memory."""
 HEAD_TOKENS, HEAD_COLUMNS = 4096, 32768
-"""The tile of logits that TRL's fused head makes at a time."""
+"""The tile of logits that TRL's fused head computes at a time."""
 ASSUMPTIONS = (
     f"a GPU trains at {UTILISATION:.0%} of its bf16 peak and at most {TOKENS_S / 1e6:.2g} M tokens/s, "
     f"{COMPILED_TOKENS_S / 1e6:.2g} M with sft.compile, and generates at "
@@ -57,7 +57,7 @@ _BYTES = {"float32": 4, "bfloat16": 2}
 
 @dataclass(frozen=True)
 class Device:
-    """Where training would run. `target` is None for a CPU."""
+    """Where training would run. `target` is None on a CPU."""
 
     name: str
     bytes: int
@@ -66,33 +66,33 @@ class Device:
 
 @dataclass(frozen=True)
 class Model:
-    """Sizes of the policy. `trained` is the number of weights that gradients are made for."""
+    """Sizes of the policy. `trained` is the number of weights with gradients."""
 
     name: str
     source: str
     weights: int
     trained: int
     matrices: int
-    """Trained weights in matrices inside layers, for which Muon keeps one moment instead of two."""
+    """Trained weights in matrices inside layers, for which Muon stores one moment instead of two."""
     layers: int
     hidden: int
     per_token: int
-    """Numbers that a layer keeps for the backward pass, for each token."""
+    """Numbers per token that a layer keeps for the backward pass."""
     cache_per_token: int
-    """Bytes of keys and values for each token of a sequence."""
+    """Bytes of keys and values per token of a sequence."""
     vocab: int
     fused: bool
-    """Whether the in-process generator's own decoder can run it; else each module is called from Python."""
+    """Whether the in-process generator's own decoder supports it; else every module is called from Python."""
 
 
 @dataclass(frozen=True)
 class Epoch:
-    """What SFT goes through in one epoch: examples by kind, and how long they are, in tokens."""
+    """One epoch of SFT: examples by kind, and their length in tokens."""
 
     examples: dict[str, int]
     length: float
     measured: bool
-    """Whether `length` is the mean of some of them, else the longest that they may be."""
+    """Whether `length` is the mean of a sample of examples, rather than the maximum."""
 
     @property
     def count(self) -> int:
@@ -105,7 +105,7 @@ class Epoch:
 
 @dataclass(frozen=True)
 class StageEstimate:
-    """One stage: memory in bytes by what holds it, and work in all its steps."""
+    """One stage: memory in bytes by purpose, and work summed over all its steps."""
 
     stage: Stage
     steps: int
@@ -120,7 +120,7 @@ class StageEstimate:
 
     @property
     def total_s(self) -> float:
-        """Seconds of the stage: its phases follow one another, but verdicts are not waited for by steps that are ahead."""
+        """Seconds of the stage. Phases run in sequence, but with `staleness` verification overlaps with the others."""
         if self.staleness and "verify" in self.seconds:
             rest = sum(spent for phase, spent in self.seconds.items() if phase != "verify")
             return max(rest, self.seconds["verify"])
@@ -128,13 +128,13 @@ class StageEstimate:
 
     @property
     def bound(self) -> str:
-        """The phase that takes longest."""
+        """The longest phase."""
         return max(self.seconds, key=lambda phase: self.seconds[phase])
 
     @property
     def bytes(self) -> int:
-        """The most that is held at once: generation and update take turns, but the generator's own weights and cache stay
-        where it has its own."""
+        """Peak bytes. Generation and update take turns, but a generator with its own copy of the weights keeps it and its cache
+        during the update."""
         held = sum(self.memory.get(name, 0) for name in ("weights", "gradients", "optimizer", "whole copy"))
         together = self.memory["activations"] + self.memory.get("vllm", 0)
         cache, copied = self.memory.get("KV cache", 0), self.memory.get("generator", 0)
@@ -143,7 +143,7 @@ class StageEstimate:
 
 @dataclass(frozen=True)
 class Estimate:
-    """The whole recipe on one device; `problems` are what would keep it from running."""
+    """The whole recipe on one device; `problems` are reasons why it would not run."""
 
     model: Model
     device: Device
@@ -158,10 +158,10 @@ class Estimate:
 
 
 def estimate(recipe: Recipe, out: Path, on: str = "here") -> Estimate:
-    """The estimate for `recipe` in the run folder `out`, `on` this machine or a target of `hardware.TARGETS`, on as many
-    processes as the launcher started.
+    """The estimate for `recipe` in the run folder `out`, `on` this machine or a target of `hardware.TARGETS`, for the number
+    of processes that the launcher started.
 
-    Raises UserError for an unknown target and for a base whose sizes cannot be found.
+    Raises UserError for an unknown target or a base whose sizes are unknown.
     """
     parts = device_named(on), measure(recipe), *_data(recipe, out)
     processes = process_count()
@@ -170,7 +170,7 @@ def estimate(recipe: Recipe, out: Path, on: str = "here") -> Estimate:
 
 
 def estimate_by_gpus(recipe: Recipe, out: Path, on: str, counts: Sequence[int]) -> list[tuple[str, Estimate]]:
-    """(how it is launched, the estimate) for each number of GPUs: whole models where they fit, else split by FSDP2."""
+    """(launch mode, estimate) for each number of GPUs: whole models if they fit, else split by FSDP2."""
     parts = device_named(on), measure(recipe), *_data(recipe, out)
     made = []
     for count in counts:
@@ -207,16 +207,16 @@ def _estimate(
 
 
 def _split_parts(recipe: Recipe, stage: Stage) -> list[tuple[str, int]]:
-    """What of a stage is dealt out to processes."""
+    """The settings of a stage that are divided among processes, with their values."""
     if stage == "sft":
         return [("sft.batch", recipe.sft.batch)]
     return [(f"{stage}.prompts", recipe.rl(stage).prompts)]
 
 
 def check_fits(recipe: Recipe, stage: str) -> None:
-    """Raises UserError when what is certain (weights, gradients, optimizer) is more than this machine's memory.
+    """Raises UserError if weights, gradients and optimizer alone exceed this machine's memory.
 
-    A base whose sizes are not known here is not checked: its config comes with its weights.
+    A base whose sizes are not known locally is not checked: its config is downloaded with its weights.
     """
     base = recipe.model.base
     if base and known_architecture(base) is None and not (Path(base) / "config.json").exists():
@@ -233,7 +233,7 @@ def check_fits(recipe: Recipe, stage: str) -> None:
 
 
 def device_named(on: str) -> Device:
-    """This machine's first GPU or its memory, or a target by name."""
+    """This machine's first GPU or, without one, its main memory; or a target by name."""
     if on != "here":
         target = hardware.target(on)
         return Device(on, int(GPU_GB[on] * 1e9), target)
@@ -244,7 +244,7 @@ def device_named(on: str) -> Device:
 
 
 def measure(recipe: Recipe) -> Model:
-    """Sizes of the recipe's model, from a model on torch's `meta` device."""
+    """Sizes of the recipe's model, from a copy on torch's `meta` device."""
     from transformers import AutoModelForCausalLM
 
     from kernelwright.train.model import adapters, architecture_of, parameters
@@ -284,13 +284,13 @@ def measure(recipe: Recipe) -> Model:
 
 
 def gb(size: float) -> str:
-    """Bytes for reading."""
+    """Bytes as readable text."""
     return f"{size / 1e9:.3g} GB" if size >= 1e8 else f"{size / 1e6:.3g} MB"
 
 
 def _resident_bytes(recipe: Recipe, model: Model, stage: str, share: int) -> dict[str, int]:
-    """What is there during the whole of a stage, in each of `share` processes that FSDP splits it among. Adapters are kept in float32
-    whatever the base is."""
+    """Bytes held during a whole stage in each of the `share` processes that FSDP splits it among. Adapters are float32, whatever
+    the base is."""
     each = 4 if recipe.lora.rank else _BYTES[recipe.model.dtype]
     frozen = (model.weights - model.trained) * _BYTES[recipe.model.dtype]
     chosen = recipe.sft.optimizer if stage == "sft" else recipe.rl(stage).optimizer
@@ -303,8 +303,8 @@ def _resident_bytes(recipe: Recipe, model: Model, stage: str, share: int) -> dic
 
 
 def _activations(recipe: Recipe, model: Model, rows: int, length: int, scored: int) -> int:
-    """For `rows` sequences of `length` tokens, of which `scored` are scored by the fused head: it keeps no logits, but
-    gradients in float32 of what goes into it, and of its own weights where they are trained."""
+    """Bytes of activations for `rows` sequences of `length` tokens, of which the fused head scores `scored`. It stores no
+    logits, but float32 gradients of its input, and of its weights if they are trained."""
     each = _compute_bytes(recipe)
     layer = model.per_token * each
     kept = model.layers * model.hidden * each + layer
@@ -316,7 +316,7 @@ def _activations(recipe: Recipe, model: Model, rows: int, length: int, scored: i
 
 
 def _copies(recipe: Recipe, model: Model, device: Device, split: int) -> dict[str, int]:
-    """Of the weights, for the generator: where FSDP splits them a whole one, and the slots' own unless it is large."""
+    """Copies of the weights for the generator: a whole one if FSDP splits them, and that of the slots unless it is large."""
     own = (model.weights - model.trained * bool(recipe.lora.rank)) * _compute_bytes(recipe)
     if split == 1:
         return {"generator": own}
@@ -325,7 +325,7 @@ def _copies(recipe: Recipe, model: Model, device: Device, split: int) -> dict[st
 
 
 def _gather(recipe: Recipe, model: Model, split: int) -> int:
-    """What FSDP puts together to compute with: a layer and the next, embedding and head, and as many gradients."""
+    """What FSDP gathers to compute: a layer and the next, embedding and head, and their gradients if those are trained."""
     if split == 1:
         return 0
     ends = 2 * model.vocab * model.hidden
@@ -396,7 +396,7 @@ def _rl(
 
 
 def _verify_seconds(recipe: Recipe, verdicts: int, backend: str, processes: int) -> float:
-    """By the workers of every machine, and by what its GPUs can do."""
+    """Limited by the workers of all machines, and by their GPUs."""
     rate = recipe.verify.workers * math.ceil(processes / HOST) / VERIFY_S[backend]
     if backend == "cuda":
         rate = min(rate, VERDICTS_S * max(processes, len(recipe.verify.devices)))
@@ -406,8 +406,8 @@ def _verify_seconds(recipe: Recipe, verdicts: int, backend: str, processes: int)
 def _train_seconds(
     recipe: Recipe, model: Model, device: Device, tokens: int, limit: float = TOKENS_S
 ) -> float:
-    """Forward 2, gradient of activations 2, of weights 2 FLOP a weight and token; checkpointing: 2 more. Never more
-    than `limit` tokens a second."""
+    """FLOPs per weight and token: forward 2, gradients of activations 2, of weights 2; checkpointing 2 more. At most `limit`
+    tokens per second."""
     frozen = model.weights - model.trained
     flops = tokens * (4 * frozen + 6 * model.trained)
     if recipe.model.gradient_checkpointing:
@@ -420,8 +420,8 @@ def _train_seconds(
 def _generate_seconds(
     model: Model, device: Device, said: int, at_once: int, length: int, samples: int, least: float
 ) -> float:
-    """One step's samples, `at_once` rows at a time: each token reads the weights and the rows' caches, and takes
-    `least` seconds."""
+    """Seconds for one step's samples, `at_once` rows at a time: each token reads the weights and the rows' caches, and
+    takes at least `least` seconds."""
     waves = math.ceil(samples / at_once)
     if device.target is None:
         return waves * said * at_once * 2 * model.weights / CPU_GENERATE
@@ -430,7 +430,7 @@ def _generate_seconds(
 
 
 def _data(recipe: Recipe, out: Path) -> tuple[Epoch, str]:
-    """(an epoch of SFT, what the data are)."""
+    """(an epoch of SFT, a description of the data)."""
     path = recipe.examples_in(out)
     longest = float(min(recipe.data.max_tokens or recipe.model.context, recipe.model.context))
     if path.exists():
@@ -463,13 +463,13 @@ def _data(recipe: Recipe, out: Path) -> tuple[Epoch, str]:
 
 
 def _shares(recipe: Recipe, kinds: Mapping[Kind, int]) -> dict[str, int]:
-    """How many examples of each kind an epoch goes through."""
+    """Examples of each kind in an epoch."""
     config = recipe.sft
     return {k: round(n * config.shares.get(k, 1.0)) for k, n in kinds.items() if k in config.kinds}
 
 
 def _mean_length(recipe: Recipe, train: Sequence[Supervised], out: Path) -> float | None:
-    """Mean tokens of an example in an epoch, from some of each kind; None where there is no tokenizer yet."""
+    """Mean tokens of an example in an epoch, from a sample; None without a tokenizer."""
     base = recipe.data.tokenizer or (recipe.model.base if recipe.model.init == "pretrained" else "")
     folder = Path(base or out / "data" / "tokenizer")
     if not folder.is_dir():
@@ -486,7 +486,7 @@ def _mean_length(recipe: Recipe, train: Sequence[Supervised], out: Path) -> floa
 
 
 def _source(recipe: Recipe) -> str:
-    """Where the weights come from, as far as that is known without a network."""
+    """Where the weights come from, as far as is known offline."""
     base = recipe.model.base
     if recipe.model.init == "random":
         return "random weights"
@@ -499,7 +499,7 @@ def _source(recipe: Recipe) -> str:
 
 
 def _mend(recipe: Recipe, stage: StageEstimate) -> str:
-    """What would help most."""
+    """The change that would help most."""
     largest = max(stage.memory, key=lambda name: stage.memory[name])
     table = stage.stage
     if largest == "activations":

@@ -1,4 +1,4 @@
-"""One stage of reinforcement: the trainer (`segments.py`) with what watches it, from the last checkpoint to the model."""
+"""Runs a stage of reinforcement learning: the trainer (`segments.py`) and its callbacks, from checkpoint to model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kernelwright.train.vllm import shut_down
 def run_grpo(
     recipe: Recipe, model: Any, tokenizer: Any, curriculum: Curriculum, judge: Verifier, curves: Curves
 ) -> Any:
-    """Train `model` for the stage of `curves`, going on from its last checkpoint. Returns the model."""
+    """Train `model` for the stage of `curves`, resuming from its last checkpoint. Returns the model."""
     trainer = SegmentTrainer(recipe, model, tokenizer, curriculum, judge, curves)
     best = best_of(trainer, trainer.rl.keep)
     trainer.add_callback(Stop(trainer, trainer.rl.updates_per_step))

@@ -1,6 +1,6 @@
-"""Loss on examples that are not trained on, by kind: what shows learning by heart, at the price of a few forward passes.
+"""Loss on held-out examples, by kind: shows memorisation, at the cost of a few forward passes.
 
-They are the corpus's validation split; where that is small, a share of the operator graphs is kept from training too.
+They are the corpus's validation split; if that is small, a share of the operator graphs is held out of training, too.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from kernelwright.train.lean import no_mask
 def held_out(
     config: SftConfig, train: Sequence[Supervised], validation: Sequence[Supervised]
 ) -> tuple[list[Supervised], list[Supervised]]:
-    """(examples to train on, at most `eval_examples` to evaluate on). Neither has an operator graph of the other's.
+    """(examples to train on, at most `eval_examples` to evaluate on). The two share no operator graph.
 
-    Where `validation` is smaller than that, `eval_share` of the graphs to train on are held out besides, rounded down.
+    If `validation` has fewer than that, `eval_share` of the training graphs are held out as well, rounded down.
     """
     if not config.eval_every:
         return list(train), []
@@ -44,12 +44,12 @@ def _graph(example: Supervised) -> str:
 
 
 def _rank(text: str) -> str:
-    """An order that is nobody's, the same on every machine."""
+    """A pseudo-random order, the same on every machine."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 class HeldOut(transformers.TrainerCallback):
-    """Evaluates every `every` steps and after the last; the losses go into that step's line of the curves.
+    """Evaluates every `every` steps and after the last; the losses are added to that step's line of the curves.
 
     `best` is offered the weights of each evaluation.
     """
@@ -79,9 +79,10 @@ class HeldOut(transformers.TrainerCallback):
 
     @torch.no_grad()
     def losses(self, model: Any) -> dict[str, float]:
-        """`heldout_loss` and `heldout_loss_<kind>`: nats a trained token, each process doing its share of the rows.
+        """`heldout_loss` and `heldout_loss_<kind>` in nats per trained token; each process evaluates its share of the rows.
 
-        All make as many passes, for a model that is split is put together by all in each: who has no row left repeats one, uncounted."""
+        All processes make equally many passes, since each pass gathers a split model in all of them: one without rows left
+        repeats a row, uncounted."""
         kinds = sorted(set(self.collate.rows.kinds))
         device, world = self.accelerator.device, self.accelerator.num_processes
         sums = torch.zeros(2, len(kinds), dtype=torch.float64, device=device)
@@ -89,7 +90,7 @@ class HeldOut(transformers.TrainerCallback):
         rows = sorted(mine, key=lambda row: int(self.collate.rows.lengths[row]))
         training = model.training
         model.eval()
-        # Compiling once more, without gradients, would take longer than it saves.
+        # Compiling again, without gradients, would take longer than it saves.
         with torch.compiler.set_stance("force_eager"):
             for start in range(0, -(-len(self.collate.rows) // world), self.batch):
                 counted = rows[start : start + self.batch]

@@ -1,7 +1,7 @@
-"""What a step of supervised fine-tuning leaves out so that a GPU never waits for the host.
+"""Removes host-device synchronisation from steps of supervised fine-tuning, so that a GPU never waits for the host.
 
-TRL's SFTTrainer reads five numbers back from the GPU in every step, and each read waits for all that was asked of it.
-Here they stay there, summed, until a line is logged. Numbers, losses and gradients are the same.
+TRL's SFTTrainer reads five numbers back from the GPU in every step, and each read waits for all queued work. Here they
+are summed on the GPU until a line is logged. Metrics, losses and gradients are the same.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import torch
 
 
 class LeanSteps:
-    """Mixin, before SFTTrainer: metrics are summed where they arise, batches need no mask, no FLOPs are counted."""
+    """Mixin before SFTTrainer: sums metrics on the GPU, needs no mask, counts no FLOPs."""
 
     accelerator: Any
     args: Any
     curves: Any
     _metrics: Any
     _tally: torch.Tensor | None = None
-    """Trained tokens, sum of their entropies, how many were the likeliest, tokens in all; since the last line."""
+    """Since the last line: trained tokens, sum of their entropies, how many were the likeliest token, all tokens."""
 
     def compute_loss(
         self,
@@ -28,7 +28,7 @@ class LeanSteps:
         return_outputs: bool = False,
         num_items_in_batch: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """Mean loss of the trained tokens of all processes, as SFTTrainer's."""
+        """Mean loss over the trained tokens of all processes, as in SFTTrainer."""
         assert not return_outputs
         inner = self.accelerator.unwrap_model(model)
         out = model(
@@ -50,7 +50,7 @@ class LeanSteps:
         return loss
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Add the metrics of the steps since the last line, by TRL's names."""
+        """Add the metrics of the steps since the last line, under TRL's names."""
         if self._tally is not None and "loss" in logs:
             trained, entropy, likeliest, tokens = self.accelerator.reduce(self._tally, "sum").tolist()
             self._tally = None
@@ -60,13 +60,13 @@ class LeanSteps:
         super().log(logs, start_time)  # type: ignore[misc]
 
     def floating_point_ops(self, inputs: Any) -> int:
-        """Not counted: going through all parameters in every step costs more than the figure is worth."""
+        """Returns 0: visiting all parameters in every step costs more than the figure is worth."""
         return 0
 
 
 def no_mask(config: Any) -> Any:
-    """What says "causal, nothing masked" to a model: None, or the masks it would make, where making them looks at
-    positions on the GPU to find packed sequences that are not there."""
+    """The mask argument for "causal, nothing masked": None, or the model's own masks if making them would inspect positions
+    on the GPU, to find packed sequences that we never have."""
     layers = getattr(config, "layer_types", None) or ()
     ready = config.model_type in ("qwen2", "qwen3") and config._attn_implementation == "sdpa"
     return {"full_attention": None} if ready and set(layers) == {"full_attention"} else None

@@ -1,7 +1,7 @@
-"""The model a run starts from: random weights in the sizes of the recipe, or a folder or hub name.
+"""The initial model of a run: random weights in the recipe's sizes, or from a folder or hub name.
 
-What cannot work is said here, before the first step: no tokenizer, no padding token, a base that is not
-there.
+Setups that cannot work raise an error before the first step: no tokenizer, no padding token, a base that does not
+exist.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kernelwright.train.architectures import KNOWN, known_architecture
 
 
 def load_tokenizer(spec: str) -> Any:
-    """The tokenizer in a folder or at a hub name, padded on the left, with a pad token that is not its EOS."""
+    """The tokenizer in a folder or at a hub name, padding on the left, with a pad token other than its EOS."""
     from transformers import AutoTokenizer
 
     if not spec:
@@ -43,9 +43,9 @@ def load_tokenizer(spec: str) -> Any:
 
 
 def architecture_of(config: ModelConfig, vocab_size: int) -> Any:
-    """The transformers config of a recipe's model: the base's where one is named, else Qwen3 in the given sizes.
+    """The transformers config of a recipe's model: that of its base if it has one, else Qwen3 in the given sizes.
 
-    Raises UserError when the base is neither known nor a folder, and the hub does not answer.
+    Raises UserError if the base is neither known nor a folder, and cannot be found on the hub.
     """
     from transformers import AutoConfig, Qwen3Config
 
@@ -75,8 +75,7 @@ def architecture_of(config: ModelConfig, vocab_size: int) -> Any:
 
 
 def check_base(config: ModelConfig) -> None:
-    """Raises UserError, before anything is made for it, for a base that is neither known, nor a folder, nor a name that the hub
-    has."""
+    """Raises UserError early for a base that is not a known name, a folder, or a name on the hub."""
     if config.init == "random":
         architecture_of(config, 0)
     elif config.base != "default":
@@ -89,7 +88,7 @@ def check_base(config: ModelConfig) -> None:
 
 
 def new_model(config: ModelConfig, tokenizer: Any, seed: int) -> Any:
-    """A model with random weights in its architecture, which may have room for more tokens than there are."""
+    """A model with random weights. Its architecture may have a larger vocabulary than the tokenizer."""
     from transformers import AutoModelForCausalLM
 
     architecture = architecture_of(config, len(tokenizer))
@@ -101,14 +100,13 @@ def new_model(config: ModelConfig, tokenizer: Any, seed: int) -> Any:
     architecture.pad_token_id, architecture.eos_token_id = tokenizer.pad_token_id, tokenizer.eos_token_id
     architecture.bos_token_id = tokenizer.bos_token_id
     torch.manual_seed(seed)
-    # Eight billion random numbers take a core two minutes, and a GPU a moment.
+    # Eight billion random numbers take a CPU core two minutes, and a GPU a moment.
     with torch.device("cuda" if torch.cuda.is_available() else "cpu"):
         return AutoModelForCausalLM.from_config(architecture, dtype=getattr(torch, config.dtype))
 
 
 def load_model(spec: str, dtype: str) -> Any:
-    """The model in a folder or at a hub name. Raises UserError when it is not there, or its weights are of another
-    architecture than its config."""
+    """The model in a folder or at a hub name. Raises UserError if it does not exist, or if its weights do not fit its config."""
     from safetensors import SafetensorError
     from transformers import AutoModelForCausalLM
 
@@ -139,8 +137,8 @@ def _other_architecture(spec: str, how: str) -> str:
 
 
 def attend(model: Any, how: str) -> None:
-    """Have a model attend by one of transformers' implementations; empty: as it does. Raises UserError where its package is
-    not installed."""
+    """Set a model's attention implementation, by its name in transformers; empty: keep the default. Raises UserError if its
+    package is not installed."""
     if not how:
         return
     inner = model.get_base_model() if hasattr(model, "peft_config") else model
@@ -153,7 +151,7 @@ def attend(model: Any, how: str) -> None:
 
 
 def load_adapted(folder: str, dtype: str) -> Any:
-    """A model saved by `save_model`: whole, or its base with the adapter in `folder`, ready for more training."""
+    """A model saved by `save_model`: a whole one, or the base with the adapter in `folder`, ready for further training."""
     adapter = Path(folder) / "adapter_config.json"
     if not adapter.exists():
         return load_model(folder, dtype)
@@ -170,7 +168,7 @@ def load_adapted(folder: str, dtype: str) -> Any:
 
 
 def adapters(config: LoraConfig) -> Any:
-    """The peft config of a recipe's LoRA, or None when it is off."""
+    """The peft config of a recipe's LoRA, or None if it is off."""
     if config.rank == 0:
         return None
     from peft import LoraConfig as PeftLora
@@ -185,9 +183,9 @@ def adapters(config: LoraConfig) -> Any:
 
 
 def compile_layers(model: Any) -> None:
-    """Have every decoder layer compiled when it is first called: one compilation serves all, for any length.
+    """Compile every decoder layer on its first call: one compilation serves all layers, for any length.
 
-    The module tree and the names of its weights stay what they are.
+    The module tree and the names of its weights do not change.
     """
     inner = model.get_base_model() if hasattr(model, "peft_config") else model
     names = set(inner._no_split_modules or ())

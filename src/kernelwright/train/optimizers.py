@@ -1,8 +1,8 @@
-"""Muon for the matrices of a model and AdamW for the rest, as one optimizer for TRL's trainers.
+"""Muon for the matrices of a model and AdamW for the rest, combined into one optimizer for TRL's trainers.
 
 Muon (Jordan et al. 2024, https://kellerjordan.github.io/posts/muon/; `torch.optim.Muon`) orthogonalises the momentum
-of every weight matrix. On a very small model trained from scratch it learns in 800 steps what AdamW does not in
-2,400 (`docs/history/log.md`). Embeddings, the head and vectors stay with AdamW, as its authors advise.
+of every weight matrix. A very small model trained from scratch learns with it in 800 steps what AdamW does not learn
+in 2,400 (`docs/history/log.md`). Embeddings, the head and vectors use AdamW, as Muon's authors advise.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import nn
 
 
 class Together(torch.optim.Optimizer):
-    """Several optimizers that step as one. Schedulers scale the rate of every group from its own start."""
+    """Several optimizers that step as one. Schedulers scale every group's rate from its own initial value."""
 
     def __init__(self, parts: Sequence[torch.optim.Optimizer]) -> None:
         self.parts = list(parts)
@@ -24,7 +24,7 @@ class Together(torch.optim.Optimizer):
         self._share()
 
     def _share(self) -> None:
-        """Groups are the parts' own objects, so that a rate set here is one set there."""
+        """Use the parts' own group objects, so that a rate set here is set there."""
         self.param_groups = [group for part in self.parts for group in part.param_groups]
 
     @torch.no_grad()
@@ -44,9 +44,9 @@ class Together(torch.optim.Optimizer):
 
 
 class BatchedMuon(torch.optim.Muon):
-    """`torch.optim.Muon`, its state and its arithmetic, in a few kernels for all matrices of one shape.
+    """`torch.optim.Muon` with the same state and arithmetic, but a few kernels for all matrices of one shape.
 
-    One matrix after the other, a small model's step is a thousand kernels that each take a GPU less time than the host.
+    Matrix by matrix, a small model's step is a thousand kernels, each faster on the GPU than its launch on the host.
     """
 
     @torch.no_grad()
@@ -79,9 +79,9 @@ class BatchedMuon(torch.optim.Muon):
 def directions(
     updates: Sequence[torch.Tensor], coefficients: tuple[float, float, float], steps: int, eps: float
 ) -> list[torch.Tensor]:
-    """Each matrix (m, n) with its singular values brought near 1 by Newton-Schulz iterations, in bfloat16 on a GPU; in float32.
+    """Each matrix (m, n) with its singular values brought near 1 by Newton-Schulz iterations (bfloat16 on a GPU); returns float32.
 
-    Matrices of one shape, or of its transpose, are iterated as one batch.
+    Matrices of the same shape, up to transposition, are processed as one batch.
     """
     a, b, c = coefficients
     shapes: dict[tuple[int, int], list[int]] = {}
@@ -94,12 +94,12 @@ def directions(
         x = torch.stack(
             [updates[p] if i < len(places) - tall else updates[p].mT for i, p in enumerate(places)]
         )
-        x = x.bfloat16() if x.is_cuda else x.float()  # most CPUs take fourteen times as long in bfloat16
+        x = x.bfloat16() if x.is_cuda else x.float()  # # most CPUs are fourteen times slower in bfloat16
         x /= torch.linalg.matrix_norm(x, keepdim=True).clamp(min=eps)
         for _ in range(steps):
             gram = x @ x.mT
             x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
-        # Laid out as the weights are, or adding them together would go one by one.
+        # Same layout as the weights; otherwise the foreach addition would run one matrix at a time.
         wide, turned = x.float().split([len(places) - tall, tall])
         for place, way in zip(places, (*wide, *turned.mT.contiguous()), strict=True):
             made[place] = way
@@ -107,7 +107,7 @@ def directions(
 
 
 def muon(model: nn.Module, matrix_rate: float, rate: float, weight_decay: float) -> Together:
-    """Muon at `matrix_rate` for the weight matrices inside layers, AdamW at `rate` for all else that is trained."""
+    """Muon at `matrix_rate` for weight matrices inside layers, AdamW at `rate` for all other trained weights."""
     matrices: list[nn.Parameter] = []
     rest: list[nn.Parameter] = []
     ends = {id(module.weight) for module in model.modules() if isinstance(module, nn.Embedding)}
@@ -124,7 +124,7 @@ def muon(model: nn.Module, matrix_rate: float, rate: float, weight_decay: float)
 
 
 class ChosenOptimizer:
-    """Mixin, before a Trainer: the optimizer that the stage's config names."""
+    """Mixin before a Trainer: uses the optimizer named in the stage's config."""
 
     optimizer: Any
     model: Any

@@ -1,7 +1,7 @@
-"""Samples whose code is the printer's: a share of them is judged, and the rest taken at its word.
+"""Accepts most kernels that equal the library's print of their plan without a verdict, and judges a share of them.
 
-What the library prints of a plan is right but for faults of its own (1 % of a corpus), so a stage that pays for correctness alone need not
-judge every print that a policy reproduces. Any other code is always judged. Takes nothing at its word where a time is paid.
+Prints of a plan are correct except for the library's own bugs (1 % of a corpus), so a stage whose reward is correctness alone need
+not judge every print that a policy reproduces. Any other code is always judged. Not for rewards that depend on a measured time.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ Kind = tuple[Any, ...]
 
 
 class Print(NamedTuple):
-    """What is known of a print without a judge."""
+    """What is known of a print without judging it."""
 
     kind: Kind
-    """The dtype, the loop nest, and decisions that are no sizes."""
+    """The dtype, the loop nest, and all decisions that are not sizes."""
     cost: Cost
     eager: Cost
 
 
 def print_of(task: Task, candidate: Candidate, target: str) -> Print | None:
-    """None where the candidate, as a judge takes it, is not word for word what its own plan prints, its kernels called by their
-    operators or, as in a corpus, by their nest; or where it does not fit on the target."""
+    """None unless the candidate's code equals the print of its plan word for word (kernels named by operators or, as in a
+    corpus, by their nest), and the print fits on the target."""
     graph, sheet = Graph.model_validate_json(task.graph), hardware.target(target)
     try:
         program = program_of_plan(graph, candidate.plan)
@@ -56,22 +56,22 @@ def print_of(task: Task, candidate: Candidate, target: str) -> Print | None:
 
 
 class PrintersWord:
-    """A verifier before another, and the context manager of its processes.
+    """Wraps a verifier; also the context manager of the printing processes.
 
-    The first print of a kind is judged, and until it is right all of that kind; then the share `judged` of them. One that is wrong has all of
-    its kind judged from then on.
+    All prints of a kind are judged until one is right; then a random share `judged` of them. Once one is wrong, all later prints of
+    its kind are judged.
     """
 
     def __init__(
         self, verifier: Verifier, judged: float, target: str, *, workers: int, seed: int = 0
     ) -> None:
-        """`workers` processes print: a tenth of a second of a core a sample, nearly all of it for its modelled price."""
+        """`workers`: processes that print; a sample takes a tenth of a CPU-core second, nearly all of it for the modelled cost."""
         self._verifier, self._judged, self._target, self._workers = verifier, judged, target, workers
         self._dice = random.Random(seed)
         self._right: dict[Kind | None, bool] = {}
         self._lock = threading.Lock()
         self.taken = 0
-        """Samples taken at the printer's word."""
+        """Samples accepted without a verdict."""
 
     def __enter__(self) -> Self:
         spawn = multiprocessing.get_context("spawn")
@@ -82,7 +82,7 @@ class PrintersWord:
         self._printers.shutdown(cancel_futures=True)
 
     def submit(self, task: Task, candidate: Candidate) -> Future[Verdict]:
-        """As a judge's. Raises through the future."""
+        """Like a judge's `submit`. Errors are raised through the future."""
         if not task.graph or not candidate.plan or candidate.problem is not None:
             return self._verifier.submit(task, candidate)
         answer: Future[Verdict] = Future()

@@ -1,4 +1,4 @@
-"""The processes that share a run, as a launcher (accelerate, torchrun) started them. One process needs none of it."""
+"""The processes that share a run, as started by a launcher (accelerate, torchrun); also works in a single process."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from kernelwright.config import VerifyConfig
 from kernelwright.errors import InfrastructureError, UserError, one_line
 
 PATIENCE_S = 6 * 3600
-"""How long processes wait for one another: the first one also makes the data and evaluates."""
+"""How long processes wait for one another; long, since the first one also makes the data and evaluates."""
 
 
 def count() -> int:
-    """How many processes share the run."""
+    """Number of processes that share the run."""
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def first() -> bool:
-    """Whether this is the process that writes the run's files."""
+    """Whether this process writes the run's files."""
     return os.environ.get("RANK", "0") == "0"
 
 
 def split() -> bool:
-    """Whether the launcher has FSDP split the model among the processes."""
+    """Whether the launcher has FSDP split the model among processes."""
     return os.environ.get("ACCELERATE_USE_FSDP", "").lower() == "true"
 
 
 def together() -> None:
-    """Wait until every process has come here."""
+    """Wait until every process arrives here."""
     if count() > 1:
         from accelerate import PartialState
 
-        # Without a GPU it has to be told, or it takes each process for the only one.
+        # Without a GPU, `cpu` must be set, or each process believes it is the only one.
         state = PartialState(cpu=not torch.cuda.is_available(), timeout=timedelta(seconds=PATIENCE_S))
         state.wait_for_everyone()
         _left_at_the_end()
@@ -46,7 +46,7 @@ def together() -> None:
 
 @contextlib.contextmanager
 def others_there() -> Iterator[None]:
-    """Raises InfrastructureError, one line, where another process of the run is gone: what this one waits for never comes."""
+    """Turns the error of a lost process of the run into an InfrastructureError of one line: a process waiting for it would hang."""
     try:
         yield
     except RuntimeError as error:
@@ -59,7 +59,7 @@ def others_there() -> Iterator[None]:
 
 
 def _from_others(error: RuntimeError) -> bool:
-    """Whether it comes of talking to other processes."""
+    """Whether the error comes from communication with other processes."""
     import torch.distributed as group
 
     return isinstance(error, group.DistError) or "gloo" in str(error).lower()
@@ -67,15 +67,15 @@ def _from_others(error: RuntimeError) -> bool:
 
 @functools.cache
 def _left_at_the_end() -> None:
-    """Have the process leave the others' group when it ends: its threads would be torn down under it, and abort it, where
-    another has gone before."""
+    """Leave the process group at exit. Otherwise its threads are torn down with the process, which aborts if another has
+    already left."""
     import torch.distributed as group
 
     atexit.register(lambda: group.destroy_process_group() if group.is_initialized() else None)
 
 
 def share_of(number: int, name: str) -> int:
-    """What one process has of a step's `number`. Raises UserError where that is no whole number."""
+    """This process's part of a step's `number`. Raises UserError if it does not divide evenly."""
     if number % count():
         raise UserError(
             f"{name} = {number} cannot be shared by {count()} processes; make it a multiple of {count()}"
@@ -84,8 +84,8 @@ def share_of(number: int, name: str) -> int:
 
 
 def share_of_judge(config: VerifyConfig) -> VerifyConfig:
-    """This process's part of its machine's judge: of the workers and of the GPUs, so that no GPU has two judges while there
-    is one for each process. Servers and clusters are one judge for all as they are."""
+    """This process's part of its machine's judge: of the workers and of the GPUs, so that two judges never share a GPU if
+    each process can have one. Servers and clusters are not divided: one judge serves all."""
     here, place = int(os.environ.get("LOCAL_WORLD_SIZE", count())), int(os.environ.get("LOCAL_RANK", "0"))
     if here == 1 or config.judge:
         return config
@@ -95,5 +95,5 @@ def share_of_judge(config: VerifyConfig) -> VerifyConfig:
 
 
 def gpus() -> int:
-    """GPUs that this process sees."""
+    """Number of GPUs that this process sees."""
     return torch.cuda.device_count() if torch.cuda.is_available() else 0

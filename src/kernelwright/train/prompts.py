@@ -1,8 +1,8 @@
-"""From examples and tasks to the prompts of a stage of reinforcement learning.
+"""Makes the prompts of a reinforcement learning stage from examples and tasks.
 
-The front end is asked about practice tasks, whose kernels nobody has shown (or, without any, about the tasks of the
-training examples), the mid-end about kernels that were verified, with their profiles. Examples whose split is not
-`train` are never looked at.
+The front end is asked about practice tasks, whose kernels no example shows (without any: about the tasks of the
+training examples). The mid-end is asked about verified kernels, with their profiles. Examples outside the `train`
+split are never used.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ from kernelwright.tasks import load_suite
 
 @dataclass(frozen=True)
 class Ask:
-    """One thing to ask a policy about: a task, and for the later agents a verified kernel and its profile."""
+    """One question for a policy: a task and, for the later agents, a verified kernel and its profile."""
 
     task: Task
     agent: Agent = "frontend"
     kernel: str = ""
     plan: str = ""
-    """Of `kernel`, where it is known."""
+    """The plan of `kernel`, if known."""
     profile: str = ""
     others: tuple[str, ...] = ()
-    """Further kernels of the graph with their times, as `prompts.contrast` writes them."""
+    """Further kernels of the graph with their times, formatted by `prompts.contrast`."""
     precision: str = "default"
     target: str = ""
     best_us: float | None = None
-    """Microseconds of the best kernel that is known."""
+    """Microseconds of the best known kernel."""
     clock: Clock = "modelled"
-    """What said so."""
+    """The kind of clock behind `best_us`."""
 
     def prompt(self, style: Style, max_tokens: int, answer: prompts.Answer = "plan+code") -> Prompt:
         return prompts.render(
@@ -70,7 +70,7 @@ class Ask:
 
 
 def evaluated_on(recipe: Recipe, run: Path) -> list[Task]:
-    """The tasks that a recipe is evaluated on: a suite's, or those of its held-out examples. Raises UserError for none."""
+    """The tasks that a recipe is evaluated on: a suite's, or those of held-out examples. Raises UserError if there are none."""
     most = recipe.eval.limit or None
     if recipe.eval.suite != "heldout":
         return [asked_in(task, recipe.verify.precision) for task in load_suite(recipe.eval.suite)[:most]]
@@ -83,15 +83,15 @@ def evaluated_on(recipe: Recipe, run: Path) -> list[Task]:
 
 
 def as_asked(task: Task, recipe: Recipe) -> Task:
-    """`task` in the recipe's precision; one that the corpus drew in another than the default stays in its own, in which it was
-    learned."""
+    """`task` in the recipe's precision. A corpus task with a precision other than the default keeps it, since the model learned it
+    that way."""
     drawn = task.graph and task.precision != "default"
     return task if drawn else asked_in(task, recipe.verify.precision)
 
 
 def read_splits(path: Path, needed: bool = True) -> tuple[list[Supervised], list[Supervised]]:
-    """(training split, validation split) of a JSONL file of examples. Raises UserError where nothing is to train on, unless
-    they are not `needed`."""
+    """(training split, validation split) of a JSONL file of examples. If `needed`, raises UserError for an empty training
+    split."""
     if not path.exists():
         if not needed:
             return [], []
@@ -105,7 +105,7 @@ def read_splits(path: Path, needed: bool = True) -> tuple[list[Supervised], list
 
 
 def judge_of(recipe: Recipe, verifier: Verifier) -> Judge:
-    """The verifier, after what the recipe's archive remembers."""
+    """The verifier, wrapped to use verdicts stored in the recipe's archive."""
     config = recipe.verify
     if not config.archive:
         return Judge(verifier)
@@ -116,9 +116,10 @@ def judge_of(recipe: Recipe, verifier: Verifier) -> Judge:
 
 
 def inform_asks(asks: Sequence[Ask], recipe: Recipe, contrast: int = 0) -> list[Ask]:
-    """The asks with best times by the judge's kind of clock alone, and with what the recipe's archive knows of their graphs: the best time, and for the later agents so many further
-    kernels with their times, the fastest and the slowest first (contrastive, as in CUDA-L1, arXiv 2507.14111)."""
-    # What a cost model said is no measure of what a clock says.
+    """The asks, keeping only best times from the judge's kind of clock, and adding what the recipe's archive knows of their
+    graphs: the best time and, for the later agents, `contrast` further kernels with their times, the fastest and the slowest
+    first (contrastive, as in CUDA-L1, arXiv 2507.14111)."""
+    # Modelled times are not comparable with measured ones.
     asks = [replace(ask, best_us=ask.best_us if ask.clock == _clock(recipe) else None) for ask in asks]
     if not recipe.verify.archive:
         return asks
@@ -143,12 +144,12 @@ def inform_asks(asks: Sequence[Ask], recipe: Recipe, contrast: int = 0) -> list[
 
 
 def _clock(recipe: Recipe) -> Clock:
-    """The kind of time that the recipe's judge gives."""
+    """The kind of times that the recipe's judge gives."""
     return recipe.verify.recorded or ("measured" if recipe.verify.backend == "cuda" else "modelled")
 
 
 def refuse_heldout(asks: Iterable[Ask], path: Path) -> None:
-    """Raises UserError when an ask is about a task that the examples in `path` hold out, by content."""
+    """Raises UserError if an ask's task has the same content as one that the examples in `path` hold out."""
     if not path.exists():
         return
     held = {e.task.digest: e.split for e in read_supervised(path) if e.split != "train"}
@@ -160,13 +161,13 @@ def refuse_heldout(asks: Iterable[Ask], path: Path) -> None:
 
 
 def read_tasks(path: Path) -> list[Task]:
-    """The practice tasks in a JSONL file; none where there is no such file."""
+    """The practice tasks in a JSONL file; empty without such a file."""
     return list(read_jsonl(path, Task)) if path.exists() else []
 
 
 def write_source(recipe: Recipe, run: Path) -> None:
-    """Write what the function of `data.source` returns where a run's examples and tasks are. Raises UserError for what is
-    neither."""
+    """Call the function `data.source` and write the records that it returns as the run's examples and tasks. Raises UserError if
+    any is neither."""
     spec = recipe.data.source
     records = list(extensions.call(extensions.load(spec, "data.source"), spec, "data.source"))
     wrong = next((each for each in records if not isinstance(each, Task | Example | Pair)), None)
@@ -185,7 +186,7 @@ def write_source(recipe: Recipe, run: Path) -> None:
 def frontend_asks(
     tasks: Iterable[Task], families: Sequence[str] = (), examples: Sequence[Supervised] = ()
 ) -> list[Ask]:
-    """Each task once; what is known of its graph is taken from the examples."""
+    """Each task once; what is known of its graph comes from the examples."""
     known = _pair_of_each(examples)
     different = {task.digest: task for task in tasks}
     return [
@@ -205,10 +206,10 @@ def midend_asks(
     *,
     target: str = "",
 ) -> list[Ask]:
-    """Kernels that may be made faster: those of `improve` examples, and those that stages before got accepted.
+    """Kernels that may be made faster: those of `improve` examples, and those accepted in earlier stages.
 
-    `tasks` are those that `accepted` may be about besides the examples' own. With a `target` the back end is asked,
-    which is told it.
+    `tasks`: further tasks, beyond the examples' own, that `accepted` may be about. With a `target` the asks are for the
+    back end, whose prompt names it.
     """
     agent: Agent = "backend" if target else "midend"
     pairs = _pair_of_each(examples)
@@ -242,7 +243,7 @@ def midend_asks(
 
 
 def _pair_of_each(examples: Iterable[Supervised]) -> dict[str, Pair]:
-    """A pair of each task that is in function form, by the task's digest: the one that knows the best time."""
+    """For each task with pairs, by digest, the pair with the best known time."""
     found: dict[str, Pair] = {}
     for example in examples:
         if isinstance(example, Pair):

@@ -1,7 +1,7 @@
-"""Log-probs of completions without padding on the left: no attention mask, no longer than a minibatch's longest row.
+"""Log-probs of completions without left padding or attention mask, padded only to a minibatch's longest row.
 
-TRL pads prompts on the left and completions on the right, both to the longest of a whole step, and its mask keeps
-attention from its fast kernels. Log-probs, entropies and gradients are the same.
+TRL pads prompts on the left and completions on the right, both to the longest of a whole step, and its mask prevents
+the fast attention kernels. Log-probs, entropies and gradients are the same here.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from torch import Tensor
 from kernelwright.train.lean import no_mask
 
 ORDERLESS = ("dapo", "grpo", "dr_grpo", "cispo", "sapo", "luspo", "vespo")
-"""TRL's losses that do not depend on which of an update's samples share a forward pass."""
+"""TRL's losses that do not depend on which samples of an update share a forward pass."""
 
 
 def score_tokens(
     model: Any, config: Any, input_ids: Tensor, attention_mask: Tensor, keep: int, multiple: int = 1
 ) -> tuple[Tensor, Tensor | None]:
-    """(log-probs, entropies) (B, `keep`) of the last `keep` tokens of `input_ids` (B, T), 0 where the mask is 0. No
-    entropies where the model's head does not make them.
+    """(log-probs, entropies) (B, `keep`) of the last `keep` tokens of `input_ids` (B, T), 0 where the mask is 0. Entropies
+    are None if the model's head does not compute them.
 
     `attention_mask` (B, T) is 0 before each row's prompt and after its completion. `multiple`: see `Collator`.
     """
@@ -43,7 +43,7 @@ def score_tokens(
         use_cache=False,
         fused_lm_head=True,
     )
-    # Output j is about token j + 1.
+    # Output j predicts token j + 1.
     back = total - keep + places[:keep] - start - 1
     known = (back >= 0) & (back < width - 1)
     back = back.clamp(0, max(width - 2, 0))
@@ -57,7 +57,7 @@ def score_tokens(
 
 
 def by_length(batches: Sequence[dict[str, Any]], together: int) -> list[dict[str, Any]]:
-    """Rows of every `together` batches, which make one update, dealt out anew: the longest in the first of them."""
+    """Sort the rows of every `together` batches (one update) by length and deal them out again, longest first."""
     made: list[dict[str, Any]] = []
     for first in range(0, len(batches), together):
         group = batches[first : first + together]

@@ -1,6 +1,6 @@
-"""What a recipe makes of returns: advantages of plan and of code, and which turns are trained on.
+"""Computes advantages of plan and code from returns, and which turns are trained on, as a recipe sets it.
 
-The arithmetic is in `advantages.py`; here `[frontend]`, `[midend]` and `[backend]` choose of it.
+The arithmetic is in `advantages.py`; the options come from `[frontend]`, `[midend]` and `[backend]`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from kernelwright.train.advantages import agreeing, best_of_plan, marginal, turn
 def segment_advantages(paid: Tensor, rl: RlConfig, plans: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """Advantages (B, K) of plan and of code from returns (B, K, 2), each compared within its group.
 
-    `uniform` credit compares the sums and gives both segments the same. A user's function gets all of it. `plans` (B, K) are
-    the plans' numbers, for `grouping`.
+    `uniform` credit compares the sums of both returns and gives both segments the same advantage. A user's function
+    (`rl.advantage`) gets all returns. `plans` (B, K): an id per plan, for `grouping`.
     """
     if rl.advantage:
         made = _own_advantages(paid, rl)
@@ -45,7 +45,7 @@ def segment_advantages(paid: Tensor, rl: RlConfig, plans: Tensor | None = None) 
 
 
 def _own_advantages(paid: Tensor, rl: RlConfig) -> Tensor:
-    """What a user's function makes of returns (prompts, samples, turns, 2), NaN for none; advantage 0 for those."""
+    """Calls a user's function on returns (prompts, samples, turns, 2), NaN where missing; missing ones get advantage 0."""
     returned = paid.unflatten(0, (-1, rl.samples))
     function = extensions.load(rl.advantage, "advantage")
     made = extensions.call(function, rl.advantage, "advantage", returned.clone())
@@ -64,14 +64,14 @@ def _own_advantages(paid: Tensor, rl: RlConfig) -> Tensor:
 
 
 def spread_options(rl: RlConfig) -> dict[str, Any]:
-    """What `spread` is told. With uniform credit plan and code carry the same."""
+    """Options of `spread`. With uniform credit, plan and code have the same advantage."""
     if rl.credit == "hierarchical":
         return {"alpha": rl.alpha, "thoughts": rl.thoughts}
     return {"thoughts": "none" if rl.thoughts == "none" else "code"}
 
 
 def trained_turns(paid: Tensor, rl: RlConfig) -> Tensor:
-    """Which turns (B, K) are in the loss: those with a return, and of a group that differs if `agreeing` says so."""
+    """Which turns (B, K) are in the loss: those with a return and, if `agreeing` is "drop", whose group's returns differ."""
     there = ~paid.isnan().any(2)
     if rl.agreeing == "keep":
         return there

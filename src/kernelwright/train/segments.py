@@ -1,12 +1,11 @@
-"""GRPO with a reward for the plan and one for the code, on TRL's GRPOTrainer and the real verifier.
+"""GRPO with separate rewards for plan and code, on TRL's GRPOTrainer and the real verifier.
 
-These places of TRL are taken over. `rollout_func`: completions, verdicts and rewards come from `rollouts.roll`,
-the chain that evaluation uses. `_calculate_rewards`: hands on the returns of plan and code that the conversations
-carry. `_generate_and_score_completions`: replaces the advantages by token-level ones, made in `advantages.py` from
-what `credit.py` says of each token. The loss, its clipping and its averaging are TRL's own; the log-probs that it is
-made of come from `scoring.py`.
+We override these parts of TRL. `rollout_func`: completions, verdicts and rewards come from `rollouts.Rolling`, as in
+evaluation. `_calculate_rewards`: returns the conversations' returns of plan and code.
+`_generate_and_score_completions`: replaces the advantages by token-level ones, which `advantages.py` computes from the
+labels of `credit.py`. The loss, its clipping and averaging are TRL's own; the log-probs in it come from `scoring.py`.
 
-The data set is only a row of slots: a curriculum decides what a step asks, so that a resumed run asks the same.
+The data set is only a list of slots: a curriculum decides what a step asks, so a resumed run asks the same.
 """
 
 from __future__ import annotations
@@ -52,12 +51,12 @@ from kernelwright.train.turns import Waiting, converse
 from kernelwright.train.vllm import VllmPolicy, geometric_ratio, reload, uncompiled, vllm_args
 
 Groups = list[list[Conversation]]
-"""Conversations of a step, group by group."""
+"""A step's conversations by group."""
 _FIRST_GATES = (Gate.PARSE, Gate.STATIC)
 
 
 class SegmentTrainer(ChosenOptimizer, Timed, AtomicCheckpoints, trl.GRPOTrainer):
-    """TRL's trainer, fed by our chain, with an advantage for every token."""
+    """TRL's trainer on our rollouts, with an advantage for every token."""
 
     def __init__(
         self,
@@ -76,14 +75,14 @@ class SegmentTrainer(ChosenOptimizer, Timed, AtomicCheckpoints, trl.GRPOTrainer)
         self.judge = judge_of(recipe, judge)
         self.compact = recipe.compact_checkpoints
         self._known = {ask.task.digest: ask.best_us for ask in curriculum.asks}
-        """Microseconds of the best kernel that is known, by the task's digest, and by the kind of clock that the judge has."""
+        """Task digest -> microseconds of the best known kernel, on the judge's kind of clock."""
         self._segments: tuple[Tensor, Tensor, list[list[int]]] | None = None
         self._nats: dict[str, float] | None = None
         self._hush = quiet_gpu(judge)
         self._busy = contextlib.ExitStack()
         self._seconds = {"generate": 0.0, "verify": 0.0}
         self._spent, self._began = spent_on_gpus(judge), time.perf_counter()
-        # A row of the data set stands for a prompt; the curriculum says which.
+        # A row of the data set is a slot for a prompt, which the curriculum chooses.
         slots = [str(slot) for slot in range(self.rl.prompts * self.rl.steps)]
         on_a_cpu = recipe.generation.engine == "vllm-colocate" and not torch.cuda.is_available()
         with uncompiled(on_a_cpu):
@@ -99,7 +98,7 @@ class SegmentTrainer(ChosenOptimizer, Timed, AtomicCheckpoints, trl.GRPOTrainer)
             )
         split = self.accelerator.distributed_type == DistributedType.FSDP
         self._writer = _whole_copy(self.model) if split and not self.args.use_vllm else None
-        """A whole model in every process, which writes samples where FSDP splits the one that is trained."""
+        """With FSDP: a whole model in every process, which samples in place of the split one."""
         if self.rl.compile and torch.cuda.is_available():
             compile_layers(self.model)
         if on_a_cpu:
@@ -114,7 +113,7 @@ class SegmentTrainer(ChosenOptimizer, Timed, AtomicCheckpoints, trl.GRPOTrainer)
         )
 
     def conversations(self, slots: int) -> list[Conversation]:
-        """This process's conversations of the current step, which fill `slots` rows, groups side by side."""
+        """This process's conversations of the current step, filling `slots` rows, group by group."""
         step = self.state.global_step // self.rl.updates_per_step
         assert slots == self.rl.rows * self.rl.prompts // self.accelerator.num_processes
         self.release()
@@ -122,7 +121,7 @@ class SegmentTrainer(ChosenOptimizer, Timed, AtomicCheckpoints, trl.GRPOTrainer)
         self._seconds = {"generate": 0.0, "verify": 0.0}
         (groups, done), work = self._steps.finish(step)
         if self._hush is not None and self._steps.under_way:
-            # What is ahead is verified during the update: no clock may run on this GPU until the next step collects.
+            # Later steps are verified during the update: nothing may be timed on this GPU until the next step collects.
             self._busy.enter_context(self._hush())
         everyone = gather_object([[r for talk in group for r in talk.turns] for group in done])
         self._log_rollouts(everyone)
@@ -135,7 +134,7 @@ class SegmentTrainer(ChosenOptimizer, Timed, AtomicCheckpoints, trl.GRPOTrainer)
         return [talk for group in groups for talk in group]
 
     def _conversations_of(self, work: Work, step: int) -> Waiting[tuple[Groups, Groups]]:
-        """(the conversations of a step that are trained on, all that were held), group by group."""
+        """(conversations of a step to train on, all that were held), by group."""
         rank, world = self.accelerator.process_index, self.accelerator.num_processes
         count = self.rl.prompts // world
         places = range(rank * count, (rank + 1) * count)
@@ -155,17 +154,17 @@ class SegmentTrainer(ChosenOptimizer, Timed, AtomicCheckpoints, trl.GRPOTrainer)
         return groups, done
 
     def _draw(self, work: Work, fresh: Callable[[], list[Ask]]) -> list[Ask]:
-        """A round's asks: as the record of the step has them, else drawn."""
+        """A round's asks: replayed from the step's record, else drawn."""
         asks = self.curriculum.asks
         places = {id(ask): place for place, ask in enumerate(asks)}
         return [asks[place] for place in work.draw(lambda: [places[id(ask)] for ask in fresh()])]
 
     def save_more(self, folder: Path) -> None:
-        """What was said ahead: the weights that wrote it are gone when a run is resumed."""
+        """Save what later steps have sampled: a resumed run no longer has the weights that wrote it."""
         self._steps.save(ahead_file(folder, self.accelerator.process_index))
 
     def release(self) -> None:
-        """Let clocks run on this GPU again."""
+        """Let kernels be timed on this GPU again."""
         self._busy.close()
 
     def _prompt(self, ask: Ask) -> Prompt:
@@ -175,8 +174,8 @@ class SegmentTrainer(ChosenOptimizer, Timed, AtomicCheckpoints, trl.GRPOTrainer)
         return f"{self.stage}/{step + 1}/{place}"
 
     def refresh(self) -> None:
-        """Have samples written by the weights as they are now. Of a split model one weight after another is put together, and
-        only those that are trained: a whole model more would not fit beside it."""
+        """Make sampling use the current weights. With FSDP, copies one weight after another, and only trained ones: another whole
+        model would not fit."""
         if self._writer is not None:
             copies = dict(self._writer.named_parameters())
             with torch.no_grad():
@@ -186,7 +185,7 @@ class SegmentTrainer(ChosenOptimizer, Timed, AtomicCheckpoints, trl.GRPOTrainer)
 
     @functools.cached_property
     def policy(self) -> HFPolicy:
-        """Who writes samples: the weights that are trained, in this process, or vLLM, or a whole copy."""
+        """The policy that samples: the trained model in this process, vLLM, or a whole copy of a split model."""
         model = self.accelerator.unwrap_model(self.model)
         if self._writer is not None:
             model = self._writer.to(self.accelerator.device)
@@ -200,7 +199,7 @@ class SegmentTrainer(ChosenOptimizer, Timed, AtomicCheckpoints, trl.GRPOTrainer)
     def _converse(
         self, work: Work, asks: Sequence[tuple[int, Ask]], step: int, again: int
     ) -> Waiting[Groups]:
-        """A group of conversations for each (place in the step, ask); `again` is the round of refilling, from 1."""
+        """A group of conversations for each (place in the step, ask). `again`: the round of refilling, from 1; 0 at first."""
         policy = self.policy
 
         def answers(
@@ -245,10 +244,10 @@ class SegmentTrainer(ChosenOptimizer, Timed, AtomicCheckpoints, trl.GRPOTrainer)
         return (yield from converse(policy, first, tasks, places, self.rl, answers))
 
     def _log_rollouts(self, groups: Sequence[Sequence[Rollout]]) -> None:
-        """Write what was judged. Raises InfrastructureError when the verifier judged no candidate to its end."""
+        """Log the rollouts. Raises InfrastructureError if no candidate got a fair verdict, or the verifier failed on all it got."""
         rollouts = [rollout for group in groups for rollout in group]
         failed = [r for r in rollouts if r.verdict.outcome is Outcome.INFRASTRUCTURE_ERROR]
-        # What ends at the first gates never came before a worker, and says nothing about the verifier.
+        # Candidates that fail at the first gates never reach a worker, so they do not show that the verifier works.
         tried = [r for r in rollouts if r.verdict.outcome.judged and r.verdict.gate not in _FIRST_GATES]
         if not tried and len(failed) * 4 >= len(rollouts):
             raise InfrastructureError(
@@ -278,7 +277,7 @@ class SegmentTrainer(ChosenOptimizer, Timed, AtomicCheckpoints, trl.GRPOTrainer)
             }
 
     def _prepare_inputs(self, generation_batch: Any) -> Any:
-        """TRL's, with the samples of an update in an order that leaves little padding."""
+        """TRL's, with the samples of an update ordered so that little padding is needed."""
         before = self._buffered_inputs
         inputs = super()._prepare_inputs(generation_batch)
         together = self.args.gradient_accumulation_steps
@@ -298,7 +297,7 @@ class SegmentTrainer(ChosenOptimizer, Timed, AtomicCheckpoints, trl.GRPOTrainer)
         compute_aux_loss: bool = False,
         **images: Any,
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """TRL's, by `score_tokens`. Models with experts or images go TRL's way."""
+        """TRL's, computed by `score_tokens`. Models with experts or images use TRL's implementation."""
         if compute_aux_loss or any(value is not None for value in images.values()):
             return super()._get_per_token_logps_and_entropies(
                 model,
@@ -328,8 +327,8 @@ class SegmentTrainer(ChosenOptimizer, Timed, AtomicCheckpoints, trl.GRPOTrainer)
         completions: Any,
         completion_ids_list: list[list[int]],
     ) -> Tensor:
-        """The rows' returns (B, 2) of all processes, NaN for None: of a conversation's first turn, or of each turn where
-        they are rows of their own. Remembers those of every turn."""
+        """Returns (B, 2) of the rows of all processes, NaN for None: those of a conversation's first turn, or of each turn if
+        turns are rows of their own. Also stores those of every turn."""
         each = self.rl.rows // self.rl.samples
         talks: list[Conversation] = [slot["talk"] for slot in inputs[::each]]
         device, turns = self.accelerator.device, self.rl.turns
@@ -345,7 +344,7 @@ class SegmentTrainer(ChosenOptimizer, Timed, AtomicCheckpoints, trl.GRPOTrainer)
         return everyone[:, :each].flatten(0, 1)
 
     def _free_plans(self, batch: dict[str, Any], labels: Tensor) -> None:
-        """What is done to plan tokens alone: lift their entropy while it is low, leave them out of the KL."""
+        """Plan tokens only: raise their entropy while it is low, and leave them out of the KL."""
         is_plan = (labels % 3 == PLAN) & (labels >= 0) & (batch["completion_mask"] > 0)
         nats = (self._nats or {}).get("decision")
         if self.rl.entropy_floor and nats is not None:
@@ -354,12 +353,12 @@ class SegmentTrainer(ChosenOptimizer, Timed, AtomicCheckpoints, trl.GRPOTrainer)
                 batch["advantages"], sampled, is_plan, nats, self.rl.entropy_floor, self.rl.entropy_gain
             )
         if self.rl.kl_on == "code" and "ref_per_token_logps" in batch:
-            # At its own log-probs the KL's estimate and its gradient are 0.
+            # With the policy's own log-probs as reference, the KL estimate and its gradient are 0.
             own, held = batch["sampling_per_token_logps"], batch["ref_per_token_logps"]
             batch["ref_per_token_logps"] = torch.where(is_plan, own, held)
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
-        """TRL's batch, its advantages (B,) replaced by (B, T), without the turns that are not trained on."""
+        """TRL's batch with token-level advantages (B, T) in place of (B,), and turns that are not trained on masked."""
         batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
         assert self._segments is not None
         (paid, plans, said), self._segments = self._segments, None
@@ -367,7 +366,7 @@ class SegmentTrainer(ChosenOptimizer, Timed, AtomicCheckpoints, trl.GRPOTrainer)
         each = self.rl.rows // self.rl.samples
         mine = slice(rank * len(inputs) // each, (rank + 1) * len(inputs) // each)
         plan, code = segment_advantages(paid, self.rl, plans)
-        # Padding counts as code of the first turn: it is masked, and scalar GRPO has the same number there.
+        # Padding is labelled as the first turn's code: it is masked, and scalar GRPO has the same number there.
         labels = pad_sequence([torch.tensor(row) for row in said], batch_first=True, padding_value=CODE)
         labels = torch.nn.functional.pad(
             labels, (0, batch["completion_ids"].shape[1] - labels.shape[1]), value=CODE
@@ -384,7 +383,7 @@ class SegmentTrainer(ChosenOptimizer, Timed, AtomicCheckpoints, trl.GRPOTrainer)
                 if slot["talk"].cut:
                     trained[i, len(slot["talk"].turns) - 1] = False
         if self.rl.staleness and not self.args.use_vllm:
-            # Samples are some updates old: the ratio is to the policy that wrote them.
+            # Samples are some updates old: the ratio is relative to the policy that sampled them.
             batch["old_per_token_logps"] = batch["sampling_per_token_logps"]
         kept = trained.repeat_interleave(each, 0).gather(1, labels.clamp(min=0) // 3)
         key = "tool_mask" if "tool_mask" in batch else "completion_mask"
@@ -400,19 +399,19 @@ class SegmentTrainer(ChosenOptimizer, Timed, AtomicCheckpoints, trl.GRPOTrainer)
         return batch
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """TRL's, with what the line of the curves will say, for trackers."""
+        """TRL's, with the figures of the next line of the curves, for trackers."""
         if "loss" in logs:
             logs |= tracker_metrics(self.curves.extra)
         super().log(logs, start_time)
 
     def _correct(self, batch: dict[str, Any], in_loss: Tensor) -> None:
-        """The weights against vLLM's other numerics, where they are not TRL's own; how far the two are apart, for the log."""
+        """Importance weights for vLLM's different numerics, unless they are TRL's own; logs how far the two differ."""
         old, sampled = batch["old_per_token_logps"], batch["sampling_per_token_logps"]
         if self.recipe.generation.correction.startswith("geometric"):
             ratio = geometric_ratio(self.recipe.generation, old, sampled, in_loss)
             batch["importance_sampling_ratio"] = ratio
         apart = ((old - sampled).nan_to_num(nan=0.0) * in_loss).double()
-        # Schulman's k3 of KL(vLLM, trainer): never below 0.
+        # Schulman's k3 estimator of KL(vLLM, trainer), never negative.
         terms = (apart.exp() - 1 - apart).sum()
         left_out = ((batch["importance_sampling_ratio"] == 0) * in_loss).sum()
         sums: Tensor = gather(torch.stack([terms, left_out.double(), in_loss.sum().double()])[None]).sum(0)
@@ -422,20 +421,20 @@ class SegmentTrainer(ChosenOptimizer, Timed, AtomicCheckpoints, trl.GRPOTrainer)
 
 
 def ahead_file(folder: Path, rank: int) -> Path:
-    """Where a checkpoint keeps what a process had said of later steps."""
+    """The file in a checkpoint with what a process sampled of later steps."""
     return folder / f"ahead-{rank}.json"
 
 
 def _plan_ids(talk: Conversation, turns: int) -> list[int]:
-    """A number for the plan of each turn: the same number, the same plan."""
+    """An id for the plan of each turn; equal plans have equal ids."""
     said = [" ".join(rollout.candidate.plan.split()) for rollout in talk.turns]
     ids = [int.from_bytes(hashlib.sha256(plan.encode()).digest()[:7], "big") for plan in said]
     return ids + [0] * (turns - len(ids))
 
 
 def slots_beside(model: Any) -> bool:
-    """Whether a whole copy of a split model writes in slots, which hold its weights once more: where they are an eighth of the GPU or
-    less. On a CPU always."""
+    """Whether a whole copy of a split model samples in slots, which hold its weights once more: if the model takes at most 1 /
+    SLOTS_SHARE of the GPU. On a CPU always."""
     if model.device.type != "cuda":
         return True
     held = sum(parameter.nbytes for parameter in model.parameters())
@@ -443,7 +442,7 @@ def slots_beside(model: Any) -> bool:
 
 
 def _whole_copy(model: Any) -> Any:
-    """A copy that computes by itself: the forward that TRL puts into a model is bound to that model."""
+    """An independent copy: TRL patches the model's forward with one bound to the original, which is removed."""
     made = copy.deepcopy(model)
     inner = made.get_base_model() if hasattr(made, "get_base_model") else made
     inner.__dict__.pop("forward", None)
@@ -451,17 +450,17 @@ def _whole_copy(model: Any) -> Any:
 
 
 def plan_reward(**kwargs: Any) -> list[float | None]:
-    """Names the first column of rewards in TRL's logs; the values come from `_calculate_rewards`."""
+    """Gives the first reward column its name in TRL's logs; values come from `_calculate_rewards`."""
     raise AssertionError("rewards come from rollouts")
 
 
 def code_reward(**kwargs: Any) -> list[float | None]:
-    """Names the second column."""
+    """Gives the second column its name."""
     raise AssertionError("rewards come from rollouts")
 
 
 def _roll_slots(prompts: list[str], trainer: SegmentTrainer) -> dict[str, Any]:
-    """TRL's `rollout_func`: the slots say how many samples are wanted, the trainer's curriculum what of."""
+    """TRL's `rollout_func`: the slots give the number of samples, the trainer's curriculum the tasks."""
     talks, end = trainer.conversations(len(prompts)), trainer.eos_token_ids[0]
     rows = [row(talk, end) for talk in talks]
     if trainer.rl.history == "answers":

@@ -1,7 +1,7 @@
-"""Supervised fine-tuning on examples, through TRL's SFTTrainer; the loss is on the completions only.
+"""Supervised fine-tuning on examples with TRL's SFTTrainer; the loss is on completions only.
 
-Tokens are made by `policy.text`, the same as in sampling; batches and their order by `batches.py`, without TRL. Small
-models are bound by the host, so `lean.py` leaves out what a step does not need.
+Tokens come from `policy.text`, as in sampling; batches and their order from `batches.py`, not TRL. Small models are
+limited by the host, so `lean.py` removes what a step does not need.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from kernelwright.train.processes import PATIENCE_S, count, share_of, split
 from kernelwright.train.timed import Stop, Timed
 
 PAD_TO = 32
-"""Lengths of batches on a GPU are multiples of this: compiled code then has aligned rows."""
+"""On a GPU, batch lengths are multiples of this, so that compiled code has aligned rows."""
 
 
 def run_sft(
@@ -40,9 +40,9 @@ def run_sft(
     validation: Sequence[Supervised],
     curves: Curves,
 ) -> Any:
-    """Train `model` on `examples`, going on from the stage's last checkpoint. Returns the model as `sft.keep` says.
+    """Train `model` on `examples`, resuming from the stage's last checkpoint. Returns the model that `sft.keep` selects.
 
-    Raises UserError when the best weights are wanted and nothing is held out, or FSDP splits them.
+    Raises UserError if the best weights are wanted but no example is held out, or FSDP splits them.
     """
     train, held = held_out(recipe.sft, examples, validation)
     rows = training_rows(recipe, tokenizer, train)
@@ -72,7 +72,7 @@ def sft_trainer(
     config, cuda = recipe.sft, torch.cuda.is_available()
 
     class Trainer(LeanSteps, ChosenOptimizer, Timed, AtomicCheckpoints, trl.SFTTrainer):  # type: ignore[misc]
-        """TRL's trainer with whole checkpoints, and steps that do not wait."""
+        """TRL's trainer with atomic checkpoints, and steps without synchronisation."""
 
         chosen = recipe.sft
         compact = recipe.compact_checkpoints
@@ -81,7 +81,7 @@ def sft_trainer(
             return Mixture(rows, config.shares, config.batch, recipe.seed, self.epochs_done)
 
         def epochs_done(self) -> int:
-            """Whole epochs before the next step."""
+            """Number of whole epochs done."""
             made = math.ceil(len(self._get_train_sampler()) / minibatch)
             return self.state.global_step // math.ceil(math.ceil(made / count()) / accumulation)
 
@@ -121,13 +121,13 @@ def sft_trainer(
 def common_args(
     recipe: Recipe, curves: Curves, save_every: int, learning_rate: float, warmup: float
 ) -> dict[str, Any]:
-    """What both of TRL's configs are told: quiet, whole checkpoints."""
+    """Arguments common to both of TRL's configs: quiet, own checkpoints."""
     cuda = torch.cuda.is_available()
     check_trackers(recipe)
-    # Else a batch that is copied to the GPU waits for all that the GPU was asked before.
+    # Otherwise copying a batch to the GPU waits for all queued GPU work.
     accelerator: dict[str, Any] = {"non_blocking": cuda}
     if split():
-        # Else every process holds whole gradients from the first minibatch of an update on.
+        # Otherwise every process holds whole gradients from the first minibatch of an update on.
         accelerator["gradient_accumulation_kwargs"] = {"sync_each_batch": True}
     return {
         "accelerator_config": accelerator,
@@ -145,14 +145,14 @@ def common_args(
         "gradient_checkpointing": recipe.model.gradient_checkpointing,
         "dataloader_pin_memory": cuda,
         "log_level": "error",
-        # It would hide a loss that is no number; and in SFT read the loss of every step back from the GPU.
+        # The filter would hide a loss that is not finite, and in SFT read every step's loss back from the GPU.
         "logging_nan_inf_filter": False,
         "ddp_timeout": PATIENCE_S,
     }
 
 
 def check_trackers(recipe: Recipe) -> None:
-    """Raises UserError where a tracker that the recipe names is not installed."""
+    """Raises UserError if a tracker named in the recipe is not installed."""
     for name in recipe.report_to:
         packages = ("tensorboard", "tensorboardX") if name == "tensorboard" else (name,)
         if all(importlib.util.find_spec(package) is None for package in packages):
@@ -160,16 +160,16 @@ def check_trackers(recipe: Recipe) -> None:
 
 
 def on_one_gpu(args: Any) -> Any:
-    """The same settings for a process that no launcher started, too: it trains on the first GPU alone, and not on all that it
-    sees as `nn.DataParallel`, which TRL refuses. The others are there for the judge."""
-    if args.device.type == "cuda":  # asked first, for it is what counts them
+    """Restrict a process without a launcher to the first GPU: TRL refuses `nn.DataParallel` over all visible ones. The other GPUs
+    are for the judge."""
+    if args.device.type == "cuda":  # # read first: reading it counts the GPUs
         args._n_gpu = 1
     return args
 
 
 def fit(trainer: Any, best: Best | None) -> Any:
-    """Run a trainer, from its last checkpoint where there is one, without TRL's printing. Returns the model, with the `best`
-    weights where they were kept."""
+    """Run a trainer, from its last checkpoint if there is one, without TRL's printing. Returns the model, with the `best`
+    weights if they were kept."""
     curves = trainer.curves
     trainer.remove_callback(PrinterCallback)
     resume = last_checkpoint(curves.steps_dir)

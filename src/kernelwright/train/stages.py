@@ -1,10 +1,10 @@
-"""The stages of a recipe, in order, in one run folder that can be stopped and resumed.
+"""Runs the stages of a recipe in order, in one run folder; can be stopped and resumed.
 
-    RUN/stages/<stage>/steps/checkpoint-N/   while a stage runs: all that is needed to go on
-    RUN/stages/<stage>/checkpoint/           when it is done: a Hugging Face model folder
+        RUN/stages/<stage>/steps/checkpoint-N/   while a stage runs: all that is needed to resume
+        RUN/stages/<stage>/checkpoint/           when it is done: a Hugging Face model folder
 
-A stage that is done is passed over; one that was interrupted goes on from its last checkpoint, and log lines
-of later steps, which will be made again, are removed.
+A finished stage is skipped; an interrupted one resumes from its last checkpoint, after log lines of later steps are
+removed, since those steps are repeated.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ def train(
 ) -> Path:
     """Run every stage of `recipe` in the folder `out`. Returns the last checkpoint.
 
-    `verifier` judges the reinforcement stages; by default, and where a stage has its own `judge` or `deadline_s`, a
-    judge that the recipe names. `after_stage` is called with each stage's name and checkpoint as it is done, also for
+    `verifier` judges the reinforcement stages; without it, or if a stage sets its own `judge` or `deadline_s`, the judge
+    named in the recipe does. `after_stage` is called with each stage's name and checkpoint when it is done, also for
     stages done before a resume.
-    Raises UserError for what the user can mend, InfrastructureError when the judge or another process fails.
+    Raises UserError for errors that the user can fix, InfrastructureError if the judge or another process fails.
     """
     run = RunFolder(out)
     if processes.first():
@@ -71,13 +71,13 @@ def train(
 def train_stage(
     recipe: Recipe, run: RunFolder, stage: str, *, verifier: Verifier | None = None, quiet: bool = False
 ) -> Path:
-    """Run one stage, or go on with it, or pass it over when it is done. Returns its checkpoint."""
+    """Run or resume one stage, or skip it if it is done. Returns its checkpoint."""
     home = run.path / "stages" / stage
     final, steps_dir = home / "checkpoint", home / "steps"
     if run.done(stage) and final.is_dir():
         return final
     _quieten(recipe)
-    # Torch is needed from here on; the imports of the trainers take seconds, so bad folders are said first.
+    # Torch is needed from here on; importing the trainers takes seconds, so folders are checked first.
     from kernelwright.train.checkpoints import last_checkpoint, save_model, step_of
     from kernelwright.train.curves import Curves
     from kernelwright.train.estimate import check_fits
@@ -157,7 +157,7 @@ def _reinforce(
 def _asks_of(
     recipe: Recipe, run: RunFolder, stage: str, examples: list[Supervised], logged: Sequence[Rollout]
 ) -> list[Ask]:
-    """What a stage asks its policy. Raises UserError where that is nothing, or holds what is held out."""
+    """The asks of a stage. Raises UserError if there are none, or if one is about a held-out task."""
     from kernelwright.train import prompts
 
     rl = recipe.rl(stage)
@@ -184,7 +184,7 @@ def _asks_of(
 
 
 def _fitting(asks: list[Ask], recipe: Recipe, stage: str, tokenizer: Any) -> list[Ask]:
-    """Those whose prompts leave room for an answer. Raises UserError where none does."""
+    """The asks whose prompts leave room for an answer. Raises UserError if none does."""
     rl = recipe.rl(stage)
     room = recipe.model.context - rl.max_tokens
     lengths = on_all_cores(
@@ -203,9 +203,9 @@ def _fitting(asks: list[Ask], recipe: Recipe, stage: str, tokenizer: Any) -> lis
 
 
 def _start(recipe: Recipe, run: RunFolder, stage: str) -> tuple[Any, Any]:
-    """Model and tokenizer that `stage` starts from: what its `start` says, the stage before, or what [model] says.
+    """Model and tokenizer that `stage` starts from, as given by its `start`, else the previous stage, else [model].
 
-    Random weights are kept in RUN/base where they are needed again: under adapters, as the reference of a KL, and for vLLM.
+    Random weights are saved in RUN/base if they are needed again: under adapters, as the reference of a KL, or for vLLM.
     """
     from kernelwright.train.architectures import known_architecture
     from kernelwright.train.checkpoints import save_model
@@ -241,20 +241,20 @@ def _stage_before(recipe: Recipe, stage: str) -> str:
 
 
 def _forget_after(run: RunFolder, stage: str, step: int) -> None:
-    """Remove the log lines of `stage` that belong to steps after the last checkpoint."""
+    """Remove log lines of `stage` for steps after the last checkpoint."""
     for name in ("curves.jsonl", "rollouts.jsonl"):
         run.keep_rows(name, lambda row: row["stage"] != stage or row["step"] <= step)
 
 
 def _let_go() -> None:
-    """Give back what a trainer or a model held, whose parts may hold one another: large ones do not fit twice."""
+    """Free a trainer's or model's memory, despite reference cycles: two large models do not fit."""
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
 
 
 def _quieten(recipe: Recipe) -> None:
-    """Turn off the chatter of the libraries below; set torch's threads."""
+    """Silence the libraries below; set torch's number of threads."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
     import datasets

@@ -1,7 +1,7 @@
-"""Stages that end by the clock: so many seconds of steps, with a rate that falls by time and not by steps.
+"""Stages of fixed duration: steps for a number of seconds, with a learning rate that decays by time instead of steps.
 
-For machines that are lent for minutes, where nobody knows beforehand how many steps a minute has. Seconds are counted from the end
-of the first step on, which compiles; a checkpoint keeps what was spent, so a resumed stage has the rest.
+For machines available for a fixed time, where the number of steps is not known beforehand. Seconds count from the end of the
+first step, which includes compilation. A checkpoint stores the seconds used, so a resumed stage has only the rest.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _PROCESS = uuid.uuid4().hex
 
 
 class Falling:
-    """The share of the rate at a step; LambdaLR keeps its attributes in checkpoints."""
+    """Learning-rate factor by time; LambdaLR saves its attributes in checkpoints."""
 
     def __init__(self, seconds: float, steps: int, warmup: float, shape: str) -> None:
-        """`steps` end it as well; `warmup` is a share of the seconds; `shape` constant, linear or cosine."""
+        """Ends after `seconds` or `steps`; `warmup`: share of that; `shape`: constant, linear or cosine."""
         self.seconds, self.steps, self.warmup, self.shape = seconds, steps, warmup, shape
         self.spent, self.last, self.process = 0.0, 0.0, ""
 
@@ -42,15 +42,15 @@ class Falling:
 
 
 class Timed:
-    """Mixin, before a Trainer: the schedule of a stage whose config has `seconds`."""
+    """Mixin before a Trainer: the schedule of a stage whose config has `seconds`."""
 
     chosen: Any
-    """The stage's config: `seconds`, `warmup`, and `schedule` where there is a choice."""
+    """The stage's config: `seconds`, `warmup` and, if it has a choice, `schedule`."""
     falling: Falling | None = None
     lr_scheduler: Any
 
     def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
-        """TRL's, or one by time."""
+        """TRL's scheduler, or one by time."""
         if not self.chosen.seconds:
             return super().create_scheduler(num_training_steps, optimizer)  # type: ignore[misc]
         if self.lr_scheduler is None:
@@ -62,7 +62,7 @@ class Timed:
 
 
 class Stop(transformers.TrainerCallback):
-    """Ends a timed trainer after a whole step, which is its last then for all callbacks behind this one."""
+    """Ends a timed trainer after a whole step; later callbacks see that step as the last."""
 
     def __init__(self, trainer: Timed, updates: int = 1) -> None:
         self.trainer, self.updates = trainer, updates

@@ -1,7 +1,7 @@
-"""Evaluation of the front end while it trains: held-out tasks every so many steps, and the best weights kept.
+"""Evaluates the front end during training: held-out tasks every so many steps; can keep the best weights.
 
-Each of them is sampled `eval.samples` times by the weights as they are and judged as rewards are; of several processes the
-first does it. What an evaluation after a stage measures more (intervals, baselines, agents that follow) is not in it.
+Each task is sampled `eval.samples` times with the current weights and judged like training samples; with several
+processes, the first does it. Intervals, baselines and later agents belong to the evaluation after a stage.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Trials(transformers.TrainerCallback):
-    """Adds `heldout_pass_rate` and `heldout_speedup` to a step's line; `best` is offered the weights of each trial."""
+    """Adds `heldout_pass_rate` and `heldout_speedup` to a step's line; offers the weights of each evaluation to `best`."""
 
     def __init__(
         self, trainer: SegmentTrainer, tasks: Sequence[Task], judge: Verifier, best: Best | None
@@ -35,7 +35,7 @@ class Trials(transformers.TrainerCallback):
         step, between = divmod(state.global_step, rl.updates_per_step)
         if between or (step % rl.eval_every and state.global_step < state.max_steps):
             return control
-        # Steps that are ahead keep clocks off this GPU while it learns; these verdicts may need one.
+        # Steps that run ahead block timing on this GPU during an update; these verdicts may need it.
         self.trainer.release()
         self.trainer.refresh()
         first = self.trainer.accelerator.is_main_process
@@ -43,7 +43,7 @@ class Trials(transformers.TrainerCallback):
         if first:
             figures = self.figures(step)
             self.trainer.curves.extra.update(figures)
-            # Of equally many right ones the faster.
+            # Among equal pass rates, prefer the faster.
             score = figures["heldout_pass_rate"] + 1e-3 * min(figures["heldout_speedup"] or 0.0, 10.0)
         if self.best is not None:
             self.best.offer(

@@ -1,7 +1,7 @@
-"""Conversations: answer, verdict, better answer. The chain is `rollouts.roll`, once a turn.
+"""Conversations: answer, verdict, better answer. Each turn uses `rollouts.Rolling`.
 
-The tokens of a turn are appended to those that were sampled before, never tokenised again, so that what is trained
-on is what was said. With `history = "answers"` earlier thoughts are left out of them, token by token.
+A turn's tokens are appended to those sampled before and never tokenized again, so we train on exactly the sampled
+tokens. With `history = "answers"`, earlier thoughts are removed token by token.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kernelwright.train.credit import Conversation, answer_ids
 
 T = TypeVar("T")
 Waiting = Generator[None, None, T]
-"""Stops wherever it waits for verdicts, and returns a `T`."""
+"""Yields whenever it waits for verdicts; returns a `T`."""
 FASTER = "It is correct. Answer with a faster one."
 
 
@@ -29,12 +29,12 @@ def converse(
     rl: RlConfig,
     again: Callable[[Sequence[Prompt], Sequence[Task], int], Waiting[list[list[Rollout]]]],
 ) -> Waiting[list[list[Conversation]]]:
-    """The conversations that start with the groups `first` about `tasks`, each of at most `rl.turns` answers.
+    """The conversations that start with the groups `first` about `tasks`, each with at most `rl.turns` answers.
 
-    `places` are the numbers of the groups in their step, among those of all processes.
+    `places`: each group's number within its step, counted over all processes.
 
-    `policy` is an `HFPolicy`. `again(prompts, tasks, turn)` makes one rollout of each prompt, and stops once they are
-    written, for their verdicts.
+    `policy` is an `HFPolicy`. `again(prompts, tasks, turn)` makes one rollout per prompt, and yields once they are
+    sampled, until their verdicts arrive.
     """
     tokenizer = policy.tokenizer
     groups = []
@@ -77,7 +77,7 @@ def converse(
 
 
 def reply(rollout: Rollout, rl: RlConfig) -> str:
-    """What is said to an answer; nothing where the conversation ends: cut short, not judged, or good enough."""
+    """The reply to an answer; empty if the conversation ends: truncated, not judged, or good enough."""
     verdict = rollout.verdict
     if rollout.completion.finish_reason != "stop" or not verdict.outcome.judged:
         return ""
@@ -89,7 +89,7 @@ def reply(rollout: Rollout, rl: RlConfig) -> str:
 
 
 def _show(policy: Any, answer: Rollout, thoughts: bool) -> str:
-    """The text of an answer as the next turn sees it."""
+    """An answer's text as the next turn sees it."""
     if thoughts or not answer.candidate.thought_spans:
         return answer.completion.text
     ids = answer_ids(answer, thoughts=False)

