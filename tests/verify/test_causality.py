@@ -111,7 +111,7 @@ def test_what_a_reference_leaves_in_its_place_is_nobodys_work() -> None:
 def test_a_movement_by_torch_counts_after_the_kernels_too() -> None:
     turned = X.view(8, 4).t()
     steps = launch(view(X, 2)), copy(view(torch.empty(4, 8), 1), view(turned, 2))
-    assert causality.laid_out(tape(*steps), [GIVEN]) == 1.0
-    assert causality.laid_out(tape(copy(view(X, 1), view(X, 0))), [GIVEN]) == 0.0
+    assert causality.moved_share(tape(*steps), [GIVEN]) == 1.0
+    assert causality.moved_share(tape(copy(view(X, 1), view(X, 0))), [GIVEN]) == 0.0
     assert causality.moves_only(["permute", "clone"])
     assert not causality.moves_only(["permute", "mul"])

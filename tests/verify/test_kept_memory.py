@@ -42,7 +42,7 @@ def test_clocked_calls_begin_where_the_first_checked_call_began(session: Host) -
 
 def test_what_a_call_changes_is_put_back_before_the_next(session: Host) -> None:
     session.remember({1})
-    side = session.prepared(SimpleNamespace(operations=[]))  # type: ignore[arg-type]
+    side = session.prepare_call(SimpleNamespace(operations=[]))  # type: ignore[arg-type]
     seen = []
     for _ in range(3):
         side.poison()
@@ -56,7 +56,7 @@ def test_scratch_that_the_inputs_decide_is_put_back_whatever_the_call_before_was
     session._bytes(1).copy_(given)  # by a warm-up on the inputs that are there now
     session.remember({1})
     steps = [SimpleNamespace(kind="copy", fields={"target": _bytes_of(1), "source": _bytes_of(2)})]
-    side = session.prepared(SimpleNamespace(operations=steps))  # type: ignore[arg-type]
+    side = session.prepare_call(SimpleNamespace(operations=steps))  # type: ignore[arg-type]
     side.call()  # nothing changes
     for value in (8, 9):
         given.fill_(value)

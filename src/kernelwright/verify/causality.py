@@ -71,7 +71,7 @@ def moves_only(operators: Iterable[str]) -> bool:
     return all(name in MOVES for name in operators)
 
 
-def laid_out(tape: Tape, given: Sequence[View]) -> float:
+def moved_share(tape: Tape, given: Sequence[View]) -> float:
     """Elements that torch's copies move, as a share of the outputs' elements. Plain copies of `given` tensors into memory that
     is not an output's are allowed and not counted."""
     plain = {(view.storage, view.shape, view.stride) for view in given}

@@ -42,7 +42,7 @@ def loads_weights(trace: Trace, before: State, after: State) -> bool:
         if held.numel() % channel.DTYPES[kind].itemsize:
             continue
         flat = held.clone().view(channel.DTYPES[kind])
-        found = places.side_by_side(flat) or places.laid_out(flat)
+        found = places.new_whole_weights(flat) or places.new_values(flat)
         if found is None:
             return False
         values, names = found
@@ -78,8 +78,8 @@ class _Places:
         differs = same & (self._new[1:] != self._new[:-1])
         self._twice = self._old[1:][differs].unique()
 
-    def side_by_side(self, held: Any) -> tuple[Any, set[str]] | None:
-        """Like `laid_out`, for memory that is a sequence of whole weights, plain or transposed. In half precision many single
+    def new_whole_weights(self, held: Any) -> tuple[Any, set[str]] | None:
+        """Like `new_values`, for memory that is a sequence of whole weights, plain or transposed. In half precision many single
         values are equal, but whole weights are not."""
         forms = [(name, one.reshape(-1), other.reshape(-1)) for name, one, other in self._whole]
         forms += [
@@ -103,7 +103,7 @@ class _Places:
             at += fits[0][1].numel()
         return (torch.cat(found), names) if found else None
 
-    def laid_out(self, held: Any) -> tuple[Any, set[str]] | None:
+    def new_values(self, held: Any) -> tuple[Any, set[str]] | None:
         """The memory's contents under the new weights, and those weights' names; None if values are ambiguous."""
         if not self._old.numel():
             return held, set()

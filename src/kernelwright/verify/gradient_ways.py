@@ -61,7 +61,7 @@ class GradientWay:
         numbers = [tuple(map(int, filter(None, one.split(",")))) for one in (frozen, unused, written)]
         return GradientWay(asked == "all", numbers[0], numbers[1], layout, order, int(given), numbers[2])
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """The way in words, for error messages."""
         if not self.asked:
             return "where no gradient is asked for"

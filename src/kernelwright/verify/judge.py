@@ -162,13 +162,13 @@ Work = Callable[[Mapping[str, int]], float]
 
 
 def _estimated_sets(
-    task: Task, small: Sequence[str], told: Work, done: Work, factor: float
+    task: Task, small: Sequence[str], estimate: Work, done: Work, factor: float
 ) -> list[dict[str, int]] | None:
-    """Sets of long sizes by the estimated work `told`, times `factor`, which is corrected by the real work `done`; None if the two
+    """Sets of long sizes by the estimated work `estimate`, times `factor`, which is corrected by the real work `done`; None if the two
     do not come close."""
     for _ in range(_ROUNDS):
-        found = long_sets(task, small, lambda sizes, by=factor: by * told(sizes))  # type: ignore[misc]
-        shares = [done(sizes) / told(sizes) for sizes in found]
+        found = long_sets(task, small, lambda sizes, by=factor: by * estimate(sizes))  # type: ignore[misc]
+        shares = [done(sizes) / estimate(sizes) for sizes in found]
         if not all(map(math.isfinite, shares)):
             return None
         near = all(share > factor / _ABOUT for share in shares)
@@ -386,8 +386,8 @@ class Judge:
         def done(sizes: Mapping[str, int]) -> float:
             return self._cost(task, sizes) / room
 
-        told = self._estimate_cost(task)
-        found = told and _estimated_sets(task, self.small(task), told, done, 1.0 / room)
+        estimate = self._estimate_cost(task)
+        found = estimate and _estimated_sets(task, self.small(task), estimate, done, 1.0 / room)
         return long_sets(task, self.small(task), done) if found is None else found
 
     def _estimate_cost(self, task: Task) -> Work | None:
@@ -404,7 +404,7 @@ class Judge:
 
         full = at(full_sizes(task))
 
-        def told(sizes: Mapping[str, int]) -> float:
+        def estimate(sizes: Mapping[str, int]) -> float:
             try:
                 return max(
                     share * now / max(1, then)
@@ -413,7 +413,7 @@ class Judge:
             except ValueError:  # a size below zero
                 return math.inf
 
-        return told
+        return estimate
 
     def farther(self, task: Task) -> dict[str, float]:
         """Changes to weights that let elements reach further (`reference/reach.py`)."""

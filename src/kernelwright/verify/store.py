@@ -31,7 +31,7 @@ class Store:
 
     def __init__(self, kind: str, folder: Path | None = None) -> None:
         self.folder = (folder or default_folder()) / kind
-        self._told = False
+        self._warned = False
 
     def get(self, **key: str) -> dict[str, Any] | None:
         """The value last put under this key, or None."""
@@ -52,8 +52,8 @@ class Store:
         except OSError as error:
             with contextlib.suppress(OSError):
                 fresh.unlink()
-            if not self._told:
-                self._told = True
+            if not self._warned:
+                self._warned = True
                 reason = os.strerror(error.errno) if error.errno else error
                 print(
                     f"{self.folder}: {reason}; timings are not remembered (set KERNELWRIGHT_CACHE to a folder "

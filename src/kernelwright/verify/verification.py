@@ -373,7 +373,7 @@ class Verification:
         }
         if (gradients := GradientWay.read(way)) is not None:
             asked = partial(gradient_cases.ask_another_way, case, self.protocol, gradients)
-            known[way] = gradients.said(), asked
+            known[way] = gradients.describe(), asked
         strides = "that are parts of one tensor" if way in ways.JOINED else "of other strides"
         usual = f"with inputs {strides}", lambda: None if case.changed else case
         said, made = known.get(way.partition(" #")[0], usual)
@@ -608,7 +608,7 @@ class Verification:
             itertools.chain([(case, outputs)], ((item, ablated(item)[0]) for item in cases)), name == ONE
         )
         if full and causality.moves_only(operators) and -1 in case.aliases:
-            share = causality.laid_out(trace.tape, trace.inputs)
+            share = causality.moved_share(trace.tape, trace.inputs)
             if share > causality.MOST_COPIED:
                 detail = (
                     f"torch moves {share:.0%} of the output's elements, and the reference does nothing else"

@@ -102,6 +102,6 @@ def _one(posed: Question | NotExact, device: Confined, trace: Trace) -> Proof:
     try:
         values = decode(answer["outputs"], outputs)
         functions = [str(name)[:40] for name in answer["functions"]]
-        return posed.judged(values, functions, str(answer["problem"]), int(answer["fewest"]))
+        return posed.judge(values, functions, str(answer["problem"]), int(answer["fewest"]))
     except (LookupError, TypeError, ValueError) as error:
         return Proof(status="tested", reason=f"no answer: {type(error).__name__}")

@@ -1,7 +1,7 @@
 """Whether a kernel computes what the reference does, for every input over the reals, at one small size.
 
     question = ask(shape, secret)            the reference's outputs for random residues; raises NotExact
-    proof = question.judged(outputs, functions, problem)
+    proof = question.judge(outputs, functions, problem)
 
 `proven`: every output is equal, at every level that both sides have. Functions that differ would be equal by chance with a
 probability below 2^-30: degrees of programs at small sizes are far below 2^20, and there are 2^50 residues. Anything else
@@ -72,7 +72,7 @@ class Question:
         made.scalars, made.weights = self.scalars, self.weights
         return made
 
-    def judged(
+    def judge(
         self, outputs: Sequence[Value], functions: Iterable[str], problem: str = "", fewest: int = _ENOUGH
     ) -> Proof:
         """The proof that follows from a candidate's outputs."""

@@ -131,7 +131,7 @@ class CudaSession(Session):
             self._padded.pop(storage, None)
             self._former.pop(storage, None)
 
-    def trespassed(self) -> str:
+    def find_trespass(self) -> str:
         """Describe a write into the guards around a storage; empty if there was none."""
         for storage, (whole, size) in self._padded.items():
             for part in (whole[:_PAD], whole[_PAD + size :]):
@@ -166,7 +166,7 @@ class CudaSession(Session):
             self.bound(kernel, launches[0])()  # raises what the first one raises
         return times.index(min(times))
 
-    def prepared(self, tape: Tape) -> Side:
+    def prepare_call(self, tape: Tape) -> Side:
         """The tape as a call that allocates nothing, to be timed. Before each call, the memory it would allocate is poisoned
         and all persistent memory restored."""
         steps: list[tuple[bool, Callable[[], object]]] = []
@@ -356,7 +356,7 @@ class CudaDevice(Service):
             for index, (view, tensor) in enumerate(zip(views, given, strict=True))
             if not _same_bytes(session.tensor(view), tensor)
         ]
-        trespass = session.trespassed()
+        trespass = session.find_trespass()
         if trespass:
             raise Failure(Outcome.OUT_OF_BOUNDS, trespass)
         for view, described in zip(tape.outputs(), outputs, strict=True):
@@ -387,9 +387,9 @@ class CudaDevice(Service):
     ) -> dict[str, object]:
         """Build the task's module, to be timed on the inputs of the candidate's session."""
         session, candidate = self.sessions[key]
-        self._sides = [session.prepared(candidate.steady)]
+        self._sides = [session.prepare_call(candidate.steady)]
         if own:  # the candidate against itself, which measures the clock's noise
-            self._sides.append(session.prepared(candidate.steady))
+            self._sides.append(session.prepare_call(candidate.steady))
             return {}
         stated = Task.model_validate(task)
         module = Reference(stated, sizes, self.device).build_there()
