@@ -42,7 +42,7 @@ from kernelwright.synth.library import schedules_of
 from kernelwright.synth.plan import print_plan
 from kernelwright.synth.primitives import Unsupported
 from kernelwright.synth.program import Program
-from kernelwright.synth.to_triton import label_of, print_triton, source_of
+from kernelwright.synth.to_triton import label_of, print_triton, scheduled_part
 from kernelwright.train.prompts import judge_of
 
 HELD = 0.3
@@ -109,8 +109,8 @@ def _ordered(task: Task, graph: Graph, weights: dict[str, dict[str, float]]) -> 
     """(log2 of the time but for a constant, schedule), the fastest first; the table of best schedules is not asked."""
     with mock.patch.object(library, "_table", dict):
         found = schedules_of(graph, "h200", task.precision)
-    source = source_of(graph)
-    sizes, width = facts.extents_of(source, library.nest_of(source)), facts.itemsize_of(source)
+    source, nest = scheduled_part(graph)
+    sizes, width = facts.extents_of(source, nest), facts.itemsize_of(source)
     guessed = [
         (fitted.guess(weights, fitted.FAMILY.get(s.nest, s.nest), ranking.features(s, sizes, width)), s)
         for s in found

@@ -21,8 +21,8 @@ from schedule_problems import problems
 
 from kernelwright.synth import ranking
 from kernelwright.synth.facts import extents_of, itemsize_of
-from kernelwright.synth.library import nest_of
 from kernelwright.synth.plan import parse_plan
+from kernelwright.synth.stages import nest_of
 from kernelwright.synth.to_triton import source_of
 
 HERE = Path(__file__).parent

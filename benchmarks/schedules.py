@@ -34,11 +34,12 @@ import torch
 from block_problems import block_problems
 from schedule_problems import Problem, problems, problems_of
 
-from kernelwright.synth.library import key_of, nest_of, schedules_of
+from kernelwright.synth.library import key_of, schedules_of
 from kernelwright.synth.plan import print_plan
 from kernelwright.synth.primitives import Unsupported
 from kernelwright.synth.program import Program
 from kernelwright.synth.ranking import rank_schedules
+from kernelwright.synth.stages import nest_of
 from kernelwright.synth.to_triton import label_of, print_triton, source_of
 
 WAVE = 160

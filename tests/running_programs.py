@@ -10,9 +10,11 @@ from unittest import mock
 import torch
 from triton.runtime.jit import JITFunction
 
+from kernelwright.graph import sizes
 from kernelwright.graph.execute import execute
-from kernelwright.graph.types import Graph
+from kernelwright.graph.types import Graph, NumberType
 from kernelwright.synth.building import GraphBuilder
+from kernelwright.synth.library import program_of
 from kernelwright.synth.program import Program
 from kernelwright.synth.to_triton import print_triton
 from kernelwright.verify.interpret.interpreter import Engine
@@ -65,8 +67,25 @@ def run(code: str, values: dict[str, torch.Tensor], folder: Path) -> tuple[torch
 
 def agrees(graph: Graph, schedule: Any, folder: Path) -> str:
     """Empty where every output is as close to fp64 as eager PyTorch is, within a factor of three; else the gap."""
-    values = draw(graph)
-    got = run(print_triton(Program(graph=graph, schedule=schedule)), values, folder)
+    return compare(graph, print_triton(Program(graph=graph, schedule=schedule)), draw(graph), folder)
+
+
+def agrees_at(graph: Graph, chosen: dict[str, int], folder: Path) -> str:
+    """The same of the library's first program for a graph with symbols, at other values of them."""
+    program = program_of(graph)
+    assert program is not None
+    static = sizes.static(graph, chosen)
+    numbers = {one.name: chosen[one.name] for one in graph.arguments if isinstance(one.type, NumberType)}
+    tensors = static.model_copy(
+        update={"arguments": tuple(one for one in static.arguments if one.name not in numbers)}
+    )
+    values = {one.name: (draw(tensors) | numbers)[one.name] for one in graph.arguments}
+    return compare(static, print_triton(program), values, folder)
+
+
+def compare(graph: Graph, code: str, values: dict[str, Any], folder: Path) -> str:
+    """What `agrees` says of some code at some values."""
+    got = run(code, values, folder)
     for ours, exact, eager in zip(
         got, execute(graph, values, fp64=True), execute(graph, values), strict=True
     ):

@@ -41,11 +41,11 @@ from kernelwright.records import (
     read_jsonl,
     write_jsonl,
 )
-from kernelwright.synth.library import key_of, nest_of
+from kernelwright.synth.library import key_of
 from kernelwright.synth.plan import parse_plan
 from kernelwright.synth.primitives import Unsupported
 from kernelwright.synth.program import Program
-from kernelwright.synth.to_triton import label_of, print_triton, source_of
+from kernelwright.synth.to_triton import label_of, print_triton, scheduled_part
 
 LEAST_GAIN = 0.05
 """What an improvement has to save of the time that it is shown, intervals apart."""
@@ -326,11 +326,11 @@ def table(archive: Archive, known: Mapping[str, Mapping[str, Any]]) -> dict[str,
         task = archive.tasks.get(digest)
         if clock != "measured" or task is None:
             continue
-        source = source_of(Graph.model_validate_json(task.graph))
+        source, nest = scheduled_part(Graph.model_validate_json(task.graph))
         planned = next((one for one in race if not one.code), None)
         if planned is not None:
             _, schedule = parse_plan(planned.plan)
-            found.setdefault(key_of(source, nest_of(source)), {})[sheet_of(target).arch] = (
+            found.setdefault(key_of(source, nest), {})[sheet_of(target).arch] = (
                 schedule.model_dump()
             )
     return found

@@ -8,8 +8,9 @@ import torch
 from running_programs import agrees, draw, graph_of, run
 
 from kernelwright.graph.types import Graph, TensorType
-from kernelwright.synth.library import candidates, key_of, nest_of, program_of, schedules_of
+from kernelwright.synth.library import candidates, key_of, program_of, schedules_of
 from kernelwright.synth.program import ProductSchedule, Program, RowSchedule
+from kernelwright.synth.stages import nest_of
 from kernelwright.synth.to_triton import print_triton, source_of
 
 SMALL = {"tile": (32, 32, 32), "warps": 4, "group": 2}

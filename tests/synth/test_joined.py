@@ -9,10 +9,11 @@ from running_programs import agrees, graph_of
 
 from kernelwright.graph.types import Graph
 from kernelwright.synth.joined import cost
-from kernelwright.synth.library import nest_of, program_of, schedules_of
+from kernelwright.synth.library import program_of, schedules_of
 from kernelwright.synth.primitives import Unsupported
 from kernelwright.synth.program import JoinedSchedule, Program
 from kernelwright.synth.ranking import rank_schedules
+from kernelwright.synth.stages import nest_of
 from kernelwright.synth.to_triton import print_triton, source_of
 
 SMALL: dict[str, Any] = {"tile": (32, 32, 32), "warps": 4, "group": 2}

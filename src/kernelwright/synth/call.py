@@ -11,8 +11,18 @@ from kernelwright.synth.primitives import Builder, Unsupported, Val
 class Call:
     """One operator call being lowered."""
 
-    def __init__(self, b: Builder, op: str, args: tuple[Any, ...], kwargs: dict[str, Any], out: Val) -> None:
+    def __init__(
+        self,
+        b: Builder,
+        op: str,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        out: Val,
+        sizes: tuple[int, ...],
+    ) -> None:
         self.b, self.op, self.args, self.kwargs, self.out = b, op, args, kwargs, out
+        self.sizes = sizes
+        """The result's, as they vary."""
 
     def arg(self, place: int, name: str = "", default: Any = None) -> Any:
         """An argument by place or name; the default where neither is given."""
@@ -52,10 +62,22 @@ class Call:
         return self.b.map(rule, *args, dtype=self.out.dtype)
 
 
-def slice_of(b: Builder, x: Val, dim: int, start: int, length: int, step: int = 1, parts: int = 0) -> Val:
-    """`parts` says of how many equal parts it is one, so that it may vary with the whole."""
+def slice_of(
+    b: Builder,
+    x: Val,
+    dim: int,
+    start: int,
+    length: int,
+    step: int = 1,
+    parts: int = 0,
+    cut: int | None = None,
+) -> Val:
+    """From a place, or from so far before the end. `parts` says of how many equal parts it is one, so that it may vary with the whole;
+    `cut` how many elements are left out, where it is longer with the whole."""
     shape = tuple(length if i == dim else size for i, size in enumerate(x.shape))
-    return b.add("slice", (x,), x.dtype, shape, dim=dim, start=start, step=step, parts=parts)
+    return b.add(
+        "slice", (x,), x.dtype, shape, dim=dim, start=start, length=length, step=step, parts=parts, cut=cut
+    )
 
 
 def mean_of(b: Builder, x: Val, dims: tuple[int, ...], keep: bool, dtype: str = "") -> Val:

@@ -19,7 +19,7 @@ from kernelwright.synth.lowering import Lowered
 from kernelwright.synth.pointwise import RULES
 from kernelwright.synth.primitives import FLOATS, Prim, Unsupported, Val, promote, wide
 from kernelwright.synth.shapes import Shapes
-from kernelwright.synth.sizes import ONE, ZERO, Size, contiguous_strides, product
+from kernelwright.synth.sizes import ONE, ZERO, Size, Varying, contiguous_strides, product
 
 Coordinates = tuple[Index, ...]
 TL = {
@@ -83,6 +83,7 @@ class Emitter:
         self.scopes = [Scope()]
         self.pointers: dict[str, str] = {}
         self.sizes: set[str] = set()
+        self._made_from: dict[str, frozenset[str]] = {}
         self.compound: dict[str, tuple[str, ...]] = {}
         """Parameters that are products of sizes."""
         self.libdevice = False
@@ -220,6 +221,12 @@ class Emitter:
         text = term.text if term.text.isidentifier() or term.text.endswith(")") else f"({term.text})"
         return dataclasses.replace(term, text=f"{text}.to({TL[dtype]})", dtype=dtype)
 
+    def number(self, value: Any, dtype: str) -> Term:
+        """A Python number, which may be a size."""
+        if isinstance(value, Varying):
+            return Term(self.size(self.shapes.now(value), tight=True), dtype)
+        return Term(literal(value, dtype), dtype)
+
     def index_term(self, index: Index) -> Term:
         """What an index is as a term: its axes, loops and masks."""
         axes: frozenset[int] = frozenset()
@@ -286,7 +293,7 @@ class Emitter:
         texts, parts = [], []
         for place, one in enumerate(terms):
             wanted = "bool" if prim.op == "where" and place == 0 else dtype
-            term = self.cast(one, wanted) if isinstance(one, Term) else Term(literal(one, wanted), wanted)
+            term = self.cast(one, wanted) if isinstance(one, Term) else self.number(one, wanted)
             texts.append(_parenthesize(term.text))
             parts.append(term)
         integral = rule.integer and dtype not in FLOATS
@@ -355,7 +362,9 @@ class Emitter:
     def _emit_slice(self, prim: Prim, coordinates: Coordinates, guard: tuple[Guard, ...], raw: bool) -> Term:
         dim, start, step = (prim.attr(name) for name in ("dim", "start", "step"))
         parts, length = dict(prim.attrs).get("parts"), self.shapes.of[prim.out.name][dim]
-        offset = length * (start // prim.out.shape[dim]) if parts and start else Size.of(start)
+        offset = length * (start // prim.out.shape[dim]) if parts and start else self.shapes.now(start)
+        if start < 0:
+            offset = offset + self.shapes.of[prim.args[0].name][dim]
         moved = coordinates[dim] * step + offset
         return self._through(prim, (*coordinates[:dim], moved, *coordinates[dim + 1 :]), guard, raw)
 
@@ -374,7 +383,7 @@ class Emitter:
     def _emit_roll(self, prim: Prim, coordinates: Coordinates, guard: tuple[Guard, ...], raw: bool) -> Term:
         dim, found = prim.attr("dim"), list(coordinates)
         size = self.shapes.of[prim.out.name][dim]
-        shift, whole = prim.attr("shift"), self.size(size, True)
+        shift, whole = self.number(prim.attr("shift"), "int64").text, self.size(size, True)
         # Shifts may be longer than a dimension is at another size.
         found[dim] = self._move(f"(({{}} - {shift}) % {whole} + {whole}) % {whole}", found[dim], size)
         return self._through(prim, tuple(found), guard, raw)
@@ -474,10 +483,10 @@ class Emitter:
     # -- made values and gathers ------------------------------------------------------------------------------
 
     def _emit_full(self, prim: Prim, coordinates: Coordinates, guard: tuple[Guard, ...], raw: bool) -> Term:
-        return Term(literal(prim.args[0], wide(prim.out.dtype)), wide(prim.out.dtype))
+        return self.number(prim.args[0], wide(prim.out.dtype))
 
     def _emit_iota(self, prim: Prim, coordinates: Coordinates, guard: tuple[Guard, ...], raw: bool) -> Term:
-        index = coordinates[prim.attr("dim")] * prim.attr("step") + prim.attr("start")
+        index = coordinates[prim.attr("dim")] * prim.attr("step") + self.shapes.now(prim.attr("start"))
         term = self.index_term(index)
         return self.cast(dataclasses.replace(term, text=_parenthesize(term.text)), wide(prim.out.dtype))
 
@@ -500,10 +509,19 @@ class Emitter:
         return Index.whole(Base(text.text, size, term.axes, term.masks, term.loops))
 
     def _emit_take(self, prim: Prim, coordinates: Coordinates, guard: tuple[Guard, ...], raw: bool) -> Term:
-        table, index = prim.args
-        dim, rank = prim.attr("dim"), len(index.shape)
-        place = self.lookup(index, coordinates[dim : dim + rank], guard, self.shapes.of[table.name][dim])
-        return self.value(table, (*coordinates[:dim], place, *coordinates[dim + rank :]), guard, raw)
+        table, *indices = prim.args
+        dim, rank = prim.attr("dim"), len(coordinates) + len(indices) - len(table.shape)
+        sizes, own = self.shapes.of[table.name], coordinates[dim : dim + rank]
+        places = [
+            self.lookup(one, self.broadcast(one, own), guard, sizes[dim + at])
+            for at, one in enumerate(indices)
+        ]
+        return self.value(table, (*coordinates[:dim], *places, *coordinates[dim + rank :]), guard, raw)
+
+    def _emit_unfold(self, prim: Prim, coordinates: Coordinates, guard: tuple[Guard, ...], raw: bool) -> Term:
+        found, dim = list(coordinates[:-1]), prim.attr("dim")
+        found[dim] = found[dim] * prim.attr("step") + coordinates[-1]
+        return self._through(prim, tuple(found), guard, raw)
 
     def _emit_gather(self, prim: Prim, coordinates: Coordinates, guard: tuple[Guard, ...], raw: bool) -> Term:
         source, index = prim.args
@@ -561,10 +579,15 @@ class Emitter:
 
     def depends(self, name: str, on: frozenset[str]) -> bool:
         """Whether a value is made from any of these."""
-        if name in on:
-            return True
-        prim = self.made.get(name)
-        return prim is not None and any(self.depends(one.name, on) for one in prim.reads())
+        return not on.isdisjoint(self._ancestors(name))
+
+    def _ancestors(self, name: str) -> frozenset[str]:
+        """A value and all that it is made from."""
+        if name not in self._made_from:
+            prim = self.made.get(name)
+            parts = (self._ancestors(one.name) for one in prim.reads()) if prim is not None else ()
+            self._made_from[name] = frozenset({name}).union(*parts)
+        return self._made_from[name]
 
     def forward(self, value: Val, on: frozenset[str], coordinates: Coordinates) -> Coordinates:
         """Coordinates of a result, from those of a value that it is made from: through views and permutations."""

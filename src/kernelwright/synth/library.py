@@ -22,41 +22,22 @@ from kernelwright.graph.types import Graph
 from kernelwright.hardware import target as sheet_of
 from kernelwright.synth.facts import behind, extents_of, itemsize_of
 from kernelwright.synth.plan import parse_plan
-from kernelwright.synth.primitives import CONTRACTIONS, REDUCTIONS, SCANS, Unsupported
+from kernelwright.synth.primitives import Unsupported
 from kernelwright.synth.program import Program, Schedule
-from kernelwright.synth.schedules.joined import products_of
 from kernelwright.synth.schedules.product import product_of, side_of
 from kernelwright.synth.schedules.transpose import along_rows, turned_dimension
 from kernelwright.synth.source import Source
 from kernelwright.synth.spaces import DEFAULTS, HEAVY, SPACES, stores_along_rows
-from kernelwright.synth.to_triton import PRINTERS, label_of, print_program, source_of, unsupported
+from kernelwright.synth.to_triton import label_of, print_program, scheduled_part, unsupported
 
 _SCHEDULE: TypeAdapter[Any] = TypeAdapter(Schedule)
-
-
-def nest_of(source: Source) -> str:
-    """The loop nest that computes a graph. Raises Unsupported where none does."""
-    ops = [prim.op for prim in source.lowered.prims]
-    contractions = [op for op in ops if op in CONTRACTIONS]
-    if len(contractions) > 1:
-        products_of(source)
-        nest = "joined"
-    elif contractions:
-        nest = {"matmul": "product", "conv": "convolution", "attention": "attention"}[contractions[0]]
-    elif any(op in SCANS for op in ops):
-        nest = "scan"
-    else:
-        nest = "row" if any(op in REDUCTIONS for op in ops) else "map"
-    if nest not in PRINTERS:
-        raise Unsupported(f"no {nest} yet")
-    return nest
 
 
 def program_of_plan(graph: Graph, plan: str, by_name: bool = True) -> Program:
     """The program that a plan of one line says of a graph. Raises UserError where it is none, or one of another graph: of other
     operators, and, unless told `by_name`, of another nest as well; Unsupported for a graph without a nest."""
     (label, schedule), own = parse_plan(plan), label_of(graph)
-    if label != own and (by_name or schedule.nest != nest_of(source_of(graph))):
+    if label != own and (by_name or schedule.nest != scheduled_part(graph)[1]):
         raise UserError(f"it is about {label}, and the graph is {own}")
     return Program(graph=graph, schedule=schedule)
 
@@ -74,8 +55,7 @@ def program_of(graph: Graph, target: str = "h200", precision: str = "ieee") -> P
 def candidates(graph: Graph, target: str, precision: str = "ieee") -> Iterator[Any]:
     """Schedules from the best known on: the table's, then the rule of thumb, then simpler ones."""
     try:
-        source = source_of(graph)
-        nest = nest_of(source)
+        source, nest = scheduled_part(graph)
         with unsupported():
             known = _table().get(key_of(source, nest), {}).get(sheet_of(target).arch)
             rules = list(DEFAULTS[nest](source, precision))
@@ -92,8 +72,7 @@ def candidates(graph: Graph, target: str, precision: str = "ieee") -> Iterator[A
 def schedules_of(graph: Graph, target: str = "h200", precision: str = "ieee") -> list[Any]:
     """Legal schedules that are worth measuring, the best known first; [] where no nest fits."""
     try:
-        source = source_of(graph)
-        nest = nest_of(source)
+        source, nest = scheduled_part(graph)
     except Unsupported:
         return []
     limit, itemsize = sheet_of(target).shared_per_block, itemsize_of(source)

@@ -6,9 +6,9 @@ algebra shortens is computed as it stands.
 
 from __future__ import annotations
 
-import dataclasses
+import copy
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from kernelwright.graph.types import DtypeArg, Graph, Node, NumberType, Other, Ref, Size, TensorType
@@ -17,6 +17,8 @@ from kernelwright.synth.call import Call, affine, mean_of, norm_of, reduce_loss,
 from kernelwright.synth.moves import MOVES, before
 from kernelwright.synth.pointwise import RULES
 from kernelwright.synth.primitives import Builder, Prim, Unsupported, Val
+from kernelwright.synth.sizes import Size as Form
+from kernelwright.synth.sizes import Varying, parse
 from kernelwright.synth.statistics import STATISTICS
 
 ALIASES = {
@@ -37,7 +39,9 @@ class Lowered:
         self.hints = {symbol.name: symbol.hint for symbol in graph.symbols}
         for argument in graph.arguments:
             if isinstance(argument.type, NumberType):
-                raise Unsupported(f"argument {argument.name} is a number")
+                if argument.name not in self.hints:
+                    raise Unsupported("an argument that is a number and no size")
+                continue
             self.values[argument.name] = Val(argument.name, argument.type.dtype, self.shape(argument.type))
             self.builder._names.add(argument.name)
         self.arguments = tuple(self.values.values())
@@ -47,6 +51,17 @@ class Lowered:
         for node in graph.nodes:
             self._node(node)
         self.results = tuple(self.values[name] for name in graph.results)
+        self.stored: frozenset[str] = frozenset()
+
+    def part(self, results: Collection[str], stored: Collection[str]) -> Lowered:
+        """The primitives of some values, where others are known already and read like arguments."""
+        values = {prim.out.name: prim.out for prim in self.builder.prims} | {
+            one.name: one for one in self.arguments
+        }
+        made = copy.copy(self)
+        made.results, made.stored = tuple(values[name] for name in results), frozenset(stored)
+        made.arguments = (*self.arguments, *(values[name] for name in stored))
+        return made
 
     @property
     def prims(self) -> list[Prim]:
@@ -54,7 +69,7 @@ class Lowered:
         needed = {one.name for one in self.results}
         kept = []
         for prim in reversed(self.builder.prims):
-            if prim.out.name in needed:
+            if prim.out.name in needed and prim.out.name not in self.stored:
                 kept.append(prim)
                 needed.update(one.name for one in prim.reads())
         return kept[::-1]
@@ -73,9 +88,10 @@ class Lowered:
     def operand(self, one: Any) -> Any:
         """An operand as the rules take it."""
         if isinstance(one, Ref):
-            return self.values[one.ref]
+            size = self.hints.get(one.ref)
+            return self.values[one.ref] if size is None else Varying.of(size, Form.of(one.ref))
         if isinstance(one, Size):
-            return self.number(one.size)
+            return self._size(one.size)
         if isinstance(one, DtypeArg):
             return one.dtype
         if isinstance(one, Other):
@@ -88,18 +104,19 @@ class Lowered:
         outputs = [value for value in node.outputs if value is not None]
         if space not in ("aten", "prims") or any(not isinstance(one.type, TensorType) for one in outputs):
             raise Unsupported(node.op)
-        sized = base in _SIZED or (base in _CONVOLUTIONS and self._one_filter_a_channel(node, base))
-        if not sized and any(
-            isinstance(one, Size) for one in _flat((*node.args, *(v for _, v in node.kwargs)))
-        ):
-            raise Unsupported(f"{node.op} of a size that varies")
+        base = ALIASES.get(base, base)
         args = tuple(self.operand(one) for one in node.args)
         kwargs = {name: self.operand(one) for name, one in node.kwargs}
-        base = ALIASES.get(base, base)
+        if base not in _VARYING:
+            sized = base in _SIZED or (base in _CONVOLUTIONS and self._one_filter_a_channel(node, base))
+            if not sized and any(isinstance(one, Varying) for one in _flat((*args, *kwargs.values()))):
+                raise Unsupported(f"{node.op} of a size that varies")
+            args = tuple(map(_captured, args))
+            kwargs = {name: _captured(one) for name, one in kwargs.items()}
         rule = _LOWERINGS.get(base)
         if rule is None and base not in RULES:
             raise Unsupported(node.op)
-        call = Call(self.builder, base, args, kwargs, self._out(node, 0))
+        call = Call(self.builder, base, args, kwargs, self._out(node, 0), self._sizes(node))
         made = rule(call) if rule is not None else call.pointwise(base)
         results = made if isinstance(made, tuple) else (made,)
         for place, value in enumerate(node.outputs):
@@ -118,6 +135,15 @@ class Lowered:
         if value is None or not isinstance(value.type, TensorType):
             return Val("", "float32", ())
         return Val(value.name, value.type.dtype, self.shape(value.type))
+
+    def _sizes(self, node: Node) -> tuple[int, ...]:
+        """The first result's, as they vary."""
+        kind = node.outputs[0].type if node.outputs[0] is not None else None
+        return tuple(map(self._size, kind.shape)) if isinstance(kind, TensorType) else ()
+
+    def _size(self, size: int | str) -> int:
+        form = parse(size) if isinstance(size, str) else None
+        return self.number(size) if form is None else Varying.of(self.number(size), form)
 
     def _named(self, made: Val, name: str, declared: Val) -> Val:
         """The last primitive under the graph's own name and dtype, where it made the value."""
@@ -140,12 +166,27 @@ _SIZED = frozenset(
     [
         "view", "_unsafe_view", "reshape", "expand", "broadcast_to", "full", "zeros", "ones", "arange",
         "unflatten", "layer_norm", "rms_norm", "upsample_nearest1d", "upsample_nearest2d",
-        "upsample_nearest3d",
+        "upsample_nearest3d", "upsample_linear1d", "upsample_bilinear2d", "upsample_bicubic2d",
     ]
 )  # fmt: skip
 """Operators whose sizes are those of their results."""
+_VARYING = frozenset(
+    [
+        "slice", "select", "split", "split_with_sizes", "full", "full_like", "arange", "roll", "masked_fill", "where", "clamp", "clamp_min",
+        "clamp_max", "add", "sub", "rsub", "mul", "div", "remainder", "eq", "ne", "lt", "le", "gt", "ge",
+        "scalar_tensor",
+    ]
+)  # fmt: skip
+"""Operators that take numbers that vary."""
 _CONVOLUTIONS = {"convolution": 0, "convolution_backward": 1}
 """By name, where the call has its input; weights stand behind it."""
+
+
+def _captured(operand: Any) -> Any:
+    """An operand with numbers in place of sizes that vary."""
+    if isinstance(operand, tuple):
+        return tuple(map(_captured, operand))
+    return int(operand) if isinstance(operand, Varying) else operand
 
 
 def _flat(operands: tuple[Any, ...]) -> Iterator[Any]:
@@ -259,23 +300,22 @@ def _expand(call: Call) -> Val:
 def _slice(call: Call) -> Val:
     x, dim = call.x, call.arg(1, "dim", 0) % len(call.x.shape)
     start, end, step = call.arg(2, "start") or 0, call.arg(3, "end"), call.arg(4, "step", 1)
-    size = x.shape[dim]
-    start = min(max(start + size if start < 0 else start, 0), size)
-    if step == 1 and call.arg(2, "start") is not None and call.arg(2, "start") < 0:
+    size, length = x.shape[dim], call.out.shape[dim]
+    start = 0 if start <= -size else min(start, size)
+    open_end = end is None or end >= size
+    if start < 0 and (step != 1 or not open_end):
         raise Unsupported("a slice that starts at a distance from the end")
-    made = slice_of(call.b, x, dim, start, call.out.shape[dim], step)
-    if step == 1 and (end is None or end < 0 or end >= size):
-        # Longer where the dimension is: it leaves out so many elements of it.
-        call.b.prims[-1] = dataclasses.replace(
-            call.b.prims[-1], attrs=(*call.b.prims[-1].attrs, ("cut", size - call.out.shape[dim]))
-        )
-    return made
+    if start < 0:
+        length = -start
+    elif not open_end and end >= 0 and step == 1:
+        length = end - start
+    cut = None if start < 0 or step != 1 or not (open_end or end < 0) else start + (0 if open_end else -end)
+    return slice_of(call.b, x, dim, start, length, step, cut=cut)
 
 
 def _select(call: Call) -> Val:
     x, dim = call.x, call.arg(1) % len(call.x.shape)
-    place = call.arg(2) % x.shape[dim]
-    return call.b.view(slice_of(call.b, x, dim, place, 1), call.out.shape)
+    return call.b.view(slice_of(call.b, x, dim, call.arg(2), 1), call.out.shape)
 
 
 def _split(call: Call) -> tuple[Val, ...]:
@@ -336,15 +376,24 @@ def _triangle(call: Call) -> Val:
 
 def _addmm(call: Call) -> Val:
     bias, a, b = call.args[:3]
-    dot = call.b.add(
-        "matmul", (a, b), "float32" if a.dtype != "float64" else a.dtype, (*a.shape[:-1], b.shape[-1])
-    )
+    dot = _product(call, a, b, "float32" if a.dtype != "float64" else a.dtype)
     beta, alpha = call.kwargs.get("beta", 1), call.kwargs.get("alpha", 1)
     if alpha != 1:
         dot = call.b.map("mul", dot, alpha)
     if beta != 1:
         bias = call.b.map("mul", bias, beta)
     return call.b.map("add", dot, bias, dtype=call.out.dtype)
+
+
+def _product(call: Call, x: Val, y: Val, acc: str) -> Val:
+    """Of two matrices, or of batches of them; one row or column is no tile but sums of rows."""
+    b, batched = call.b, math.prod(y.shape[:-2]) != 1
+    rows = x.shape[-2] if batched else math.prod(x.shape[:-1])
+    if 1 not in (rows, y.shape[-1]):
+        return b.add("matmul", (x, y), acc, call.out.shape)
+    turned = b.permute(y, (*range(len(y.shape) - 2), -1, -2))
+    terms = b.map("mul", x, turned, dtype=acc, name=b.name("terms"))
+    return b.view(b.reduce("sum", terms, (-1,), False, acc), call.out.shape)
 
 
 def _matmul(call: Call) -> Val:
@@ -358,7 +407,7 @@ def _matmul(call: Call) -> Val:
         return call.b.reduce(
             "sum", call.b.map("mul", a, b, dtype=acc), (len(a.shape) - 1,), False, call.out.dtype
         )
-    made = call.b.add("matmul", (a, b), acc, call.out.shape)
+    made = _product(call, a, b, acc)
     bias = call.arg(2, "bias") if call.op == "linear" else None
     return made if bias is None else call.b.map("add", made, bias, dtype=call.out.dtype)
 
@@ -426,10 +475,10 @@ def _var(call: Call) -> Val | tuple[Val, ...]:
     dims = call.dims(1)
     if len(call.args) > 1 and isinstance(call.args[1], bool):
         dims, correction = tuple(range(len(x.shape))), int(call.args[1])
-    if len(call.args) > 2 and isinstance(call.args[2], bool) and not call.op.endswith("_mean"):
+    elif len(call.args) > 2:
         correction = int(call.args[2])
     correction = 1 if correction is None else correction
-    keep = bool(call.kwargs.get("keepdim", False))
+    keep = bool(call.arg(3, "keepdim", False))
     mean = mean_of(b, x, dims, True)
     centred = b.map("sub", x, mean, name=b.name("centred"))
     squares = b.reduce("sum", b.map("mul", centred, centred), dims, keep)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from kernelwright.synth.backward import patches
 from kernelwright.synth.call import Call, slice_of
 from kernelwright.synth.primitives import Builder, Unsupported, Val
 
@@ -48,6 +49,69 @@ def _upsample_nearest(call: Call) -> Val:
             raise Unsupported("upsampling by a fraction")
         x = _repeated(call.b, x, dim, times, each=True)
     return x
+
+
+_CUBIC = -0.75
+
+
+def _upsample(call: Call) -> Val:
+    """By straight lines or by cubic polynomials between neighbours, one dimension after another; outside, the border counts."""
+    x, b, cubic = call.x, call.b, "cubic" in call.op
+    rank, corners = len(x.shape) - 2, bool(call.arg(2))
+    factors = call.arg(3, "scale_factors")
+    factors = factors if isinstance(factors, tuple) else tuple(call.arg(3 + dim) for dim in range(rank))
+    for dim, factor in enumerate(factors or (None,) * rank, 2):
+        at = b.add(
+            "iota", (), "int64", (call.out.shape[dim],), dim=0, start=0, step=1, sizes=(call.sizes[dim],)
+        )
+        if corners:
+            scale = b.map("div", b.count(x, (dim,), 1.0), b.map("maximum", b.count(at, (0,), 1.0), 1.0))
+            where = b.map("mul", at, scale, dtype="float32")
+        else:
+            scale = 1.0 / factor if factor else b.map("div", b.count(x, (dim,)), b.count(at, (0,)))
+            where = b.map("sub", b.map("mul", b.map("add", at, 0.5, dtype="float32"), scale), 0.5)
+            where = where if cubic else b.map("maximum", where, 0.0)
+        x = _between(b, x, dim, where, cubic)
+    return x
+
+
+def _between(b: Builder, x: Val, dim: int, where: Val, cubic: bool) -> Val:
+    """Along one dimension, at places that lie between its own."""
+    before, after = (2, 2) if cubic else (0, 1)
+    shape = tuple(size + before + after if at == dim else size for at, size in enumerate(x.shape))
+    edges = tuple(before if at == dim else 0 for at in range(len(shape)))
+    wide = b.add("border", (x,), x.dtype, shape, before=edges, how="replicate")
+    low = b.map("floor", where)
+    part = b.map("sub", where, low)
+    rest = b.map("sub", 1.0, part)
+    first = b.add("alias", (low,), "int64", low.shape)
+    weights = [
+        _far(b, b.map("add", part, 1.0)),
+        _near(b, part),
+        _near(b, rest),
+        _far(b, b.map("add", rest, 1.0)),
+    ]
+    total: Val | None = None
+    for tap, weight in enumerate(weights if cubic else (rest, part)):
+        place = b.map("add", first, tap + 1 if cubic else tap)
+        shape = (*x.shape[:dim], where.shape[0], *x.shape[dim + 1 :])
+        seen = b.add("take", (wide, place), x.dtype, shape, dim=dim)
+        term = b.map("mul", seen, b.view(weight, (where.shape[0], *(1,) * (len(shape) - dim - 1))))
+        total = term if total is None else b.map("add", total, term)
+    assert total is not None
+    return total
+
+
+def _near(b: Builder, x: Val) -> Val:
+    """The cubic's weight of a neighbour at a distance of one at most (Keys, 1981)."""
+    inner = b.map("mul", b.map("sub", b.map("mul", x, _CUBIC + 2), _CUBIC + 3), b.map("mul", x, x))
+    return b.map("add", inner, 1.0)
+
+
+def _far(b: Builder, x: Val) -> Val:
+    """Of one beyond."""
+    inner = b.map("mul", b.map("sub", b.map("mul", x, _CUBIC), 5 * _CUBIC), x)
+    return b.map("sub", b.map("mul", b.map("add", inner, 8 * _CUBIC), x), 4 * _CUBIC)
 
 
 def _roll(call: Call) -> Val:
@@ -102,13 +166,26 @@ def _select_scatter(call: Call) -> Val:
 
 
 def _index(call: Call) -> Val:
-    """`x[:, index]`: one tensor of places."""
+    """`x[:, index]`: tensors of places for dimensions that are neighbours."""
     x, indices = call.x, call.arg(1)
     given = [(dim, one) for dim, one in enumerate(indices) if one is not None]
-    if len(given) != 1 or given[0][1].dtype == "bool":
-        raise Unsupported("index by masks, or by several tensors")
-    dim, index = given[0]
-    return call.b.add("take", (x, index), call.out.dtype, call.out.shape, dim=dim)
+    if any(one.dtype == "bool" for _, one in given) or given[-1][0] - given[0][0] >= len(given):
+        raise Unsupported("index by masks, or of dimensions apart")
+    places = (one for _, one in given)
+    return call.b.add("take", (x, *places), call.out.dtype, call.out.shape, dim=given[0][0])
+
+
+def _unfold(call: Call) -> Val:
+    x, dim = call.x, call.arg(1) % len(call.x.shape)
+    return call.b.add("unfold", (x,), x.dtype, call.out.shape, dim=dim, size=call.arg(2), step=call.arg(3))
+
+
+def _columns(call: Call) -> Val:
+    """`im2col`: what each tap of a window sees, a column a place."""
+    x, (kernel, dilation, padding, stride) = call.x, call.args[1:5]
+    sides = zip(x.shape[2:], kernel, dilation, padding, stride, strict=True)
+    out = tuple((size + 2 * p - d * (k - 1) - 1) // s + 1 for size, k, d, p, s in sides)
+    return call.b.view(patches(call.b, x, kernel, out, (stride, padding, dilation)), call.out.shape)
 
 
 def _take_flat(call: Call) -> Val:
@@ -125,6 +202,7 @@ def _unbind(call: Call) -> tuple[Val, ...]:
 MOVES: dict[str, Callable[[Call], Any]] = {
     "repeat": _repeat, "repeat_interleave": _repeat_interleave, "roll": _roll, "pixel_shuffle": _pixels,
     "pixel_unshuffle": _pixels, "channel_shuffle": _channel_shuffle, "select_scatter": _select_scatter,
+    "unfold": _unfold, "im2col": _columns, **dict.fromkeys(["upsample_linear1d", "upsample_bilinear2d", "upsample_bicubic2d"], _upsample),
     "index": _index, "_unsafe_index": _index, "take": _take_flat, "unbind": _unbind,
     **dict.fromkeys(["upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d"], _upsample_nearest),
     **dict.fromkeys(["reflection_pad1d", "reflection_pad2d", "reflection_pad3d", "replication_pad1d", "replication_pad2d",

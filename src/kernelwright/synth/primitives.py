@@ -81,7 +81,7 @@ class Builder:
         self, op: str, args: tuple[Any, ...], dtype: str, shape: tuple[int, ...], name: str = "", **attrs: Any
     ) -> Val:
         """Append one primitive; its value."""
-        out = Val(name or self.name(op), dtype, tuple(shape))
+        out = Val(name or self.name(op), dtype, tuple(map(int, shape)))
         self._names.add(out.name)
         self.prims.append(Prim(op, args, out, tuple(attrs.items())))
         return out

@@ -24,10 +24,9 @@ from kernelwright.hardware import target as sheet_of
 from kernelwright.synth import joined
 from kernelwright.synth.estimate import in_order, microseconds
 from kernelwright.synth.facts import behind, extents_of, itemsize_of
-from kernelwright.synth.library import nest_of
 from kernelwright.synth.sizes import next_power_of_two
 from kernelwright.synth.spaces import patch_cost, window_cost, windows_counted
-from kernelwright.synth.to_triton import source_of
+from kernelwright.synth.to_triton import scheduled_part
 
 Features = dict[str, float]
 _NESTS = {"transpose": "map"}
@@ -43,8 +42,8 @@ def target_here() -> str:
 
 def rank_schedules(graph: Graph, schedules: Sequence[Any], target: str = "h200") -> list[Any]:
     """The schedules, the one that should be fastest first; as they came where no nest fits. Raises Unsupported."""
-    source = source_of(graph)
-    if nest_of(source) == "product" and itemsize_of(source) == 2:
+    source, nest = scheduled_part(graph)
+    if nest == "product" and itemsize_of(source) == 2:
         m, n, k = extents_of(source, "product")
         return list(in_order(schedules, m, n, k, behind(source)))
     return sorted(schedules, key=_guess(graph, target))
@@ -63,8 +62,7 @@ def likely(graph: Graph, schedules: Sequence[Any], rng: random.Random, target: s
 
 def _guess(graph: Graph, target: str) -> Callable[[Any], float]:
     """What `predict_log_time` says of a schedule of this graph. Raises Unsupported."""
-    source = source_of(graph)
-    nest = nest_of(source)
+    source, nest = scheduled_part(graph)
     sizes, itemsize = extents_of(source, nest), itemsize_of(source)
     if nest == "product" and itemsize == 2:  # its sizes go far beyond those of the fit
         m, n, k = sizes

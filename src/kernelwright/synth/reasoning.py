@@ -18,7 +18,6 @@ from typing import Any
 from kernelwright.graph import sizes
 from kernelwright.graph.types import Graph, TensorType
 from kernelwright.synth.facts import extents_of, itemsize_of
-from kernelwright.synth.library import nest_of
 from kernelwright.synth.plan import print_plan
 from kernelwright.synth.primitives import REDUCTIONS, Unsupported
 from kernelwright.synth.program import MapSchedule, ProductSchedule, RowSchedule
@@ -26,7 +25,7 @@ from kernelwright.synth.schedules.product import product_of
 from kernelwright.synth.schedules.row import levels_of, space_of
 from kernelwright.synth.sizes import next_power_of_two
 from kernelwright.synth.source import Source
-from kernelwright.synth.to_triton import label_of, source_of
+from kernelwright.synth.to_triton import label_of, scheduled_part
 
 _WIDTHS = {"float64": 8, "int64": 8, "float32": 4, "int32": 4, "float16": 2, "bfloat16": 2, "int16": 2}
 _MOVES = (
@@ -46,7 +45,7 @@ def think(graph: Graph, schedule: Any, others: Sequence[Any] = ()) -> str:
     """The lines, without tags. `others` are schedules of the same graph that were not chosen; those of which the same can be
     said are left out. Raises Unsupported for a graph that the library has no nest for."""
     graph = sizes.static(graph, {one.name: one.hint for one in graph.symbols})
-    source = source_of(graph)
+    source, _ = scheduled_part(graph)
     moved, done = float(bytes_of(graph)), operations_of(source)
     lines = [f"bytes {_short(moved)}B, operations {_short(done)}FLOP: {done / moved:.2g} a byte"]
     chosen = facts(source, schedule)
@@ -72,8 +71,7 @@ def outline(graph: Graph) -> str:
     """
     try:
         graph = sizes.static(graph, {one.name: one.hint for one in graph.symbols})
-        source = source_of(graph)
-        nest = nest_of(source)
+        source, nest = scheduled_part(graph)
         extents = extents_of(source, nest)
     except Unsupported:
         return ""

@@ -6,15 +6,14 @@ are the same where an operator needs them to be; integers that a view was given 
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import math
 import re
 
-from kernelwright.graph.types import TensorType
+from kernelwright.graph.types import NumberType, TensorType
 from kernelwright.synth.lowering import Lowered
 from kernelwright.synth.primitives import REDUCTIONS, Prim
-from kernelwright.synth.sizes import ONE, Size, product
+from kernelwright.synth.sizes import ONE, Size, parse, product, size_of
 
 Shape = tuple[Size, ...]
 
@@ -37,6 +36,7 @@ class Shapes:
         self.symbols: dict[str, Symbol] = {}
         self.of: dict[str, Shape] = {}
         self._bound: dict[str, Size] = {}
+        self._renamed: dict[str, Size] = {}
         self._types = lowered.graph.types() if lowered.graph.symbols else {}
         for _ in range(2):
             self._arguments()
@@ -51,12 +51,16 @@ class Shapes:
         """Captured sizes by symbol."""
         return {name: symbol.hint for name, symbol in self.symbols.items()}
 
+    def now(self, number: int) -> Size:
+        """A number of a primitive as a size, its symbols as they are called now."""
+        return self._root(size_of(number)).replace(self._renamed)
+
     def canonical(self, shape: Shape) -> Shape:
         return tuple(self._root(size) for size in shape)
 
     def rename(self, wanted: dict[str, str]) -> None:
         """Give symbols other names, everywhere. Host texts name only arguments and symbols in braces."""
-        by = {old: Size.of(new) for old, new in wanted.items()}
+        by = self._renamed = {old: Size.of(new) for old, new in wanted.items()}
         self.symbols = {wanted.get(name, name): symbol for name, symbol in self.symbols.items()}
         self.of = {name: tuple(size.replace(by) for size in shape) for name, shape in self.of.items()}
         for symbol in self.symbols.values():
@@ -77,24 +81,26 @@ class Shapes:
         self.of = {name: tuple(by.get(size, size) for size in shape) for name, shape in self.of.items()}
 
     def _arguments(self) -> None:
-        free = not self.lowered.graph.symbols
+        free, products = not self.lowered.graph.symbols, list[tuple[Size, str]]()
         for argument in self.lowered.graph.arguments:
-            assert isinstance(argument.type, TensorType)
+            if isinstance(argument.type, NumberType):
+                self.symbols.setdefault(
+                    argument.name, Symbol(argument.name, self.lowered.hints[argument.name])
+                )
+                continue
             sizes = []
             for dim, size in enumerate(argument.type.shape):
                 hint = self.lowered.number(size)
                 host = f"{argument.name}.shape[{dim}]"
                 if isinstance(size, str):
-                    made = _parse(size)
-                    if made is not None and len(made.terms) == 1 and size.isidentifier():
+                    made = parse(size)
+                    if made is not None and size.isidentifier():
                         known = self.symbols.get(size)
                         if known is None or known.argument is None:
                             self.symbols[size] = Symbol(host, hint, (argument.name, dim))
-                    elif made is not None and (straight := _straight(made)) is not None:
-                        name, factor, offset = straight  # equal parts of a dimension, but for a few elements
-                        if name not in self.symbols:
-                            top = f"({host} {'-' if offset > 0 else '+'} {abs(offset)})" if offset else host
-                            self.symbols[name] = Symbol(f"{top} // {factor}", (hint - offset) // factor)
+                    elif made is not None:
+                        self._factor(made, host)
+                        products.append((made, host))
                     sizes.append(
                         made if made is not None else self._fresh(f"{argument.name}_{dim}", hint, host)
                     )
@@ -103,6 +109,20 @@ class Shapes:
                 else:
                     sizes.append(Size.of(size))
             self.of[argument.name] = self.canonical(tuple(sizes))
+        for _ in products:
+            for made, host in products:
+                self._factor(made, host)
+
+    def _factor(self, made: Size, host: str) -> None:
+        """The one symbol of a dimension that is a product, but for a few elements, of it and of what is known."""
+        offset = _offset(made)
+        rest = (made - offset).terms
+        unknown = [name for name in rest[0][0] if name not in self.symbols] if len(rest) == 1 else []
+        if len(unknown) == 1:
+            others = Size({tuple(name for name in rest[0][0] if name != unknown[0]): rest[0][1]})
+            top = f"({host} {'-' if offset > 0 else '+'} {abs(offset)})" if offset else host
+            by = _put_in_braces(others.text(tight=True), others)
+            self.symbols[unknown[0]] = Symbol(f"{top} // {by}", self.lowered.hints[unknown[0]])
 
     def _fresh(self, name: str, hint: int, host: str = "", argument: tuple[str, int] | None = None) -> Size:
         """A symbol of its own; the same one when asked again."""
@@ -160,6 +180,8 @@ class Shapes:
             made: Shape = rule(prim, inputs)
             return made
         if op in ("iota", "full"):
+            if "sizes" in dict(prim.attrs):
+                return tuple(map(self.now, prim.attr("sizes")))
             return tuple(self._fresh(f"{out.name}_{dim}", hint) for dim, hint in enumerate(out.shape))
         return self._broadcast(inputs)
 
@@ -168,7 +190,7 @@ class Shapes:
         kind = self._types.get(name)
         if not isinstance(kind, TensorType):
             return None
-        sizes = [Size.of(one) if isinstance(one, int) else _parse(one) for one in kind.shape]
+        sizes = [Size.of(one) if isinstance(one, int) else parse(one) for one in kind.shape]
         known = [size for size in sizes if size is not None and size.symbols <= self.symbols.keys()]
         return self.canonical(tuple(known)) if len(known) == len(sizes) else None
 
@@ -208,7 +230,7 @@ class Shapes:
             if divided is not None:
                 shape[dim] = divided
                 return tuple(shape)
-        shape[dim] = Size.of(prim.out.shape[dim]) if cut is None else shape[dim] - Size.of(cut)
+        shape[dim] = self.now(prim.attr("length")) if cut is None else shape[dim] - Size.of(cut)
         return tuple(shape)
 
     def _of_cat(self, prim: Prim, inputs: list[Shape]) -> Shape:
@@ -278,6 +300,18 @@ class Shapes:
         places = (self._window(prim, dim, x[2 + dim], side) for dim, side in enumerate(kernel))
         return (*x[:2], *map(Size.of, kernel), *places)
 
+    def _of_unfold(self, prim: Prim, inputs: list[Shape]) -> Shape:
+        shape, dim, step = list(inputs[0]), prim.attr("dim"), prim.attr("step")
+        last = shape[dim] - prim.attr("size")
+        offset = _offset(last)
+        steps = (last - offset).over(Size.of(step))
+        if steps is None:
+            host = _put_in_braces(f"({last.text()}) // {step} + 1", last)
+            shape[dim] = self._fresh(f"{prim.out.name}_{dim}", prim.out.shape[dim], host)
+        else:
+            shape[dim] = steps + (offset // step + 1)
+        return (*shape, Size.of(prim.attr("size")))
+
     def _of_attention(self, prim: Prim, inputs: list[Shape]) -> Shape:
         q, k, v = inputs[:3]
         self.join(q[0], k[0])
@@ -297,9 +331,9 @@ class Shapes:
         return (*q[:-1], v[-1])
 
     def _of_take(self, prim: Prim, inputs: list[Shape]) -> Shape:
-        table, index = inputs
+        table, *indices = inputs
         dim = prim.attr("dim")
-        return (*table[:dim], *index, *table[dim + 1 :])
+        return (*table[:dim], *self._broadcast(indices), *table[dim + len(indices) :])
 
     def _of_gather(self, prim: Prim, inputs: list[Shape]) -> Shape:
         return inputs[1]
@@ -379,34 +413,8 @@ def _offset(size: Size) -> int:
     return dict(size.terms).get((), 0)
 
 
-def _straight(size: Size) -> tuple[str, int, int] | None:
-    """(symbol, factor, offset) of `factor * symbol + offset`, or None."""
-    offset = _offset(size)
-    rest = (size - offset).terms
-    return (rest[0][0][0], rest[0][1], offset) if len(rest) == 1 and len(rest[0][0]) == 1 else None
-
-
 def _put_in_braces(text: str, size: Size) -> str:
     """The text with that size's symbols in braces, to be renamed later."""
     return re.sub(
         r"[A-Za-z_]\w*", lambda word: "{" + word[0] + "}" if word[0] in size.symbols else word[0], text
     )
-
-
-def _parse(text: str) -> Size | None:
-    """A `Dim` as a polynomial; None where it divides."""
-
-    def of(node: ast.expr) -> Size | None:
-        if isinstance(node, ast.Constant) and isinstance(node.value, int):
-            return Size.of(node.value)
-        if isinstance(node, ast.Name):
-            return Size.of(node.id)
-        if isinstance(node, ast.BinOp):
-            left, right = of(node.left), of(node.right)
-            if left is None or right is None:
-                return None
-            made = {ast.Add: left + right, ast.Sub: left - right, ast.Mult: left * right}
-            return made.get(type(node.op))
-        return None
-
-    return of(ast.parse(text, mode="eval").body)

@@ -6,6 +6,7 @@ equal are joined. Does not guarantee that sizes which are never compared are tol
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable, Mapping
 
 Monomial = tuple[str, ...]
@@ -122,6 +123,48 @@ class Size:
         return f"({''.join(parts)})" if tight and compound else "".join(parts)
 
 
+class Varying(int):
+    """A size that varies, as the number that it was at capture: `Varying.of(16, Size.of("s0"))`. Sums, differences and products with
+    other numbers vary with it. What else is asked of it is answered for the number, so that a rule has to know of it."""
+
+    size: Size
+
+    @staticmethod
+    def of(number: int, size: Size) -> int:
+        """The number itself where the size is one."""
+        if size.constant is not None:
+            return number
+        made = Varying(number)
+        made.size = size
+        return made
+
+    def __add__(self, other: int) -> int:
+        size = self.size + size_of(other)
+        return Varying.of(int(self) + int(other), size)
+
+    def __mul__(self, other: int) -> int:
+        size = self.size * size_of(other)
+        return Varying.of(int(self) * int(other), size)
+
+    def __sub__(self, other: int) -> int:
+        return self + other * -1
+
+    def __rsub__(self, other: int) -> int:
+        return self * -1 + other
+
+    def __neg__(self) -> int:
+        return self * -1
+
+    __radd__, __rmul__ = __add__, __mul__
+
+
+def size_of(number: int) -> Size:
+    """What varies of a number. Raises ValueError for one that is no integer."""
+    if not isinstance(number, int):
+        raise ValueError("a size of a float")
+    return number.size if isinstance(number, Varying) else Size.of(number)
+
+
 ONE = Size.of(1)
 ZERO = Size.of(0)
 
@@ -147,3 +190,25 @@ def contiguous_strides(shape: tuple[Size, ...]) -> tuple[Size, ...]:
         strides.append(step)
         step = step * size
     return tuple(reversed(strides))
+
+
+def parse(text: str) -> Size | None:
+    """A `Dim` as a polynomial; None where it divides."""
+
+    def of(node: ast.expr) -> Size | None:
+        if isinstance(node, ast.Constant) and isinstance(node.value, int):
+            return Size.of(node.value)
+        if isinstance(node, ast.Name):
+            return Size.of(node.id)
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            operand = of(node.operand)
+            return None if operand is None else operand * -1
+        if isinstance(node, ast.BinOp):
+            left, right = of(node.left), of(node.right)
+            if left is None or right is None:
+                return None
+            made = {ast.Add: left + right, ast.Sub: left - right, ast.Mult: left * right}
+            return made.get(type(node.op))
+        return None
+
+    return of(ast.parse(text, mode="eval").body)

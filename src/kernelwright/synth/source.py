@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 
 from kernelwright.synth.emitter import Coordinates, Emitter, Term
@@ -51,6 +52,35 @@ class Source:
         """Of arguments, in the graph: kernels take them in this order, whichever they read first."""
         self.device = next(iter(self.place), "")
         self.outputs = self._outputs()
+        self.hosts: dict[str, str] = {}
+        """Tensors of values that earlier kernels have stored as results."""
+
+    def part(self, results: Collection[str], stored: Collection[str], label: str) -> Source:
+        """A source of its own for some values, which others that are `stored` are read for. Raises Unsupported for a value that is
+        called like a result."""
+        made = Source(self.lowered.part(results, stored), self.shapes, label, self.orders)
+        own = {value.name: buffer for value, buffer in self.outputs}
+        if any(
+            name not in own and re.match(r"out\d*$|n$|part_size$|aligned$|programs$", name)
+            for name in (*results, *stored)
+        ):
+            raise Unsupported("a value that is called like a result")
+        made.outputs = [
+            (value, own.get(value.name) or Buffer(value.name, value.dtype, self.shapes.of[value.name]))
+            for value in made.lowered.results
+        ]
+        made.hosts = {name: own[name].name for name in stored if name in own}
+        return made
+
+    def take(self, part: Source) -> None:
+        """The kernels and lines of a part that is printed, after those that are here."""
+        self.kernels += part.kernels
+        self.host += part.host
+        self.helpers |= part.helpers
+        self.sizes |= part.sizes
+        self.read |= part.read
+        self.libdevice |= part.libdevice
+        self.descriptors |= part.descriptors
 
     def emitter(self) -> Emitter:
         return Emitter(self.lowered, self.shapes)
@@ -154,7 +184,8 @@ class Source:
         body = "\n".join([*(f"    {line}" for line in head), *emitter.root.lines])
         self.kernels.append(f"@triton.jit\ndef {name}({parameters}):\n{body}\n")
         shown = {one: " * ".join(parts) for one, parts in emitter.compound.items()}
-        values = [given.get(one, pointers.get(one, one)) for one in inputs]
+        hosts = {one: self.hosts.get(name, name) for one, name in pointers.items()}
+        values = [given.get(one, hosts.get(one, one)) for one in inputs]
         values += [*outputs, *(shown.get(one, one) for one in sizes)]
         values += [f"{one}={text}" for one, text in constants.items()]
         self.host.append(f"{name}[{grid}]({', '.join([*values, options])})")
@@ -166,7 +197,7 @@ class Source:
             imports += "from triton.language.extra import libdevice\n"
         if self.descriptors:
             imports += "from triton.tools.tensor_descriptor import TensorDescriptor\n"
-        arguments = ", ".join(one.name for one in self.lowered.arguments)
+        arguments = ", ".join(one.name for one in self.lowered.graph.arguments)
         lines = [
             f"{name} = {name}.permute({', '.join(map(str, order))})" for name, order in self.orders.items()
         ]

@@ -50,19 +50,41 @@ def _aminmax(call: Call) -> tuple[Val, Val]:
 
 
 def _cross_entropy(call: Call) -> Val:
-    """Of rows of logits with class indices, `reduction="none"`: logsumexp(x) - x[target]."""
+    """Of logits with class indices: logsumexp(x) - x[target], by the target's weight, 0 where a target is ignored."""
     b, x, target = call.b, call.x, call.arg(1)
-    smoothing, ignored = call.arg(5, "label_smoothing", 0.0), call.arg(4, "ignore_index", -100)
-    plain = call.arg(2, "weight") is None and call.arg(3, "reduction", 1) == 0
-    if not plain or smoothing or len(x.shape) != 2:
-        raise Unsupported("cross entropy with weights, a mean, smoothing, or more than two dimensions")
-    if target.is_float or ignored != -100:
+    weight, how, ignored = (
+        call.arg(2, "weight"),
+        call.arg(3, "reduction", 1),
+        call.arg(4, "ignore_index", -100),
+    )
+    smoothing, dim = call.arg(5, "label_smoothing", 0.0), min(len(x.shape) - 1, 1)
+    if target.is_float:
         raise Unsupported("cross entropy of probabilities")
-    peak = b.reduce("amax", x, (1,), True, name=b.name("peak"))
-    total = b.reduce("sum", b.map("exp", b.map("sub", x, peak)), (1,), True, name=b.name("total"))
-    picked = b.add("gather", (x, b.view(target, (x.shape[0], 1))), x.dtype, (x.shape[0], 1), dim=1)
-    made = b.map("sub", b.map("add", b.map("log", total), peak), picked)
-    return b.view(made, call.out.shape)
+    one = tuple(1 if at == dim else size for at, size in enumerate(x.shape))
+    target = b.view(target, one)
+    known = b.map("ne", target, ignored, dtype="bool", name=b.name("known"))
+    place = b.map("where", known, target, 0, dtype=target.dtype, name=b.name("place"))
+    peak = b.reduce("amax", x, (dim,), True, name=b.name("peak"))
+    total = b.reduce("sum", b.map("exp", b.map("sub", x, peak)), (dim,), True, name=b.name("total"))
+    level = b.map("add", b.map("log", total), peak, name=b.name("level"))
+    made = b.map("sub", level, b.add("gather", (x, place), x.dtype, one, dim=dim))
+    scale = None if weight is None else b.add("take", (weight, place), weight.dtype, one, dim=0)
+    made = made if scale is None else b.map("mul", made, scale)
+    if smoothing:
+        rest = b.map("sub", level, x)
+        if weight is not None:
+            rest = b.map("mul", rest, b.view(weight, (weight.shape[0], *(1,) * (len(x.shape) - dim - 1))))
+        rest = b.map("div", b.reduce("sum", rest, (dim,), True), b.count(x, (dim,)))
+        made = b.map("add", b.map("mul", made, 1.0 - smoothing), b.map("mul", rest, smoothing))
+    made = b.map("where", known, made, 0.0, dtype="float32", name=b.name("loss"))
+    if how == 0:
+        return b.view(made, call.out.shape)
+    dims = tuple(range(len(x.shape)))
+    total = b.reduce("sum", made, dims, False)
+    if how == 2:
+        return total
+    counted = b.map("where", known, 1.0 if scale is None else scale, 0.0, dtype="float32")
+    return b.map("div", total, b.reduce("sum", counted, dims, False), dtype=call.out.dtype)
 
 
 def _bce(call: Call) -> Val:

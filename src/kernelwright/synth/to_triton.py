@@ -6,7 +6,8 @@ nest does not fit the graph. Does not guarantee correctness: the judge does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import functools
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,29 +16,12 @@ from kernelwright.graph.types import Graph, Node, Ref, TensorType, Value
 from kernelwright.synth.lowering import Lowered
 from kernelwright.synth.primitives import Unsupported
 from kernelwright.synth.program import Program
-from kernelwright.synth.schedules.attention import print_attention
-from kernelwright.synth.schedules.convolution import print_convolution
-from kernelwright.synth.schedules.depthwise import print_depthwise
-from kernelwright.synth.schedules.joined import print_joined
-from kernelwright.synth.schedules.map import print_map
-from kernelwright.synth.schedules.online import print_any_row
-from kernelwright.synth.schedules.product import print_product
-from kernelwright.synth.schedules.scan import print_scan
-from kernelwright.synth.schedules.transpose import print_transpose
 from kernelwright.synth.shapes import Shapes
 from kernelwright.synth.source import Source
+from kernelwright.synth.stages import PRINTERS, Stage, cut, main_of, nest_of
 
-PRINTERS: dict[str, Callable[[Source, Any], None]] = {
-    "map": print_map,
-    "row": print_any_row,
-    "product": print_product,
-    "joined": print_joined,
-    "attention": print_attention,
-    "convolution": print_convolution,
-    "depthwise": print_depthwise,
-    "scan": print_scan,
-    "transpose": print_transpose,
-}
+_BESIDE = {("transpose", "map"), ("depthwise", "convolution"), ("depthwise", "row")}
+"""Schedules of one nest for graphs of another."""
 _QUIET = {"view", "permute", "t", "transpose", "expand", "to", "to_copy", "clone", "unsqueeze", "squeeze"}
 """Operators that a label leaves out."""
 
@@ -105,10 +89,35 @@ def _rename(one: Any, names: dict[str, Ref]) -> Any:
 
 def print_program(program: Program, called: str = "") -> Source:
     """The lines of a program. Raises Unsupported."""
-    source = source_of(program.graph, called)
+    source, schedule = source_of(program.graph, called), program.schedule
     with unsupported():
-        PRINTERS[program.schedule.nest](source, program.schedule)
+        stages = stages_of(program.graph)
+        main = main_of(stages, source) if stages else -1
+        for number, stage in enumerate(stages):
+            part, own = stage.of(source, number + 1), schedule if number == main else stage.schedule
+            if own.nest != stage.nest and (own.nest, stage.nest) not in _BESIDE:
+                raise Unsupported(f"a schedule of a {own.nest} for a {stage.nest}")
+            PRINTERS[own.nest](part, own)
+            source.take(part)
+        if not stages:
+            PRINTERS[schedule.nest](source, schedule)
     return source
+
+
+@functools.lru_cache(maxsize=256)
+def stages_of(graph: Graph) -> tuple[Stage, ...]:
+    """The kernels of a graph that no one nest computes, in order; none where one does. Raises Unsupported."""
+    return cut(source_of(graph))
+
+
+def scheduled_part(graph: Graph) -> tuple[Source, str]:
+    """What a program's schedule is about, and its nest: the graph, or of several kernels the main one. Raises Unsupported."""
+    source = source_of(graph)
+    stages = stages_of(graph)
+    if not stages:
+        return source, nest_of(source)
+    main = stages[main_of(stages, source)]
+    return main.of(source, 0), main.nest
 
 
 def print_triton(program: Program, called: str = "") -> str:

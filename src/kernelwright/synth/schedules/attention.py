@@ -162,7 +162,9 @@ class AttentionPrinter:
 
     def finish(self) -> None:
         """Divide by the sum, the maps after it, and the stores."""
-        self.emitter.line("acc = acc / total[:, None]")
+        # As PyTorch has it, a query that sees no key gets 0.
+        total = "total" if self.mask is None else "tl.where(total == 0.0, 1.0, total)"
+        self.emitter.line(f"acc = acc / {total}[:, None]")
         self.source.store(self.emitter, self.prim.out, self.own_coordinates(), "the attention")
 
     def constants(self) -> dict[str, str]:

@@ -168,7 +168,16 @@ class ProductPrinter:
                 n = dataclasses.replace(n, name="n_at[None, :]", masks=())
             own = (Index.whole(k), Index.whole(n))
         own = self.emitter.broadcast(side.value, (*self.batch_coordinates(), *own))
-        return self.emitter.cast(self.emitter.value(side.value, own, raw=True), side.value.dtype)
+        term = self.emitter.cast(self.emitter.value(side.value, own, raw=True), side.value.dtype)
+        if len(term.axes) == 2:
+            return term
+        tile = "(BLOCK_M, BLOCK_K)" if side.row else "(BLOCK_K, BLOCK_N)"
+        text = (
+            f"tl.broadcast_to({term.text}, {tile})"
+            if term.axes
+            else f"tl.full({tile}, {term.text}, {TL[term.dtype]})"
+        )
+        return dataclasses.replace(term, text=text, zero=False)
 
     def _dot(self, acc: str, a: str, b: str) -> str:
         precision = input_precision(self.a.value.dtype, self.schedule.precision)
@@ -189,7 +198,10 @@ class ProductPrinter:
             emitter.line("k = start + tl.arange(0, BLOCK_K)")
             even = " | EVEN_K" if self.schedule.split_k == 1 else ""
             emitter.line(f"in_k = (k < {high}){even}" if even else f"in_k = k < {high}")
-            texts = [self._operand(side).text for _, side in sides]
+            terms = [self._operand(side) for _, side in sides]
+            texts = [one.text for one in terms]
+            if not any(one.zero for one in terms):
+                texts[0] = f"tl.where(in_k[None, :], {texts[0]}, 0.0)"
             for name, text in zip(names, texts, strict=True) if loads else ():
                 emitter.line(f"{name} = {text}")
         texts = names if loads else texts

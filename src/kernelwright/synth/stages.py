@@ -1,0 +1,174 @@
+"""Graphs that no one nest computes, as kernels one after another.
+
+Reductions over one space, each scan and the contraction are kernels of their own, which leave their values in buffers to those
+that follow; what lies between is calculated where it is read. Results are stored by the kernel that makes the last of what they
+need, where its nest can, else by maps. Does not search for the cut that is fastest.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+import math
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any
+
+from kernelwright.synth.primitives import CONTRACTIONS, REDUCTIONS, SCANS, Prim, Unsupported
+from kernelwright.synth.schedules.attention import print_attention
+from kernelwright.synth.schedules.convolution import print_convolution
+from kernelwright.synth.schedules.depthwise import print_depthwise
+from kernelwright.synth.schedules.joined import print_joined, products_of
+from kernelwright.synth.schedules.map import print_map
+from kernelwright.synth.schedules.online import print_any_row
+from kernelwright.synth.schedules.product import print_product
+from kernelwright.synth.schedules.scan import print_scan
+from kernelwright.synth.schedules.transpose import print_transpose
+from kernelwright.synth.source import Source, numel
+from kernelwright.synth.spaces import DEFAULTS
+
+PRINTERS: dict[str, Callable[[Source, Any], None]] = {
+    "map": print_map,
+    "row": print_any_row,
+    "product": print_product,
+    "joined": print_joined,
+    "attention": print_attention,
+    "convolution": print_convolution,
+    "depthwise": print_depthwise,
+    "scan": print_scan,
+    "transpose": print_transpose,
+}
+MOST = 8
+"""Reductions, scans and contractions that wait for one another, in one program."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Stage:
+    """One kernel: the values that it stores, and those that earlier ones have stored."""
+
+    nest: str
+    schedule: Any
+    """By a rule of thumb."""
+    results: tuple[str, ...]
+    stored: tuple[str, ...] = ()
+
+    def of(self, source: Source, number: int) -> Source:
+        """Its part of the whole, not printed yet."""
+        return source.part(self.results, self.stored, f"{source.label[:40]}_{number}")
+
+
+def nest_of(source: Source) -> str:
+    """The loop nest that computes a graph. Raises Unsupported where none does."""
+    ops = [prim.op for prim in source.lowered.prims]
+    contractions = [op for op in ops if op in CONTRACTIONS]
+    if len(contractions) > 1:
+        products_of(source)
+        return "joined"
+    if contractions:
+        return {"matmul": "product", "conv": "convolution", "attention": "attention"}[contractions[0]]
+    if any(op in SCANS for op in ops):
+        return "scan"
+    return "row" if any(op in REDUCTIONS for op in ops) else "map"
+
+
+def cut(source: Source) -> tuple[Stage, ...]:
+    """The kernels of a graph, in order; none where one nest computes it. Raises Unsupported."""
+    results = tuple(dict.fromkeys(value.name for value in source.lowered.results))
+    if _stage(source, results, ()) is not None:
+        return ()
+    left = [prim for prim in source.lowered.prims if prim.op in (*REDUCTIONS, *SCANS, *CONTRACTIONS)]
+    if sum(prim.op in CONTRACTIONS for prim in left) > 1:
+        raise Unsupported("contractions that are not joined")
+    stages, stored, open_results = list[Stage](), tuple[str, ...](), list(results)
+    while left:
+        stage = _next(source, left, open_results, stored)
+        left = [prim for prim in left if prim.out.name not in stage.results]
+        open_results = [name for name in open_results if name not in stage.results]
+        stored = (*stored, *stage.results)
+        stages.append(stage)
+        if len(stages) > MOST:
+            raise Unsupported("more kernels than a program has")
+    stages += _maps(source, open_results, stored)
+    return _read(source, stages, results)
+
+
+def main_of(stages: Sequence[Stage], source: Source) -> int:
+    """Which of the kernels a program's schedule is about: the contraction's, else what reads most."""
+
+    def weight(stage: Stage) -> tuple[bool, int]:
+        prims = [prim for prim in stage.of(source, 0).lowered.prims if prim.op not in ("iota", "full")]
+        sizes = [math.prod(one.shape) for prim in prims for one in prim.reads()]
+        return any(prim.op in CONTRACTIONS for prim in prims), max(sizes, default=0)
+
+    return max(range(len(stages)), key=lambda at: weight(stages[at]))
+
+
+def _stage(source: Source, results: Collection[str], stored: Collection[str]) -> Stage | None:
+    """One kernel by the first rule of thumb that fits; None where none does."""
+    if not results:
+        return None
+    with contextlib.suppress(Unsupported, KeyError, ValueError, IndexError, ArithmeticError):
+        part = source.part(results, stored, "")
+        nest = nest_of(part)
+        for schedule in itertools.islice(DEFAULTS[nest](part, "ieee"), 6):
+            with contextlib.suppress(Unsupported):
+                PRINTERS[schedule.nest](source.part(results, stored, ""), schedule)
+                return Stage(nest, schedule, tuple(results), tuple(stored))
+    return None
+
+
+def _next(source: Source, left: list[Prim], results: list[str], stored: tuple[str, ...]) -> Stage:
+    """What can be computed now of the same space as the first, with the results that then are known and that its nest can store."""
+    emitter = source.emitter()
+    waits = {prim.out.name: {one.out.name for one in left if one is not prim
+                             and emitter.depends(prim.out.name, frozenset({one.out.name}))} for prim in left}  # fmt: skip
+    first = next(prim for prim in left if not waits[prim.out.name])
+    same = [
+        prim.out.name
+        for prim in left
+        if prim.op in REDUCTIONS and _space(source, prim) == _space(source, first)
+    ]
+    same = [name for name in same if waits[name] <= set(same)] if first.op in REDUCTIONS else [first.out.name]
+    level = [name for name in same if not waits[name]]
+    for made in (same, level, [first.out.name]):
+        others = frozenset(prim.out.name for prim in left if prim.out.name not in made)
+        known = [name for name in results if name not in made and not emitter.depends(name, others)
+                 and emitter.depends(name, frozenset(made))]  # fmt: skip
+        fit = [name for name in known if _stage(source, (*made, name), stored) is not None]
+        for chosen in dict.fromkeys([(*made, *known), (*made, *fit), tuple(made)]):
+            stage = _stage(source, chosen, stored)
+            if stage is not None:
+                return stage
+    raise Unsupported(f"{first.op} in no nest")
+
+
+def _space(source: Source, prim: Prim) -> Any:
+    return source.shapes.of[prim.reads()[0].name], prim.attr("dims") if prim.op in REDUCTIONS else prim.op
+
+
+def _maps(source: Source, results: list[str], stored: tuple[str, ...]) -> Iterator[Stage]:
+    """Results of one size each. Raises Unsupported."""
+
+    def size(name: str) -> str:
+        return numel(source.shapes.of[name]).text()
+
+    for _, names in itertools.groupby(sorted(results, key=size), key=size):
+        stage = _stage(source, tuple(names), stored)
+        if stage is None:
+            raise Unsupported("a result in no nest")
+        yield stage
+
+
+def _read(source: Source, stages: list[Stage], results: tuple[str, ...]) -> tuple[Stage, ...]:
+    """The kernels with what is read alone."""
+    kept: list[Stage] = []
+    needed = set(results)
+    for stage in reversed(stages):
+        own = tuple(name for name in stage.results if name in needed)
+        if own:
+            part = source.part(own, stage.stored, "")
+            read = {one.name for prim in part.lowered.prims for one in prim.reads()} | set(own)
+            stored = tuple(name for name in stage.stored if name in read)
+            needed |= set(stored)
+            kept.append(dataclasses.replace(stage, results=own, stored=stored))
+    return tuple(reversed(kept))
