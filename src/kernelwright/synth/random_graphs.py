@@ -27,12 +27,23 @@ from kernelwright.synth.random_rows import RowDrawing
 
 LOSSES = (
     "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy_with_logits",
-    "soft_margin_loss",
+    "soft_margin_loss", "cross_entropy_loss",
 )  # fmt: skip
 Form = Literal[
-    "map", "row", "norm", "loss", "product", "convolution", "attention", "scan", "window", "lookup", "moves"
+    "map",
+    "row",
+    "norm",
+    "loss",
+    "several",
+    "product",
+    "convolution",
+    "attention",
+    "scan",
+    "window",
+    "lookup",
+    "moves",
 ]
-FORMS: dict[Form, int] = {"map": 20, "row": 17, "norm": 14, "loss": 5, "product": 15, "convolution": 9, "attention": 3, "scan": 5,
+FORMS: dict[Form, int] = {"map": 20, "row": 17, "norm": 14, "loss": 5, "several": 6, "product": 15, "convolution": 9, "attention": 3, "scan": 5,
                           "window": 5, "lookup": 5, "moves": 8}  # fmt: skip
 """How often each is drawn."""
 
@@ -116,9 +127,40 @@ class _Forms(RowDrawing):
         x = self.chain(self.norm(self.float_of(x)), 3)
         return self.finished(x, *([read] if not read.exact and self.rng.random() < 0.15 else []))
 
+    def _several(self) -> list[Value]:
+        """Reductions over one dimension after those over another, sums beside running ones, results of several sizes."""
+        rng = self.rng
+        x = self.chain(self.floats(self.shape(rng.choice((2, 3, 3, 4)))), 2)
+        x, how = self.float_of(x), rng.choice(("norms", "scan", "sizes", "mean"))
+        first, second = rng.sample(range(len(x.shape)), 2)
+        if how == "norms":
+            for dim in (first, second):
+                name = rng.choice(("softmax", "mean", "amax"))
+                y = (
+                    self.op(name, x, dim, low=0, high=1)
+                    if name == "softmax"
+                    else self.op(name, x, [dim], True)
+                )
+                x = y if name == "softmax" else self.op("sub", x, y, low=-10, high=10)
+            return self.finished(self.chain(x, 2))
+        if how == "mean":
+            y = self.op("linalg_vector_norm", x, 2, [first], False, low=0, high=100)
+            return self.finished(self.op("mean", self.chain(y, 1)))
+        if how == "scan":
+            running = self.op("cumsum", x, first, low=-60, high=60)
+            total = self.op("sum", x, [first], True, low=-60, high=60)
+            return self.finished(self.op("sub", total, running, low=-90, high=90))
+        read = self.chain(self.other(x), 2, 1)
+        y = self.tried("mul", x, read)
+        return self.finished(y if y is not None else self.step(x), self.float_of(read))
+
     def _loss(self) -> list[Value]:
         x = self.chain(self.floats(self.shape(self.rng.choice((2, 2, 3, 4)))), 1)
         name, how = self.rng.choice(LOSSES), self.rng.choice((0, 1, 1, 2))
+        if name == "cross_entropy_loss":
+            x = self.float_of(x)
+            target = self.places((x.shape[0], *x.shape[2:]))
+            return [self.op(name, x, target, None, how, -100, self.rng.choice((0.0, 0.1)))]
         if name == "binary_cross_entropy_with_logits":
             return [self.op(name, x, self.argument(x.shape, kind="unit"), None, None, how)]
         return [self.op(name, self.float_of(x), self.floats(x.shape), how)]
@@ -132,6 +174,8 @@ class _Forms(RowDrawing):
             n = m
         while m * k + n * k + m * n > 2**26:
             m, n, k = (max(16, one // 2) for one in (m, n, k))
+        if rng.random() < 0.08:
+            m, n = rng.choice(((1, n), (m, 1)))
         if how == "linear":
             lead = (m,) if rng.random() < 0.5 else (max(1, m // 64), min(m, 64))
             x, w = self.argument((*lead, k)), self.argument((n, k), role="weight")
@@ -237,6 +281,9 @@ class _Forms(RowDrawing):
         if how == "gather":
             shape = (*x.shape[:dim], self.extents["P"], *x.shape[dim + 1 :])
             y = self.op(how, x, dim, self.places(shape), low=x.low, high=x.high, exact=x.exact)
+        elif how == "index" and dim + 1 < len(x.shape) and rng.random() < 0.5:
+            pair = [self.places((self.extents["F"],)).handle for _ in range(2)]
+            y = Value(self.builder.call(how, x.handle, [*[None] * dim, *pair]), x.low, x.high, x.exact)
         elif how == "index":
             y = self.builder.call(how, x.handle, [*[None] * dim, self.places((self.extents["F"],)).handle])
             y = Value(y, x.low, x.high, x.exact)

@@ -10,7 +10,7 @@ from kernelwright.synth.extents import NotDrawn
 
 MOVES = ("permute", "flip", "roll", "cat", "stack", "chunk", "slice", "pad", "repeat", "repeat_interleave",
          "unsqueeze", "flatten", "tril", "triu", "select_scatter", "unbind", "select", "reflect", "replicate", "pixel",
-         "upsample", "channels", "glu", "expand")  # fmt: skip
+         "upsample", "channels", "glu", "expand", "thirds", "heads", "rotate", "windows", "columns", "between")  # fmt: skip
 
 
 class MoveDrawing(Drawing):
@@ -43,6 +43,11 @@ class MoveDrawing(Drawing):
             return self.op(
                 name, x, rng.choice((-1, 0, 1)), low=min(x.low, 0), high=max(x.high, 0), exact=x.exact
             )
+        if name == "heads" and rank == 3 and x.shape[2] % 8 == 0:
+            heads = self.op("view", x, [*x.shape[:2], rng.choice((2, 4, 8)), -1], **span)
+            return self.step(self.op("permute", heads, [0, 2, 1, 3], **span))
+        if name == "windows" and x.shape[dim] > 8:
+            return self.step(self.op("unfold", x, dim, rng.choice((2, 3, 4)), rng.choice((1, 2)), **span))
         if name == "expand" and rank < 4:
             wide = self.op("unsqueeze", x, 0, **span)
             return self.step(self.op("expand", wide, [rng.randint(2, 4), *x.shape], **span))
@@ -63,6 +68,16 @@ class MoveDrawing(Drawing):
             pieces = self.builder.call("chunk", x.handle, parts, dim)
             values = [Value(one, x.low, x.high, x.exact) for one in pieces]
             return self.tried(rng.choice(("mul", "add", "sub", "maximum")), self.step(values[0]), values[-1])
+        if name == "thirds":
+            wide = self.argument((*x.shape[:dim], 3 * x.shape[dim], *x.shape[dim + 1 :]))
+            parts = self.builder.call("split_with_sizes", wide.handle, [x.shape[dim]] * 3, dim)
+            return self.tried("mul", x, Value(parts[rng.randrange(3)], -5, 5, True))
+        if name == "rotate" and x.shape[dim] % 2 == 0:
+            half = x.shape[dim] // 2
+            left = self.op("slice", x, dim, 0, half, **span)
+            right = self.op("neg", self.op("slice", x, dim, half, 2**63 - 1, **span))
+            most = max(abs(x.low), abs(x.high))
+            return Value(self.builder.call("cat", [right.handle, left.handle], dim), -most, most)
         if name == "slice" and x.shape[dim] > 8:
             start, cut = rng.choice(((1, 2**63 - 1), (0, -1), (2, 2**63 - 1), (1, -1)))
             return self.op(name, x, dim, start, cut, **span)
@@ -94,6 +109,19 @@ class MoveDrawing(Drawing):
         if name in ("reflect", "replicate"):
             op = "reflection_pad2d" if name == "reflect" else "replication_pad2d"
             return self.op(op, x, [rng.randint(0, 1) for _ in range(3)] + [1], **span)
+        if name == "between" and math.prod(x.shape) < 2**22:
+            how, corners = (
+                rng.choice(("upsample_bilinear2d", "upsample_bilinear2d", "upsample_bicubic2d")),
+                rng.random() < 0.3,
+            )
+            over = x.high - x.low if how == "upsample_bicubic2d" else 0.0
+            factors = [2.0, rng.choice((2.0, 3.0))]
+            y = self.builder.op(f"aten.{how}.vec", self.float_of(x).handle, None, corners, factors)
+            return Value(y, x.low - over, x.high + over)
+        if name == "columns" and math.prod(x.shape) < 2**22:
+            side, pad, step = rng.choice((2, 3)), rng.choice((0, 1)), rng.choice((1, 2))
+            ways = ([one] * 2 for one in (side, 1, pad, step))
+            return self.op("im2col", self.float_of(x), *ways, low=min(x.low, 0), high=max(x.high, 0))
         if name == "upsample" and math.prod(x.shape) < 2**22:
             return self.op("upsample_nearest2d", x, [2 * height, 2 * width], **span)
         if name == "channels":
