@@ -31,7 +31,9 @@ def two_maps(b: Any) -> Any:
 
 
 def halves_of_a_norm(b: Any) -> Any:
-    x = b.op("aten.rms_norm.default", b.input("x", "float32", (7, 64)), [64], b.input("w", "float32", (64,)), 1e-6)
+    x = b.op(
+        "aten.rms_norm.default", b.input("x", "float32", (7, 64)), [64], b.input("w", "float32", (64,)), 1e-6
+    )
     left, right = b.op("aten.split_with_sizes.default", x, [32, 32], 1)
     return b.op("aten.mul.Tensor", left, b.op("aten.sigmoid.default", right))
 
@@ -79,6 +81,14 @@ def one_row(b: Any) -> Any:
     return b.op("aten.gelu.default", b.op("aten.bmm.default", x, y))
 
 
+def one_filter(b: Any) -> Any:
+    x, w = b.input("x", "float32", (2, 20, 33)), b.input("w", "float32", (1, 20, 7), role="weight")
+    return b.op(
+        "aten.tanh.default",
+        b.op("aten.convolution.default", x, w, b.input("c", "float32", (1,)), [2], [3], [1], False, [0], 1),
+    )
+
+
 def constant_rows(b: Any) -> Any:
     full = b.op("aten.full_like.default", b.input("x", "float32", (20, 40)), 0.5)
     return b.op("aten.linear.default", full, b.input("w", "float32", (33, 40), role="weight"))
@@ -115,10 +125,12 @@ def cubics_between(b: Any) -> Any:
 
 
 def from_the_end(b: Any) -> Any:
-    return b.op("aten.relu.default", b.op("aten.slice.Tensor", b.input("x", "float32", (4, 20)), 1, -7, 2**63 - 1))
+    return b.op(
+        "aten.relu.default", b.op("aten.slice.Tensor", b.input("x", "float32", (4, 20)), 1, -7, 2**63 - 1)
+    )
 
 
-SINGLE = (one_column, one_row, constant_rows, positional_variance, windows_of_a_row, windows_as_columns, several_tables,
+SINGLE = (one_column, one_row, one_filter, constant_rows, positional_variance, windows_of_a_row, windows_as_columns, several_tables,
           lines_between, lines_to_the_corners, cubics_between, from_the_end)  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from kernelwright.graph.types import DtypeArg, Graph, Node, NumberType, Other, Ref, Size, TensorType
-from kernelwright.synth.backward import convolution_backward
+from kernelwright.synth.backward import convolution_backward, patches
 from kernelwright.synth.call import Call, affine, mean_of, norm_of, reduce_loss, slice_of
 from kernelwright.synth.moves import MOVES, before
 from kernelwright.synth.pointwise import RULES
@@ -178,6 +178,8 @@ _VARYING = frozenset(
     ]
 )  # fmt: skip
 """Operators that take numbers that vary."""
+_DIRECT = 64
+"""Channels times taps that a direct convolution unrolls at most."""
 _CONVOLUTIONS = {"convolution": 0, "convolution_backward": 1}
 """By name, where the call has its input; weights stand behind it."""
 
@@ -426,12 +428,25 @@ def _conv(call: Call) -> Val:
     many = tuple((one * rank if len(one) == 1 else one) if isinstance(one, tuple) else (one,) * rank
                  for one in (stride, padding, dilation))  # fmt: skip
     acc = x.dtype if x.dtype == "float64" else "float32"
+    if weight.shape[0] == groups == 1 and not transposed and math.prod(weight.shape[1:]) > _DIRECT:
+        return _one_filter(call, many, acc)
     made = call.b.add("conv", (x, weight), acc, call.out.shape, stride=many[0], padding=many[1], dilation=many[2],
                       transposed=bool(transposed), out_pad=tuple(out_pad), groups=groups)  # fmt: skip
     if bias is None:
         return made
     bias = call.b.view(bias, (bias.shape[0], *(1,) * rank))
     return call.b.map("add", made, bias, dtype=call.out.dtype)
+
+
+def _one_filter(call: Call, how: tuple[tuple[int, ...], ...], acc: str) -> Val:
+    """A convolution to one channel, which is no tile: sums over channels and taps."""
+    b, (x, weight), bias = call.b, call.args[:2], call.arg(2, "bias")
+    rank = len(x.shape) - 2
+    seen = patches(b, x, weight.shape[2:], call.out.shape[2:], (how[0], how[1], how[2]))
+    terms = b.map("mul", seen, b.view(weight, (*weight.shape, *(1,) * rank)), dtype=acc, name=b.name("terms"))
+    total = b.reduce("sum", terms, tuple(range(1, 2 + rank)), False, acc)
+    made = b.view(total, call.out.shape)
+    return made if bias is None else b.map("add", made, bias, dtype=call.out.dtype)
 
 
 def _attention(call: Call) -> Val:

@@ -78,6 +78,7 @@ def cut(source: Source) -> tuple[Stage, ...]:
         return ()
     left = [prim for prim in source.lowered.prims if prim.op in (*REDUCTIONS, *SCANS, *CONTRACTIONS)]
     if sum(prim.op in CONTRACTIONS for prim in left) > 1:
+        products_of(source)
         raise Unsupported("contractions that are not joined")
     stages, stored, open_results = list[Stage](), tuple[str, ...](), list(results)
     while left:
