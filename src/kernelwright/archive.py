@@ -330,9 +330,7 @@ def table(archive: Archive, known: Mapping[str, Mapping[str, Any]]) -> dict[str,
         planned = next((one for one in race if not one.code), None)
         if planned is not None:
             _, schedule = parse_plan(planned.plan)
-            found.setdefault(key_of(source, nest), {})[sheet_of(target).arch] = (
-                schedule.model_dump()
-            )
+            found.setdefault(key_of(source, nest), {})[sheet_of(target).arch] = schedule.model_dump()
     return found
 
 

@@ -151,8 +151,8 @@ class _Forms(RowDrawing):
             total = self.op("sum", x, [first], True, low=-60, high=60)
             return self.finished(self.op("sub", total, running, low=-90, high=90))
         read = self.chain(self.other(x), 2, 1)
-        y = self.tried("mul", x, read)
-        return self.finished(y if y is not None else self.step(x), self.float_of(read))
+        made = self.tried("mul", x, read)
+        return self.finished(made if made is not None else self.step(x), self.float_of(read))
 
     def _loss(self) -> list[Value]:
         x = self.chain(self.floats(self.shape(self.rng.choice((2, 2, 3, 4)))), 1)
