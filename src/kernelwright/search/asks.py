@@ -1,4 +1,4 @@
-"""What the agents are asked, turn by turn: a translation, repairs of what was rejected, improvements of what was not."""
+"""Prompts for the agents, turn by turn: translate, repair rejected kernels, improve accepted ones."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from kernelwright.records import Agent, Prompt, Rollout, Task
 from kernelwright.search.tune import milliseconds
 
 _SHOWN = 4
-"""Rejected kernels that are shown for repair in one turn."""
+"""Most rejected kernels shown for repair in one turn."""
 _IMPROVED = 2
-"""Verified kernels that are shown for improvement in one turn."""
+"""Most verified kernels shown for improvement in one turn."""
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,12 @@ class Asking:
     target: str
     max_tokens: int
     fits: Callable[[Prompt], bool] = lambda prompt: True
-    """Whether a prompt leaves room for an answer."""
+    """Whether a prompt leaves room for a completion."""
 
     def prompts(self, agent: Agent, rollouts: Sequence[Rollout], samples: int) -> tuple[str, list[Prompt]]:
-        """(`translate`, `repair` or `improve`, at most `samples` prompts), given all that was judged before.
+        """(`translate`, `repair` or `improve`, at most `samples` prompts), given all rollouts judged so far.
 
-        Half of a turn of repairs asks anew: what a small model got wrong it often cannot mend. No prompts where none fits.
+        Half of a turn of repairs starts afresh, since a small model often cannot repair its own mistakes. No prompts if none fits.
         """
         if agent != "frontend":
             best = verified_kernels(rollouts)[: min(_IMPROVED, samples)]
@@ -61,8 +61,8 @@ class Asking:
 
     @functools.cached_property
     def _named(self) -> Task:
-        """The task as a small model was trained: its graph's values are named by their places. Arguments are passed by place, so
-        that the answer's names are its own."""
+        """The task in the form that small models were trained on: the graph's values are named by position. The kernel may name
+        its arguments freely, since they are passed by position."""
         if self.style == "chat" or not self.task.graph:
             return self.task
         graph = by_place(Graph.model_validate_json(self.task.graph))
@@ -85,7 +85,7 @@ class Asking:
 
 
 def fitting(policy: Policy) -> Callable[[Prompt], bool]:
-    """Whether a prompt leaves an eighth of the policy's context for the answer; true where that is not known."""
+    """A test whether a prompt leaves an eighth of the policy's context for the completion; always true if the context is unknown."""
     encode, context = getattr(policy, "encode", None), getattr(policy, "context", 0)
     if encode is None or not context:
         return lambda prompt: True
@@ -93,9 +93,10 @@ def fitting(policy: Policy) -> Callable[[Prompt], bool]:
 
 
 def style_of(policy: Policy) -> Style:
-    """How to ask: as a local model without a chat template (ours) was trained, which its tokenizer says; else `chat`.
+    """The prompt style: for a local model without a chat template (ours), the one that its tokenizer says it was trained on; else
+    `chat`.
 
-    Raises UserError where a model was trained on prompts that are not written any more.
+    Raises UserError if the model was trained on a style that is no longer supported.
     """
     tokenizer = getattr(policy, "tokenizer", None)
     if tokenizer is None or getattr(tokenizer, "chat_template", None):
@@ -110,12 +111,12 @@ def style_of(policy: Policy) -> Style:
 
 
 def verified_kernels(rollouts: Sequence[Rollout]) -> list[Rollout]:
-    """Verified kernels, each code once, the fastest first."""
+    """Verified kernels without duplicates, fastest first."""
     return sorted(_distinct([r for r in rollouts if r.verdict.correct]), key=milliseconds)
 
 
 def rejected_kernels(rollouts: Sequence[Rollout]) -> list[Rollout]:
-    """Rejected kernels that have code, each once, those that came furthest through the funnel first."""
+    """Rejected kernels that have code, without duplicates, those that passed most gates first."""
     order = list(Outcome)
     judged = [r for r in rollouts if r.candidate.code and r.verdict.outcome.judged and not r.verdict.correct]
     return sorted(_distinct(judged), key=lambda r: -order.index(r.verdict.outcome))

@@ -1,11 +1,11 @@
-"""The kernel cache: what was verified for a graph before, and what was tried in vain, on disk and shared by processes.
+"""The kernel cache: verified kernels and failed attempts by graph, on disk and shared between processes.
 
-One entry a (graph, precision, target, contractions, protocol, versions): the best verified kernel so far and, per rung, what came
-of it. Entries appear by rename under a lock, and a write merges with what another process wrote meanwhile. An entry that
-cannot be read, or is of another version, is left out with one line on stderr, and written anew.
+One entry per (graph, precision, target, contractions, protocol, versions): the best verified kernel so far and each rung's
+result. A write takes a lock, merges with what other processes wrote, and renames into place. An entry that is unreadable or of
+another format is ignored with one line on stderr, and rewritten.
 
 Does not guarantee that a kernel is right: it holds what a judge said. It holds code that is executed: share a folder only
-with whom you trust.
+with people you trust.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from kernelwright.runs import environment
 from kernelwright.verify.store import default_folder
 
 FORMAT = 1
-"""Of the entries; others are left out."""
+"""Version of the entries' format; entries of another are ignored."""
 
 Rung = Literal["cache", "user", "compiler", "library", "model", "midend", "backend", "tune"]
 
@@ -42,11 +42,11 @@ class Row(Record):
     number: int
     operators: str
     count: int
-    """How often it occurs."""
+    """Number of occurrences."""
     share: float
-    """Of the module's time in eager mode, all occurrences together, modelled."""
+    """Share of the module's modelled time in eager mode, all occurrences together."""
     rung: str = "aten"
-    """Who wrote its kernel; `aten` where none is used."""
+    """Source of its kernel; `aten` if none is used."""
     ms: float | None = None
     over_eager: float | None = None
     over_compile: float | None = None
@@ -60,30 +60,30 @@ class Answer(Record):
     graph: str
     """The graph's digest."""
     rung: Rung
-    """Who wrote it."""
+    """Source of the kernel."""
     code: str
-    """Defines `kernel(...)` on the graph's arguments; for a whole module `run(...)`, which returns a tuple."""
+    """Defines `kernel(...)` on the graph's arguments, or for a whole module `run(...)`, which returns a tuple."""
     verdict: Verdict
     rows: tuple[Row, ...] = ()
-    """Of a whole module: its groups."""
+    """The groups of a whole module."""
 
     @property
     def ms(self) -> float | None:
-        """Its time, modelled or measured."""
+        """Modelled or measured time; None if untimed."""
         return self.verdict.timing.candidate_ms if self.verdict.timing else None
 
 
 class Entry(Record):
-    """All that is known of a graph."""
+    """All cached results of a graph."""
 
     best: Answer | None = None
     tried: Mapping[str, str] = {}
-    """Rung -> what came of it, in one line; `verified` where it gave a kernel."""
+    """Rung -> its result in one line; `verified` if it gave a kernel."""
     inductor_ms: float | None = None
-    """What Inductor's own kernels for the graph take by the cost model, where the judge found them right."""
+    """Modelled time of Inductor's own kernels for the graph, if the judge accepted them."""
 
     def merged(self, other: Entry) -> Entry:
-        """Both: the faster kernel, and what was tried by either, this one's word first."""
+        """Both entries in one: the faster kernel and all attempts; this entry's wins where both tried a rung."""
         return Entry(
             best=faster_of(self.best, other.best),
             tried={**other.tried, **self.tried},
@@ -92,9 +92,9 @@ class Entry(Record):
 
 
 def against_inductor(verdict: Verdict, inductor_ms: float | None) -> Verdict:
-    """The verdict with torch.compile's modelled time no less than what Inductor's own kernels take by the same model.
+    """The verdict with torch.compile's modelled time raised to at least `inductor_ms`, that of Inductor's own kernels.
 
-    The judge models torch.compile as if it fused whatever could be, without having its kernels. A measured time stays.
+    The judge does not have these kernels and models torch.compile as if it fused everything fusible. A measured time stays.
     """
     timing = verdict.timing
     if inductor_ms is None or timing is None:
@@ -113,7 +113,7 @@ def against_inductor(verdict: Verdict, inductor_ms: float | None) -> Verdict:
 
 
 class Key(BaseModel):
-    """What a kernel's verdict hangs on."""
+    """Everything that a kernel's verdict depends on."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -123,28 +123,28 @@ class Key(BaseModel):
     target: str = "h200"
     contractions: Literal["own", "auto"] = "own"
     protocol: str = "strict"
-    """The rules that it was judged by."""
+    """Rules of the verdict."""
     task: str = ""
-    """Digest of the task that it was judged on, where that is more than the graph."""
+    """Digest of the task that was judged, if it is more than the graph."""
     gpu: str = ""
-    """The GPU that it was measured on; empty where it was modelled."""
+    """The GPU it was timed on; empty if times are modelled."""
     versions: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def of(cls, graph: Graph, **facts: Any) -> Self:
-        """Of a graph, with the versions that are installed."""
+        """The key of a graph under the installed versions."""
         return cls(graph=graph.digest, versions=tuple(sorted(versions().items())), **facts)
 
 
 @functools.cache
 def versions() -> Mapping[str, str]:
-    """What a kernel's verdict depends on."""
+    """Installed versions that a verdict depends on."""
     found = environment()["versions"]
     return {name: found[name] for name in ("torch", "triton") if name in found}
 
 
 def faster_of(one: Answer | None, other: Answer | None) -> Answer | None:
-    """The one that takes less time; the first where that is not known."""
+    """The faster of two answers; the first if a time is unknown for both."""
     if one is None or other is None:
         return one or other
     if one.ms is None or other.ms is None:
@@ -153,11 +153,11 @@ def faster_of(one: Answer | None, other: Answer | None) -> Answer | None:
 
 
 class KernelCache:
-    """Entries in a folder; without one, in memory only."""
+    """Entries in a folder, or only in memory if `folder` is None."""
 
     @classmethod
     def of(cls, place: bool | str | Path = True) -> Self:
-        """A folder's; True: this user's own, False: none. Raises UserError for anything else."""
+        """The cache in a folder; True: the user's default folder, False: in memory. Raises UserError for anything else."""
         if not isinstance(place, bool | str | Path):
             raise UserError(f"cache is {place!r}; give a folder, True for the user's own, or False")
         if place is False:
@@ -171,11 +171,11 @@ class KernelCache:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing is known of any graph."""
+        """Whether there are no entries."""
         return not self._memory and (self.folder is None or next(self.folder.glob("*.json"), None) is None)
 
     def get(self, key: Key) -> Entry | None:
-        """What is known of a key, or None. Milliseconds the first time, then microseconds."""
+        """The entry of a key, or None. Takes milliseconds the first time, then microseconds."""
         known = self._memory.get(key)
         if known is None and self.folder is not None:
             known = self._read(key)
@@ -184,7 +184,7 @@ class KernelCache:
         return known
 
     def put(self, key: Key, entry: Entry) -> Entry:
-        """Add to what is known of a key; what is known then. Says once where a folder cannot be written."""
+        """Merge an entry into the cache; returns the merged one. Warns once if the folder cannot be written."""
         before = self._memory.get(key)
         known = entry.merged(before) if before else entry
         if self.folder is not None:
@@ -231,7 +231,7 @@ class KernelCache:
 
     @contextlib.contextmanager
     def _lock(self, key: Key) -> Iterator[None]:
-        """One writer an entry; the lock ends with its process."""
+        """Serialise writers of an entry; the lock ends with its process."""
         assert self.folder is not None
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self._path(key).with_suffix(".lock")
@@ -246,7 +246,7 @@ class KernelCache:
 
 
 def parse_entry(text: str, key: Key) -> Entry | str:
-    """The entry in a file, or what is wrong with the file."""
+    """Parse a file: the entry, or what is wrong with it."""
     try:
         body = json.loads(text)
     except ValueError as error:

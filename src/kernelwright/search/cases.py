@@ -1,12 +1,12 @@
-"""What kernels are searched for: a live module's graph, or a task's; and how what was found is written down.
+"""What is searched for: the graph of a live module or of a task; and how to write the result as a file.
 
     case = of_captured(captured, check)          judged in function form, at small sizes that its graph allows
-    case = of_task(task)                         a task in the KernelBench form is judged as that, with its own shape sets
+    case = of_task(task)                         a task in the KernelBench form is judged as such, with its own shape sets
     case.search(judge, rungs, cache, settings)   a Found; case.text(found.answer) is the file
-    case.posed(text)                             the task and the code by which the judge sees such a file again
+    case.posed(text)                             the task and candidate code, to judge such a file again
 
-A task whose sizes cannot be read off (constants that no formula tells, no smaller sizes that run) is captured as it stands,
-like a live module, where it fits into memory. Its reference is executed here: tasks are trusted.
+If sizes cannot be derived from a task (constants that no formula gives, no smaller sizes that run), it is captured at its
+full size like a live module, if it fits into memory. Its reference is executed here: tasks are trusted.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ from kernelwright.search.whole import Found, Settings, pin_symbols, search_whole
 from kernelwright.tasks.reference import Reference, on_meta
 
 _LARGEST = 2 << 30
-"""Bytes of weights and inputs up to which a task is captured at its full size on a machine without a GPU."""
+"""Most bytes of weights and inputs of a task that is captured at full size on a machine without a GPU."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One search's question."""
+    """What one search is for."""
 
     name: str
     graph: Graph
@@ -54,9 +54,9 @@ class Case:
     shapes: Sizes = field(default_factory=dict)
     """Small values of the graph's symbols."""
     form: Form | None = None
-    """How the judge sees the whole; None: in function form."""
+    """How to present the whole to the judge; None: in function form."""
     check: Callable[[], object] = lambda: None
-    """Raises UserError where the graph is not what it was captured from."""
+    """Raises UserError if the graph disagrees with what it was captured from."""
 
     def search(
         self,
@@ -69,13 +69,13 @@ class Case:
         began: float | None = None,
         watch: Watch = lambda tried: None,
     ) -> Found:
-        """Kernels within the budget; see `search_whole`."""
+        """Search for kernels within the budget; see `search_whole`."""
 
         def checked() -> Sequence[AnyRung]:
             made = rungs()
             for rung in made:
                 if isinstance(rung, CompilerRung):
-                    rung.start()  # it warms up meanwhile
+                    rung.start()  # warms up during the check
             self.check()
             return made
 
@@ -85,7 +85,7 @@ class Case:
         )  # fmt: skip
 
     def text(self, answer: Answer) -> str:
-        """The answer as a file: with a `ModelNew` of the module's own state_dict, where it has no other tensors."""
+        """The answer as a file, with a `ModelNew` that has the module's state_dict if the graph needs no other tensors."""
         if self.form:
             return self.form.text(answer.code, answer.rung)
         if entry_of(answer.code) == "module":
@@ -102,11 +102,11 @@ class Case:
         return state[state.index("STATE = ") :]
 
     def posed(self, text: str, precision: str = "default", ties: Ties = ()) -> tuple[Task, str]:
-        """A file as the judge sees it: the task, and the candidate's code. Not for a task in the KernelBench form.
+        """(task, candidate code) to judge a file. Not for a task in the KernelBench form.
 
-        What `Case.text` wrote is judged as it was found: `run` at the sizes that it reads, where operators that it leaves with
-        ATen are allowed; its `ModelNew` is not executed, and must be the one that belongs to this module. A `kernel` or a
-        `ModelNew` takes the graph's arguments and does all the work, at sizes that `ties` keep alike. Raises CannotWrite for any other file.
+        A file written by `Case.text` is judged as in the search: `run` at the sizes that it reads, and it may leave operators with
+        ATen; its `ModelNew` is not executed, but must be the one that belongs to this module. A `kernel` or `ModelNew` of another
+        origin takes the graph's arguments and does all the work, at sizes that `ties` keep equal. Raises CannotWrite for any other file.
         """
         assert self.form is None
         written = entry_of(text) == "run"
@@ -124,7 +124,7 @@ class Case:
 
 
 def _without(text: str, module: str, name: str) -> str:
-    """A file without the `ModelNew` behind its `run`. Raises CannotWrite where that is another one than `module`."""
+    """A file without the `ModelNew` after its `run`. Raises CannotWrite if that differs from `module`."""
     found, wanted = ast.parse(text).body, ast.parse(module).body
     last = found[-len(wanted) :]
     if [ast.dump(one) for one in last] != [ast.dump(one) for one in wanted]:
@@ -141,12 +141,12 @@ def _names_assigned(code: str) -> set[str]:
 
 
 def of_captured(captured: Captured, check: Callable[[], object]) -> Case:
-    """A live module's one graph. Raises UserError where it broke into several."""
+    """The case of a captured live module. Raises UserError if it was captured as several graphs."""
     return Case(captured.graph.name, captured.graph, captured.part.arguments, check=check)
 
 
 def of_task(task: Task, contractions: Contractions = "own", *, large: bool = False) -> Case:
-    """A task's graph. `large`: sizes do not matter, for there is a GPU. Raises UserError, in one line."""
+    """The case of a task. `large`: capture at any size, since there is a GPU. Raises UserError, in one line."""
     if contractions == "auto":
         task = task.model_copy(update={"policy": "partial", "min_share": 0.0})
     if task.graph:
@@ -167,7 +167,7 @@ def of_task(task: Task, contractions: Contractions = "own", *, large: bool = Fal
 
 
 def _of_module(task: Task) -> Case:
-    """In the KernelBench form: sizes are the task's constants. Raises CannotCompile."""
+    """The case of a task in the KernelBench form, whose sizes are module constants. Raises CannotCompile."""
     whole = read(task)
     small = dict(zip(task.shape_sets("small"), whole.sizes[1:], strict=True))
 
@@ -179,7 +179,7 @@ def _of_module(task: Task) -> Case:
 
 
 def _at_full_size(task: Task, why: str, large: bool) -> Case:
-    """As it stands. Raises UserError where it cannot be captured so, with `why` it was not otherwise."""
+    """The case of a task captured at its full size. Raises UserError if that fails, citing `why` smaller sizes were impossible."""
     if not large and (size := _bytes(task)) > _LARGEST:
         raise UserError(
             f"{task.id}: {why}, and its full size takes {size / 2**30:.0f} GiB; give it smaller sizes in a task.toml"
@@ -200,7 +200,7 @@ def _at_full_size(task: Task, why: str, large: bool) -> Case:
 
 
 def _bytes(task: Task) -> int:
-    """Of weights, buffers and inputs at full size; 0 where a task cannot be made without data."""
+    """Bytes of weights, buffers and inputs at full size; 0 if the task cannot be built on the meta device."""
     try:
         with on_meta(task.source) as (model, inputs):
             tensors = [
@@ -209,5 +209,5 @@ def _bytes(task: Task) -> int:
                 *(one for one in inputs if hasattr(one, "numel")),
             ]
             return sum(one.numel() * one.element_size() for one in tensors)
-    except Exception:  # some references cannot be made without data: they say so when they are made with it
+    except Exception:  # some references fail on the meta device; real capture reports their error
         return 0

@@ -1,11 +1,11 @@
-"""The numbers of a kernel that a machine may choose: block sizes, `num_warps`, `num_stages`, found in its source.
+"""Tunable numbers in a kernel's source: block sizes, `num_warps` and `num_stages`.
 
-    knobs(code)                         every knob with its value and the places in the text where it stands
-    turned(code, {"BLOCK_M": 128})      the source with knobs set, layout kept
+    knobs(code)                         every knob with its value and positions in the text
+    set_knobs(code, {"BLOCK_M": 128})   the source with knobs set, layout kept
 
-A block size is a constexpr argument of a launch by name (`BLOCK`, `TILE_M`, `ROWS`), given as a literal or as a name that
-is assigned one literal. Whether a kernel still computes the same is the verifier's to say. Kernels that tune themselves
-(`triton.autotune`, `triton.heuristics`) and block sizes that are computed are left alone.
+A block size is a constexpr launch argument, recognised by its name (`BLOCK`, `TILE_M`, `ROWS`), whose value is a literal or a
+name assigned one literal. Whether the kernel still computes the same is for the verifier to say. Kernels that tune themselves
+(`triton.autotune`, `triton.heuristics`) and computed block sizes are left alone.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ _LARGEST = 16384
 
 @dataclass(frozen=True)
 class Knob:
-    """One number, wherever it stands."""
+    """One number, with all places where it occurs."""
 
     name: str
-    """That of the constant (`BLOCK_M`), else of the argument (`num_warps of matmul_kernel`, `BLOCK_M=BLOCK_N of
-    matmul_kernel` where one literal counts both)."""
+    """Name of the constant (`BLOCK_M`), else of the argument (`num_warps of matmul_kernel`, or `BLOCK_M=BLOCK_N of
+    matmul_kernel` if they share a literal in the grid)."""
     kind: str
     """`block`, `count`, `num_warps` or `num_stages`."""
     value: int
     spans: tuple[Span, ...] = ()
-    """Bytes of the literals, or of what computes them."""
+    """Byte ranges of the literals, or of the expressions that compute the value."""
     ends: tuple[int, ...] = ()
-    """Ends of argument lists that do not say it yet."""
+    """Byte offsets of argument lists' ends where the option must be added."""
 
     def neighbours(self) -> tuple[int, ...]:
         """Values one step away."""
@@ -45,7 +45,7 @@ class Knob:
 
 
 def neighbours(kind: str, value: int) -> tuple[int, ...]:
-    """Values one step away: twice and half, or one more and one less for stages; within what GPUs run."""
+    """Values one step away that GPUs support: double and half, or plus and minus one for stages."""
     if kind == STAGES:
         return tuple(v for v in (value + 1, value - 1) if 1 <= v <= 5)
     least, most = (1, 16) if kind == WARPS else (1, 64) if kind == "count" else (16, _LARGEST)
@@ -53,10 +53,10 @@ def neighbours(kind: str, value: int) -> tuple[int, ...]:
 
 
 def knobs(code: str, launched: Mapping[str, Mapping[str, int]] | None = None) -> list[Knob]:
-    """Every knob of a module, in the order of the text. Empty for what does not parse.
+    """Every knob of a module, in source order. Empty if it does not parse.
 
-    `launched` has the options that kernels were seen to be launched with, `{"softmax_kernel": {"num_warps": 8}}`: with
-    it, options that the source computes are knobs, too.
+    `launched` has options observed at launches, such as `{"softmax_kernel": {"num_warps": 8}}`: they give the values of
+    options that the source computes, which become knobs, too.
     """
     try:
         return list(_Module(code, launched or {}).knobs())
@@ -67,7 +67,7 @@ def knobs(code: str, launched: Mapping[str, Mapping[str, int]] | None = None) ->
 def set_knobs(
     code: str, values: Mapping[str, int], launched: Mapping[str, Mapping[str, int]] | None = None
 ) -> str:
-    """`code` with each named knob set. Raises ValueError for a name that is no knob of it."""
+    """`code` with each named knob set. Raises ValueError for an unknown name."""
     known = {knob.name: knob for knob in knobs(code, launched)}
     edits: list[Edit] = []
     for name, value in values.items():
@@ -109,7 +109,7 @@ class _Module:
                     yield kernel, call
 
     def _blocks(self, kernel: ast.FunctionDef, call: ast.Call) -> Iterator[Knob]:
-        """Constexpr arguments that are block sizes by name, by the place of their literal."""
+        """Constexpr arguments with the names of block sizes, with the positions of their literals."""
         parameters = [*kernel.args.posonlyargs, *kernel.args.args]
         constants = {
             argument.arg
@@ -166,13 +166,13 @@ class _Module:
                 yield Knob(name, option, seen[option], (self._span(value),))
 
     def _function(self, node: ast.AST) -> ast.AST:
-        """The host function around a launch, or the module."""
+        """The host function that contains a launch, or the module."""
         while not isinstance(node, ast.FunctionDef | ast.Module):
             node = self.parents[node]
         return node
 
     def _assigned(self, name: str, function: ast.AST) -> ast.Constant | None:
-        """The one literal that a name is assigned, in the function or else at the top of the module."""
+        """The literal of a name that is assigned once, in the function or else at module level."""
         for scope in (function, self.tree):
             values = [value for target, value in _assignments(scope) if target == name]
             if values:
@@ -185,8 +185,8 @@ class _Module:
     def _count(
         self, function: ast.AST, call: ast.Call, number: int
     ) -> Iterator[tuple[ast.Constant, int | None]]:
-        """Literals `number` by which the function divides sizes, with the axis of the launch's grid that they count; None
-        for those outside of grids. Other launches' grids are their own."""
+        """Literals equal to `number` by which the function divides sizes, each with the axis of this launch's grid that it
+        counts, or None outside the grid. Literals in other launches' grids are skipped."""
         own = _grid(call)
         elsewhere = {inner for node in ast.walk(function) if node is not call for inner in _grid(node)}
         for node in ast.walk(function):
@@ -202,7 +202,7 @@ class _Module:
 
 
 def _grid(launch: ast.AST) -> dict[ast.AST, int]:
-    """What stands in the grid of a launch, with its axis; nothing of what is no launch."""
+    """Nodes in a launch's grid, each with its axis; empty if the node is not a launch."""
     if not (isinstance(launch, ast.Call) and isinstance(launch.func, ast.Subscript)):
         return {}
     grid = launch.func.slice
@@ -211,7 +211,7 @@ def _grid(launch: ast.AST) -> dict[ast.AST, int]:
 
 
 def _axes(kernel: ast.FunctionDef) -> dict[int, set[str]]:
-    """What the kernel multiplies each of its program ids by: `tl.program_id(0) * BLOCK_M` is `{0: {"BLOCK_M"}}`."""
+    """What the kernel multiplies each of its program ids by: `tl.program_id(0) * BLOCK_M` gives `{0: {"BLOCK_M"}}`."""
     ids: dict[str, int] = {}
 
     def axis_of(node: ast.AST) -> int | None:
@@ -255,7 +255,7 @@ def _power(value: ast.expr) -> bool:
 
 
 def _assignments(scope: ast.AST) -> Iterator[tuple[str, ast.expr]]:
-    """(name, value) of every binding in a scope; of a module only those at its top."""
+    """(name, value) of every assignment in a scope; for a module only those at top level."""
     nodes = scope.body if isinstance(scope, ast.Module) else ast.walk(scope)
     for node in nodes:
         if isinstance(node, ast.AnnAssign | ast.AugAssign):
@@ -274,7 +274,7 @@ def _assignments(scope: ast.AST) -> Iterator[tuple[str, ast.expr]]:
 
 
 def _plain_kernel(node: ast.FunctionDef) -> bool:
-    """Decorated by `triton.jit`, and by nothing that chooses launch options itself."""
+    """Whether it has a `triton.jit` decorator, and none that chooses launch options itself."""
     named = [ast.unparse(decorator) for decorator in node.decorator_list]
     return any("jit" in name for name in named) and not any(
         "autotune" in name or "heuristics" in name for name in named

@@ -1,10 +1,10 @@
-"""Kernels for graphs, rung by rung: what is known, then what each rung writes; all of it judged, the best one kept.
+"""Kernels for graphs, rung by rung: cached results, then what each rung writes; every kernel is judged, the best one kept.
 
     ladder = Ladder(verifier, rungs_of(("compiler", "library"), "h200", "own"), KernelCache(folder), contractions="own")
-    ladder.lookup(graph)                            what is known of a graph: an Entry, or None; milliseconds
+    ladder.lookup(graph)                            the cached Entry of a graph, or None; takes milliseconds
     ladder.search(graph, until=time.monotonic() + 20)    asks the rungs that were not asked yet, in order
 
-Answers and failures are cached. Does not guarantee a kernel, nor that the one it has is faster than ATen: whoever uses it
+Answers and failures are cached. Guarantees neither a kernel nor that it is faster than ATen: the caller
 compares.
 """
 
@@ -36,37 +36,37 @@ __all__ = [
 Sizes = Mapping[str, Mapping[str, int]]
 """Shape set -> symbol -> size."""
 SMALL = ((4, 6, 5), (3, 7, 9))
-"""Sizes of symbols, in order, of the small shape sets `small` and `small_odd`; repeated where there are more symbols."""
+"""Sizes of symbols, in order, in the shape sets `small` and `small_odd`; repeated if there are more symbols."""
 
 
 @dataclass(frozen=True)
 class Tried:
-    """One thing that was tried, for whoever watches."""
+    """One attempt, reported to the watcher."""
 
     graph: str
     """The graph's name."""
     rung: str
     what: str
-    """What came of it, in one line."""
+    """The result, in one line."""
     task: Task | None = None
     candidate: Candidate | None = None
     verdict: Verdict | None = None
-    """None where nothing was judged."""
+    """None if nothing was judged."""
 
 
 Watch = Callable[[Tried], object]
-"""Told of all that is tried, from any thread."""
+"""Called with every attempt, from any thread."""
 
 
 @dataclass(frozen=True)
 class Form:
-    """How kernels for a graph come before the judge: as the task says, with `text` around them."""
+    """How to present kernels of a graph to the judge: as candidates for `task`, with `text` as the wrapper."""
 
     task: Task
     text: Callable[[str, Rung], str]
-    """The candidate's code, of a text that defines `kernel`, `run` or `ModelNew`, and of who wrote it."""
+    """(source that defines `kernel`, `run` or `ModelNew`; rung that wrote it) -> the candidate's code."""
     modules: bool = True
-    """Whether the task is a module with a constructor, and not a graph."""
+    """Whether the task is a module with a constructor, not a graph."""
 
 
 def function_form(
@@ -77,14 +77,14 @@ def function_form(
     precision: str = "default",
     free: bool = False,
 ) -> Form:
-    """The graph as a task in function form, with `free` one that asks for all sizes that its symbols may have. Raises
-    UserError where no draw of its arguments serves."""
+    """The graph as a task in function form. `free`: kernels must serve all sizes that its symbols may have. Raises
+    UserError if no inputs can be drawn for its arguments."""
     task = pose(graph, values, policy=policy, shapes=shapes, precision=precision, free=free)
     return graph_form(task, graph)
 
 
 def graph_form(task: Task, graph: Graph) -> Form:
-    """A graph's task, for kernels of the graph."""
+    """The form of a graph's task."""
 
     def text(code: str, rung: Rung) -> str:
         entry = entry_of(code)
@@ -118,7 +118,7 @@ class Ladder:
         return Key.of(graph, task=form.task.digest if form and form.modules else "", **self.facts)
 
     def lookup(self, graph: Graph, form: Form | None = None) -> Entry | None:
-        """What is known of a graph, without searching."""
+        """The cached entry of a graph, without searching."""
         known = self.cache.get(self.key(graph, form))
         return known and _fair(known)
 
@@ -134,13 +134,13 @@ class Ladder:
         form: Form | None = None,
         free: bool = False,
     ) -> Entry:
-        """Ask every rung that was not asked before, until the monotonic clock is at `until`; what is known then. A verdict
-        that is under way by then is waited for until `wait`.
+        """Ask every rung that was not asked before, until the monotonic clock reaches `until`; returns the entry afterwards. A
+        pending verdict is awaited until `wait`.
 
-        `values` are example values by argument: weights as they are, so that draws are like them. `shapes` are small values
-        of the graph's symbols. `posed` is the same graph with its free sizes as symbols: rungs and judge see that. `form` is
-        how the judge sees it, where that is not function form. With `free` kernels are asked for all sizes that the symbols
-        may have. A rung that runs out of time is not noted as failed.
+        `values` are example values by argument, such as the real weights, so that inputs are drawn like them. `shapes` are small
+        values of the graph's symbols. `posed` is the same graph with its free sizes as symbols, shown to rungs and judge. `form`:
+        how to present kernels to the judge, by default in function form. `free`: kernels must serve all sizes that the symbols
+        may have. A rung that runs out of time is not cached as failed.
         """
         key = self.key(graph, form)
         known = self.cache.get(key) or Entry()
@@ -170,11 +170,11 @@ class Ladder:
         return _fair(known)
 
     def judge(self, task: Task, code: str, until: float | None = None) -> Verdict | None:
-        """A verdict, waited for; None where time runs out first."""
+        """Wait for a verdict; None if time runs out first."""
         return self.judged(task, [code], until)[0]
 
     def judged(self, task: Task, codes: Sequence[str], until: float | None = None) -> list[Verdict | None]:
-        """Verdicts on several kernels, judged at once."""
+        """Judge several kernels concurrently; None for each that time runs out for."""
         futures = [self.verifier.submit(task, Candidate(code=code)) for code in codes]
         found: list[Verdict | None] = []
         for future in futures:
@@ -187,7 +187,7 @@ class Ladder:
 
 
 class _Asked:
-    """One rung asked about one graph."""
+    """One request to a rung about one graph."""
 
     def __init__(
         self,
@@ -206,13 +206,13 @@ class _Asked:
         self.wait = until if wait is None else wait
         self.judged = 0
         self.failed = ""
-        """What the judge said of the kernel that came furthest."""
+        """The judge's reason for the rejected kernel that passed most gates."""
         self._depth, self._better = -1, False
         self.inductor_ms: float | None = None
-        """What Inductor's own kernels take."""
+        """Time of Inductor's own kernels."""
 
     def ask(self) -> str | None:
-        """What came of it in one line, `verified` with a kernel; None where time ran out or the judge failed."""
+        """Run the rung. Returns its result in one line, `verified` if it gave a kernel; None if time ran out or the judge failed."""
         left = 60.0 if self.until is None else max(1.0, self.until - time.monotonic())
         try:
             if isinstance(self.rung, Writer):
@@ -228,15 +228,15 @@ class _Asked:
             return "verified" if self._better else self.failed or f"none of {self.judged - before} is faster"
         except TimeoutError:
             return None
-        except (CannotWrite, UserError) as why:  # UserError: of the graph, as it is posed
+        except (CannotWrite, UserError) as why:  # UserError: about the graph as posed
             return one_line(why)
         except InfrastructureError:
             raise
-        except Exception as error:  # a bug of ours costs this rung, and not what the others find
+        except Exception as error:  # a bug of ours costs this rung, not what others found
             return one_line(f"it raised {type(error).__name__}: {error}")
 
     def judge(self, codes: Sequence[str]) -> list[Verdict | None]:
-        """Judges kernels and keeps the best."""
+        """Judge kernels and keep the best."""
         full = [self.form.text(code, self.rung.name) for code in codes]
         verdicts = self.ladder.judged(self.form.task, full, self.wait)
         for code, text, verdict in zip(codes, full, verdicts, strict=True):
@@ -277,8 +277,8 @@ def pose(
     precision: str = "default",
     free: bool = False,
 ) -> Task:
-    """The task of a graph, at small sizes of its symbols: `shapes`, where given. Raises UserError where no draw of its
-    arguments serves. With `free` the task is asked for all sizes that the symbols may have."""
+    """A graph as a task, at small sizes of its symbols (`shapes`, if given). `free`: kernels must serve all sizes that the
+    symbols may have. Raises UserError if no inputs can be drawn for its arguments."""
     sets: dict[str, dict[str, int]] = {name: dict(one) for name, one in (shapes or {}).items()}
     if not graph.symbols:
         sets = {"small": {}}

@@ -1,13 +1,13 @@
-"""The model as a rung: asked for kernels of graphs that it knows, shown what was rejected, and then what was accepted.
+"""The model as a rung: it writes kernels, repairs rejected ones, then improves accepted ones.
 
-    frontend   `samples` kernels at once; what was rejected is shown again with the judge's word, until one is right
-    midend     the fastest so far with its profile, where answers get faster
-    backend    the same with the target's sheet, where a run trained one
+    frontend   `samples` kernels at once; rejected ones are shown again with the judge's feedback, until one is right
+    midend     the fastest so far with its profile, as long as answers get faster
+    backend    the same with the target's sheet, if the run trained this stage
 
-Before anything is asked it abstains, in one line: where it was trained on prompts that are written no more, where its card
-lists operators and the graph has others, where a prompt leaves no room for an answer.
+It abstains up front, with the reason in one line, if it was trained on a prompt style that is no longer supported, if the
+graph has operators that its card does not list, or if no prompt leaves room for a completion.
 
-Does not guarantee an answer within its time: a prompt's samples are written to their end once they are begun.
+May exceed its time: samples of a prompt are generated to their end once begun.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from kernelwright.search.rung import CannotWrite, Climb
 
 AGENTS: tuple[Agent, ...] = ("frontend", "midend", "backend")
 _TURNS = 2
-"""Of each agent."""
+"""Most turns of each agent."""
 LEAST = 15.0
-"""Seconds that must be left for a model to be asked: what it has begun to write it writes to the end."""
+"""Seconds that must be left to ask a model, since it finishes what it has begun to write."""
 
 
 def agents_of(spec: str, target: str = "") -> dict[Agent, str]:
-    """Which policy answers for which agent.
+    """The policy of each agent.
 
-    A run folder that `train` wrote has a checkpoint for each stage that it trained (sft stands in for a missing
-    front end). Anything else plays front end and mid-end, and the back end too when a `target` is named. Raises UserError
-    where there is no such model.
+    A run folder written by `train` has a checkpoint for each trained stage (sft stands in for a missing front end). Anything
+    else serves as front end and mid-end, and also as back end if a `target` is named. Raises UserError if there is no such
+    model.
     """
     check_default(spec)
     stages = Path(spec).expanduser() / "stages"
@@ -75,7 +75,7 @@ class ModelRung:
         seed: int = 0,
         load: Callable[[str], Policy] = load_policy,
     ) -> None:
-        """Raises UserError where `spec` names a run without a model."""
+        """Does not load the model."""
         self.spec, self.target, self.samples = spec, target, samples
         self.temperature, self.max_tokens, self.seed = temperature, max_tokens, seed
         self.key = f"model:{spec}"
@@ -106,7 +106,7 @@ class ModelRung:
             raise CannotWrite("its answers hold no kernel, or no prompt leaves room for one")
 
     def _turn(self, climb: Climb, agent: Agent, spec: str, before: Sequence[Rollout]) -> list[Rollout]:
-        with self._loaded:  # one model at a time, and one caller
+        with self._loaded:  # one model and one caller at a time
             policy = self._load(spec)
             asking = Asking(climb.task, style_of(policy), self.target, self.max_tokens, fitting(policy))
             _, asked = asking.prompts(agent, before, self.samples)
@@ -122,7 +122,7 @@ class ModelRung:
         )
 
     def _judged(self, climb: Climb, agent: Agent, said: Sequence[tuple[Prompt, Completion]]) -> list[Rollout]:
-        """Rollouts of what holds a kernel, each text once, judged."""
+        """Rollouts of the completions that hold a kernel, without duplicates, judged."""
         texts: dict[str, tuple[Prompt, Completion, Candidate]] = {}
         for prompt, completion in said:
             parsed = candidates.parse(completion.text, None, completion.finish_reason)
@@ -138,8 +138,8 @@ class ModelRung:
 
 
 def abstains(graph: Graph, spec: str, modules: bool = False) -> str:
-    """Why a model is not asked about a graph, as far as its folder tells; "" where nothing speaks against it. `modules`:
-    it may answer with a module that has a constructor, and is asked without a list of operators."""
+    """Why not to ask a model about a graph, judging by its folder; "" if there is no reason. `modules`: it may answer with a
+    module that has a constructor, and is asked even if its card lists no operators."""
     folder = DEFAULT_FOLDER if spec == "default" else Path(spec).expanduser()
     if (style := style_in(folder)) and style not in prompts.STYLES:
         return f"it was trained on prompts in the style {style!r}, which is not written any more"
@@ -152,7 +152,7 @@ def abstains(graph: Graph, spec: str, modules: bool = False) -> str:
 
 
 def card_operators(folder: Path) -> frozenset[str] | None:
-    """The operators that a model's card lists, in its section `## Operators`; None where there is no card."""
+    """Operators that a model's card lists in its section `## Operators`; empty without that section, None without a card."""
     try:
         text = (folder / "MODEL_CARD.md").read_text(encoding="utf-8")
     except OSError:
@@ -162,7 +162,7 @@ def card_operators(folder: Path) -> frozenset[str] | None:
 
 
 def style_in(folder: Path) -> str:
-    """The style of prompts that a model folder was trained on, "" where it does not say."""
+    """The prompt style that a model was trained on, "" if its folder does not say."""
     try:
         return str(json.loads((folder / "tokenizer_config.json").read_text("utf-8")).get("prompt_style", ""))
     except (OSError, ValueError):
@@ -170,7 +170,7 @@ def style_in(folder: Path) -> str:
 
 
 def as_kernel(code: str) -> str:
-    """The code, if it defines `kernel`; else ""."""
+    """The code if it defines `kernel`, else ""."""
     try:
         tree = ast.parse(code)
     except (SyntaxError, ValueError, RecursionError):

@@ -1,7 +1,7 @@
-"""What a rung is: a class with a `name` that writes a kernel for a graph, so that another one is easily added.
+"""What a rung is: a class with a `name` that writes kernels for a graph; add more by implementing a protocol below.
 
-A writer turns a graph into the text of one kernel. A climber (`model.py`, `tune.py`) may ask the judge in between. Both say
-in one line why they have none.
+A Writer turns a graph into the source of one kernel. A Climber (`model.py`, `tune.py`) may ask the judge in between. Either
+raises CannotWrite with the reason in one line if it has none.
 """
 
 from __future__ import annotations
@@ -18,39 +18,39 @@ from kernelwright.search.cache import Answer, Rung
 
 
 class CannotWrite(Exception):
-    """Why a rung has no kernel for a graph, in one line."""
+    """A rung has no kernel for a graph; the message says why, in one line."""
 
 
 @runtime_checkable
 class Writer(Protocol):
-    """A rung with one answer."""
+    """A rung that writes one kernel."""
 
     name: Rung
 
     def write(self, graph: Graph, sizes: Sequence[Mapping[str, int]], seconds: float) -> str:
-        """Text that defines `kernel`, within `seconds`; `sizes` are values of the graph's symbols that it must serve, too.
-        Raises CannotWrite, and TimeoutError, which is not remembered."""
+        """Source that defines `kernel`, written within `seconds`; `sizes` are values of the graph's symbols that it must also serve.
+        Raises CannotWrite, or TimeoutError, which is not cached as a failure."""
         ...
 
 
 @dataclass(frozen=True)
 class Climb:
-    """What a climber works on."""
+    """The input of a climber."""
 
     graph: Graph
     task: Task
     best: Answer | None
     """The best verified kernel so far."""
     judge: Callable[[Sequence[str]], list[Verdict | None]]
-    """Has kernels judged, all at once; what is better than `best` is kept. None for each where time ran out first."""
+    """Judges kernels concurrently; those faster than `best` are kept. None for each that was not judged in time."""
     until: float
-    """Of the monotonic clock."""
+    """Deadline on the monotonic clock."""
     modules: bool = False
-    """Whether a `ModelNew` with a constructor is an answer, too: the task is a module, not a graph."""
+    """Whether a `ModelNew` with a constructor is accepted, too: the task is a module, not a graph."""
 
     @property
     def left(self) -> float:
-        """Seconds."""
+        """Seconds left."""
         return self.until - time.monotonic()
 
 
@@ -61,7 +61,7 @@ class Climber(Protocol):
     name: Rung
 
     def climb(self, climb: Climb) -> None:
-        """Raises CannotWrite where there was nothing to judge, and TimeoutError, which is not remembered."""
+        """Raises CannotWrite if there was nothing to judge, and TimeoutError, which is not cached as a failure."""
         ...
 
 
@@ -69,12 +69,12 @@ AnyRung = Writer | Climber
 
 
 def key_of(rung: AnyRung) -> str:
-    """What a rung's answers are remembered under: its name, and whatever else they depend on behind a colon."""
+    """Cache key of a rung's results: its name, then after a colon whatever else they depend on."""
     return str(getattr(rung, "key", rung.name))
 
 
 def entry_of(code: str) -> Literal["kernel", "run", "module"]:
-    """What a text is called by. Raises CannotWrite where it is not Python or has no such name."""
+    """How a source is called. Raises CannotWrite if it is not Python or defines no entry point."""
     names = _definitions(code)
     if "kernel" in names:
         return "kernel"
@@ -86,7 +86,7 @@ def entry_of(code: str) -> Literal["kernel", "run", "module"]:
 
 
 def check_parameters(code: str, graph: Graph) -> None:
-    """Raises CannotWrite where the `kernel` of a text, or its `ModelNew`, does not take the graph's arguments, or there is neither."""
+    """Raises CannotWrite if the source has neither `kernel` nor `ModelNew`, or it does not take the graph's arguments."""
     names = _definitions(code)
     node = names.get("kernel")
     own = 0

@@ -1,8 +1,8 @@
-"""Who writes kernels: the rungs of the ladder, from a user's own kernel to the compiler and the library of programs.
+"""The rungs of the ladder that write kernels: the user's own kernel, the compiler, the library of programs.
 
     rungs_of(("compiler", "library"), "h200", "own")        in the order in which they are asked
 
-Does not guarantee that what they write is right: the ladder has it judged.
+Does not guarantee that their kernels are right: the ladder has them judged.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kernelwright.synth.to_triton import print_triton
 
 Contractions = Literal["own", "auto"]
 NAMES: tuple[str, ...] = ("compiler", "library", "model", "tune")
-"""Rungs that can be asked for by name, in order."""
+"""Rungs that can be selected by name, in order."""
 
 
 def rungs_of(
@@ -38,7 +38,7 @@ def rungs_of(
     precision: str = "default",
     model: str = "default",
 ) -> list[AnyRung]:
-    """The ladder of these rungs. Raises UserError for an unknown name, also of a model."""
+    """The named rungs. Raises UserError for an unknown rung or model."""
     made: list[AnyRung] = []
     for name in names:
         if name == "compiler":
@@ -62,10 +62,10 @@ class CompilerRung:
 
     def __init__(self, target: str, contractions: Contractions = "own") -> None:
         self.target, self.contractions = target, contractions
-        self._lock = threading.Lock()  # one helper process, one question at a time
+        self._lock = threading.Lock()  # one helper process, one request at a time
 
     def start(self) -> None:
-        """Begin to warm up what a first answer would wait for; returns at once."""
+        """Start warming up the helper process; returns at once."""
         start(self.target)
 
     def write(self, graph: Graph, sizes: Sequence[Mapping[str, int]], seconds: float) -> str:
@@ -105,7 +105,7 @@ class LibraryRung:
 
 
 class UserRung:
-    """A kernel that the user has already, for the whole of what is optimized."""
+    """A kernel of the user's, for the whole graph."""
 
     name: Rung = "user"
 

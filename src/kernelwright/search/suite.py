@@ -1,7 +1,7 @@
-"""Every task of a suite by some rungs of the ladder, as an evaluation: one answer a task, as the last judge saw it.
+"""Evaluate rungs of the ladder on every task of a suite: one answer per task, as the last judge saw it.
 
 Writes a run folder as `evaluate` does: config.json, environment.json, rollouts.jsonl, metrics.json, and searches.jsonl with
-what each rung said of each task. A task for which there is no kernel has the verdict of the kernel that came furthest. Does
+each rung's result for each task. A task without a kernel gets the verdict of the kernel that came furthest. Does
 not use the user's cache, so that each rung is measured by itself.
 """
 
@@ -42,10 +42,10 @@ def evaluate_rungs(
     resume: bool = False,
     quiet: bool = False,
 ) -> dict[str, Any]:
-    """One search a task, `settings.seconds` each. Returns what metrics.json holds: with `rungs`, whose kernels won, and
-    `not_asked`, how often a rung abstained.
+    """One search per task, `settings.seconds` each. Returns the contents of metrics.json, including `rungs`, wins by rung, and
+    `not_asked`, abstentions by rung.
 
-    `judges` have secrets of their own: one for the rungs, one for the whole. Raises UserError where `out` holds another
+    `judges` have different secrets: one for the rungs, one for the whole. Raises UserError if `out` holds another
     evaluation.
     """
     run = RunFolder(out)
@@ -127,8 +127,8 @@ def _asked(policy: str) -> Message:
 
 
 def _furthest(task: Task, tries: Sequence[Tried], reason: str, settings: Settings) -> Verdict:
-    """Of what was judged and rejected, the last of the whole before any other; a verdict without a kernel where there is
-    none."""
+    """The last rejected verdict on the whole, else the rejected one that passed most gates; else a verdict that there is no
+    code."""
     order = list(Outcome)
     rejected = [one for one in tries if one.verdict is not None and not one.verdict.correct]
     whole = [one.verdict for one in rejected if one.rung == "whole"]

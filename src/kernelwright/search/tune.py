@@ -1,10 +1,10 @@
-"""The last rung: the library's schedules of the graph, those first that should be fastest; then hill climbing over the knobs of
+"""The last rung: the library's schedules of the graph, the predicted fastest first; then hill climbing over the knobs of
 the best kernel so far. Every variant is judged like any other candidate.
 
-Steps of climbing are one knob up or down, or a block size together with the warps that work on it. They are tried a few at a
-time; as soon as one is faster, climbing goes on from there, and in the same direction first. Where no step is faster it
-goes on from the fastest variants beside the top, for a better tile is often two steps away and the first of them a
-little slower (128 x 64 x 32 to 128 x 128 x 64 of a product). Ends when a few of those lead nowhere, or with the budget.
+A step changes one knob up or down, or a block size together with the warps that work on it. Steps are tried a few at a
+time; once one is faster, climbing continues from there, first in the same direction. If no step is faster, it continues
+from the fastest variants close to the top, since a better tile is often two steps away and the first of them slightly
+slower (a product's 128 x 64 x 32 to 128 x 128 x 64). Ends when a few of those lead nowhere, or with the budget.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from kernelwright.synth.ranking import rank_schedules
 from kernelwright.synth.to_triton import print_triton
 
 _SCHEDULES = 12
-"""Of the library's that are tried: the fastest of these was within a few per cent of the fastest of all (docs/runs/ranking.md)."""
+"""Schedules of the library to try: the fastest of these was within a few per cent of the fastest of all (docs/runs/ranking.md)."""
 _DEAD_BAND = 0.01
-"""Of modelled times."""
+"""Smallest relative gain in modelled time that counts."""
 _ASIDE = 3
-"""Variants beside the top that climbing goes on from in a row."""
+"""Most variants close to the top to continue from in a row."""
 _SLACK = 1.1
-"""How much slower than the top those may be. As fast means that the knob does not matter."""
+"""How much slower than the top those may be. One that is exactly as fast is skipped: its knob does not matter."""
 Values = Mapping[str, int]
 
 
@@ -82,7 +82,7 @@ class TuneRung:
         tune(first, judge, self.at_once)
 
     def _of_the_library(self, climb: Climb) -> Answer | None:
-        """The fastest of the schedules that should be fast, or of those and what is known; None where neither is."""
+        """The fastest of the most promising library schedules and the best known kernel; None if there is none."""
         best = climb.best
         texts = itertools.islice(print_kernels(climb.graph, self.target, self.precision), _SCHEDULES)
         while climb.left > 0 and (some := list(itertools.islice(texts, self.at_once))):
@@ -94,7 +94,7 @@ class TuneRung:
 
 
 def print_kernels(graph: Graph, target: str, precision: str) -> Iterator[str]:
-    """Kernels of the library for a graph, those first that should be fastest; none where no nest fits."""
+    """The library's kernels for a graph, the predicted fastest first; none if no nest fits."""
     try:
         schedules = schedules_of(graph, target, precision)
         ordered = rank_schedules(graph, schedules, target) if schedules else []
@@ -106,9 +106,9 @@ def print_kernels(graph: Graph, target: str, precision: str) -> Iterator[str]:
 
 
 def tune(best: J, judge: Callable[[Sequence[Candidate]], list[J]], at_once: int = 4) -> J:
-    """The fastest variant of `best` that climbing finds; `best` itself where none is faster or it has no time.
+    """The fastest variant of `best` that climbing finds; `best` itself if none is faster or it is untimed.
 
-    `judge` judges a few variants and returns what was judged, which is nothing once the budget is spent.
+    `judge` returns the variants that it judged, none once the budget is spent.
     """
     base = best.candidate.code
     launched = _launch_options(best)
@@ -117,7 +117,7 @@ def tune(best: J, judge: Callable[[Sequence[Candidate]], list[J]], at_once: int 
         return best
     here: Values = {knob.name: knob.value for knob in found}
     tried, towards = {_key(here)}, ""
-    beside: list[tuple[float, Values]] = []  # right, not the fastest, and not gone on from yet
+    beside: list[tuple[float, Values]] = []  # correct variants that are not the top, to continue from
     aside = 0
     while aside <= _ASIDE:
         climbed = False
@@ -145,14 +145,14 @@ def tune(best: J, judge: Callable[[Sequence[Candidate]], list[J]], at_once: int 
 
 
 def worth_it(new: Timing | None, old: Timing | None) -> bool:
-    """Faster, and by the model not by less than it can tell: such steps would only follow its rounding."""
+    """Whether `new` is faster; in modelled times by more than the model can resolve, so that climbing does not follow rounding."""
     if new is None or old is None or not faster(new, old):
         return False
     return new.kind == "measured" or new.candidate_ms < (1 - _DEAD_BAND) * old.candidate_ms
 
 
 def milliseconds(rollout: Judged) -> float:
-    """Of a verified kernel; untimed ones come last."""
+    """Time of a verified kernel; infinite if untimed."""
     timing = rollout.verdict.timing
     return float("inf") if timing is None else timing.candidate_ms
 
@@ -178,7 +178,7 @@ def _towards(names: tuple[str, ...], up: bool) -> str:
 
 
 def _launch_options(rollout: Judged) -> dict[str, dict[str, int]]:
-    """Options that each kernel was launched with, where all its launches agree."""
+    """Options that each kernel was launched with, if all its launches agree."""
     seen: dict[str, set[tuple[int, int]]] = {}
     for launch in rollout.verdict.evidence.launches:
         seen.setdefault(launch.kernel, set()).add((launch.num_warps, launch.num_stages))
@@ -198,7 +198,7 @@ def _variant(
 
 
 def _plan(found: Sequence[Knob], values: Values) -> str:
-    """What tells a variant from the others of its kernel."""
+    """Identifies a variant of the kernel by its changed knobs."""
     changed = _changes(found, values).items()
     return ", ".join(f"{name} = {value}" for name, value in changed) or "as it was"
 

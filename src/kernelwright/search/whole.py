@@ -1,19 +1,19 @@
-"""A whole module's graph: kernels for it in one piece or group by group, stitched, and judged again end to end.
+"""A whole module's graph: kernels in one piece or group by group, stitched, and judged again end to end.
 
     found = search_whole(graph, values, judge, rungs, cache, settings)
-    found.answer        the stitched file with the verdict of the whole, or None and `found.reason`
-    found.rows          one a distinct group: operators, share of time, rung, times
+    found.answer        the stitched file with the verdict on the whole, or None and `found.reason`
+    found.rows          one per distinct group: operators, share of time, rung, times
 
-1. What the cache knows of the whole is the answer, good or bad, where these rungs were asked before.
-2. The rungs are asked for the graph in one piece, unless it is long; that is one group. A kernel that the user has is
-   judged first. A network, of many nodes, has kernels written for each distinct group before that, where no GPU clocks them;
-   stitched, they are judged once, as a whole.
-3. Where that gives nothing, is not worth it, or a GPU's clock can tell which of two is the faster, the graph falls into
-   groups; each distinct one goes up the ladder, those that take most time first. A group's kernel is used where it is
+1. If these rungs were asked before, the cached result of the whole is the answer, good or bad.
+2. Unless it is long, the rungs are asked for the graph in one piece, as one group. A user's kernel is judged first. For a
+   network of many nodes whose times are modelled, kernels are written for each distinct group before that, stitched and
+   judged once, as a whole.
+3. If that gives nothing or is not worth it, or if a GPU can measure which is faster, the graph is cut into groups. Each
+   distinct one goes up the ladder, the most expensive first. A group's kernel is used if it is
    not slower than the faster of eager and torch.compile; ATen does the rest.
-4. What was stitched of groups goes before a judge with secrets of its own; the fastest that is accepted is the answer.
+4. Files stitched from groups go to a judge with new secrets; the fastest that it accepts is the answer.
 
-Time: rungs until 70 % of the budget, a verdict on one piece until 90 %, the last judge until its end; then it is cut off. Does not guarantee an answer.
+Time: rungs until 70 % of the budget, a verdict on one piece until 90 %, the last judge until the end, where it is cut off. Does not guarantee an answer.
 """
 
 from __future__ import annotations
@@ -46,19 +46,19 @@ from kernelwright.verify.cost.eager import eager_ms
 LONG = 250
 """Nodes beyond which a graph is not compiled in one piece."""
 MANY = 50
-"""Nodes beyond which to compile a graph in one piece costs more than its groups, of which many are alike."""
+"""Nodes beyond which compiling a graph in one piece costs more than compiling its groups, many of which are alike."""
 ENOUGH = 0.98
-"""Of the faster baseline's speed, from which on a kernel counts as no slower: within a clock's noise."""
+"""Least speed, relative to the faster baseline, that counts as no slower: the rest is measurement noise."""
 _ONE_VALUE = re.compile(r"specialised: Eq\((\w+), (\d+)\)")
 _WHOLE_UNTIL, _RUNGS_UNTIL = 0.5, 0.7
 """Shares of the budget after which no rung is asked any more, for the graph in one piece and for its groups."""
 _VERDICT_UNTIL = 0.9
-"""How long a verdict on the graph in one piece is waited for: it would be the answer, and no other judge is needed."""
+"""Share of the budget until which a verdict on the graph in one piece is awaited; it needs no further judge."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How long and for what to search."""
+    """Budget and goal of a search."""
 
     seconds: float = 45.0
     target: str = "h200"
@@ -66,21 +66,21 @@ class Settings:
     precision: str = "default"
     protocol: str = "strict"
     gpu: str = ""
-    """The GPU that times are measured on; empty: they are modelled."""
+    """The GPU that times are measured on; empty: times are modelled."""
     workers: int = 2
     """Groups searched at once."""
     rungs: tuple[str, ...] = ("compiler", "library")
-    """What the rungs' answers are remembered under: `rungs.key_of`."""
+    """Cache keys of the rungs: `rung.key_of`."""
 
     @property
     def verdict_s(self) -> float:
-        """Seconds of one verdict: those of the search, for it is waited for that long."""
+        """Seconds allowed for one verdict: those of the whole search."""
         return max(30.0, self.seconds)
 
 
 @dataclass
 class Found:
-    """What came of a search."""
+    """Result of a search."""
 
     answer: Answer | None = None
     rows: tuple[Row, ...] = ()
@@ -91,7 +91,7 @@ class Found:
 
     @property
     def slower(self) -> str:
-        """Why a verified whole is not worth it, in one line; "" where it is."""
+        """Why a verified whole is not worth using, in one line; "" if it is."""
         timing = self.answer.verdict.timing if self.answer else None
         if timing is None or timing.speedup(FASTER) >= ENOUGH:
             return ""
@@ -102,7 +102,7 @@ class Found:
 
 
 class _TimeUp(Exception):
-    """The budget is spent: what the judge has under way is cut off."""
+    """The budget is spent; pending verdicts are cut off."""
 
 
 @dataclass(frozen=True)
@@ -111,12 +111,12 @@ class _Option:
 
     whole: Partition
     kernels: Mapping[str, str]
-    """Texts by digest of their group's graph."""
+    """Digest of a group's graph -> source of its kernel."""
     rungs: Mapping[str, Rung]
-    """Who wrote them."""
+    """Digest -> rung that wrote it."""
     rows: tuple[Row, ...]
     verdict: Verdict | None = None
-    """Of its text, where that has been judged as it stands."""
+    """The verdict on its text, if that has been judged."""
     worth_it: bool = False
     """Whether it is known to be no slower than the faster of eager and torch.compile."""
     beside_aten: bool = False
@@ -124,7 +124,7 @@ class _Option:
 
     @property
     def rung(self) -> Rung:
-        """Who wrote it; the compiler where several did."""
+        """The rung that wrote it; the compiler if several did."""
         rungs = set(self.rungs.values())
         return rungs.pop() if len(rungs) == 1 else "compiler"
 
@@ -159,11 +159,11 @@ def search_whole(
     began: float | None = None,
     watch: Watch = lambda tried: None,
 ) -> Found:
-    """Kernels for a graph within the budget, counted from `began` on the monotonic clock.
+    """Kernels for a graph within the budget, which starts at `began` on the monotonic clock.
 
-    `judge` opens a judge with secrets of its own each time; `rungs` is called where the cache has no answer. `values` are
-    example values by argument, `shapes` small values of the graph's symbols, `form` is how the judge sees the whole, where
-    that is not function form, and `user` the text of a kernel to begin with. Raises UserError when the judge itself fails.
+    `judge` opens a judge with new secrets each time; `rungs` is called only if the cache has no answer. `values` are example
+    values by argument, `shapes` small values of the graph's symbols, `form` is how to present the whole to the judge (by default
+    in function form), and `user` the source of a kernel to begin with. Raises UserError if the judge itself fails.
     """
     search = _Search(
         graph, values, judge, rungs, cache, settings, began or time.monotonic(), watch, form, user
@@ -203,27 +203,27 @@ class _Search:
         found.seconds = self._elapsed
         what = "verified" if found.answer else found.reason
         known = self.cache.put(self._key, Entry(best=found.answer, tried=dict.fromkeys(self._asked, what)))
-        if known.best is not None and known.best != found.answer:  # other rungs had a faster one before
+        if known.best is not None and known.best != found.answer:  # other rungs found a faster one before
             return Found(known.best, known.best.rows, "", True, self._elapsed)
         return found
 
     @property
     def _asked(self) -> tuple[str, ...]:
-        """What the whole's entry in the cache is complete with."""
+        """The rungs that must be in the whole's cache entry for it to be complete."""
         return (*((UserRung(self.user).key,) if self.user else ()), *self.settings.rungs)
 
     rows: tuple[Row, ...] = ()
-    """Of the groups, as far as they were searched."""
+    """The groups searched so far."""
 
     shapes: Sizes = field(default_factory=dict)
     """Small values of the graph's symbols."""
     cut_off: bool = False
     """Whether a rung had no time to answer for the graph in one piece."""
     inductor_ms: float | None = None
-    """What Inductor's own kernels for the whole take, by the cost model."""
+    """Modelled time of Inductor's own kernels for the whole."""
     _asked_beside_aten: bool = False
     captured: Graph | None = None
-    """The graph as it was given, where its free sizes have been written as symbols since."""
+    """The original graph, once `graph` has its free sizes as symbols."""
 
     def _shrink(self) -> None:
         if self.form or self.shapes:
@@ -250,7 +250,7 @@ class _Search:
         )
 
     def _form(self, own: bool) -> Form:
-        """How the whole comes before the judge. Raises UserError where no draw of its arguments serves."""
+        """How to present the whole to the judge. Raises UserError if no inputs can be drawn for its arguments."""
         policy: Literal["full", "partial"] = "full" if own else "partial"
         return self.form or function_form(
             self.graph, self.values, self.shapes, policy, self.settings.precision,
@@ -267,10 +267,10 @@ class _Search:
     # -- ways to run the whole ------------------------------------------------------------------------------
 
     def _options(self) -> list[_Option]:
-        """Ways to run the whole, the likely fastest first. Raises _TimeUp where time ends without any."""
+        """Ways to run the whole, the likely fastest first. Raises _TimeUp if time ends before there is one."""
         s, found = self.settings, []
         with self.open_judge() as verifier:
-            rungs = self.rungs()  # both begin to warm up meanwhile
+            rungs = self.rungs()  # both warm up in the background
             self._shrink()
             ladder = Ladder(
                 verifier, rungs, self.cache, target=s.target, contractions=s.contractions, precision=s.precision,
@@ -279,7 +279,7 @@ class _Search:
             many = len(self.graph.nodes) > MANY
             if many and not (s.gpu or self.user):
                 found += self._written(ladder, _WHOLE_UNTIL)
-            # Without a clock, times that are modelled decide nothing between two kernels that are both worth it.
+            # Modelled times cannot decide between two kernels that are both worth it.
             settled = any(one.worth_it for one in found)
             if found and not settled:
                 found += self._beside_aten(ladder)
@@ -306,7 +306,7 @@ class _Search:
         return found
 
     def _has_pinned_size(self) -> bool:
-        """Whether the compiler said that a size has one value only: the graph has that, from now on."""
+        """Whether the compiler found that a size can have only one value; if so, it is fixed in the graph from now on."""
         told = _ONE_VALUE.search(self.failed.get("compiler", ""))
         known = {one.name: one for one in self.graph.symbols}
         if told is None or told[1] not in known or self.form or known[told[1]].hint != int(told[2]):
@@ -316,13 +316,13 @@ class _Search:
 
     @property
     def _may_stay_with_aten(self) -> bool:
-        """Whether products may be left to ATen where our own are slower, and who leaves them is among those asked."""
+        """Whether products may be left to ATen if our own are slower: that takes the compiler rung."""
         s = self.settings
         own = s.contractions == "own" and not (s.gpu or self.form) and "compiler" in s.rungs
         return own and any(part_of(node) == "contraction" for node in self.graph.nodes)
 
     def _beside_aten(self, ladder: Ladder) -> list[_Option]:
-        """The compiler's kernels in one piece beside ATen's products, where our own are not verified in time, or slow."""
+        """The compiler's kernels in one piece with ATen's products, for when our own are slow or not verified in time."""
         s = self.settings
         if not self._may_stay_with_aten or self._asked_beside_aten or len(self.graph.nodes) > LONG:
             return []
@@ -337,7 +337,8 @@ class _Search:
     def _in_one_piece(
         self, ladder: Ladder, contractions: Contractions = "own", share: float = _WHOLE_UNTIL
     ) -> list[_Option]:
-        """Judged as the stitched file that it becomes, so that it is judged once. Rungs are asked until a share of the budget."""
+        """Kernels for the graph in one piece, judged as the stitched file so that one verdict suffices. Rungs are asked until a
+        share of the budget."""
         whole, digest = alone(self.graph), self.graph.digest
 
         def written(code: str, rung: Rung) -> str:
@@ -372,8 +373,8 @@ class _Search:
         return [_option(whole, {digest: entry.best}, (row,), judged if same else None, _worth_it(judged))]
 
     def _written(self, ladder: Ladder, share: float) -> list[_Option]:
-        """Kernels for each distinct group as they are written until a share of the budget, judged in the whole only: a layer that
-        occurs twelve times is compiled once, and nothing is judged twice."""
+        """Kernels written for each distinct group until a share of the budget, judged only as a whole: a layer that occurs twelve
+        times is compiled once, and nothing is judged twice."""
         whole = partition(self.graph)
         distinct, cost, total = self._costs(whole)
         kernels: dict[str, str] = {}
@@ -410,7 +411,7 @@ class _Search:
         return [dataclasses.replace(option, verdict=verdict, worth_it=_worth_it(verdict))]
 
     def _write(self, ladder: Ladder, groups: Sequence[Group], until: float) -> tuple[str, Rung | None, str]:
-        """A kernel for groups that differ in their sizes only, with who wrote it, else why there is none. Under `auto` a product
+        """(kernel, its rung, "") for groups that differ only in sizes, else ("", None, why there is none). Under `auto` a product
         by itself stays with ATen."""
         group, own = groups[0], self.settings.contractions == "own"
         small = [one for other in groups for one in self._small(other).values()]
@@ -429,7 +430,7 @@ class _Search:
         return "", None, why
 
     def _costs(self, whole: Partition) -> tuple[dict[str, list[Group]], dict[str, float], float]:
-        """Distinct groups, the modelled time of all occurrences of each in eager mode, and that of the whole."""
+        """Distinct groups, each one's modelled eager time over all occurrences, and the whole's."""
         sheet, distinct = target_sheet(self.settings.target), whole.distinct()
         cost = {digest: eager_ms(groups[0].graph, sheet) * len(groups) for digest, groups in distinct.items()}
         left = sum(eager_ms(self.graph, sheet, step.nodes) for step in whole.steps if isinstance(step, Left))
@@ -438,7 +439,7 @@ class _Search:
     def _in_groups(self, ladder: Ladder) -> list[_Option]:
         whole = partition(self.graph)
         if len(self.graph.nodes) <= LONG and [one.nodes for one in whole.groups] == [self.graph.nodes]:
-            return []  # it is one piece, which was searched already
+            return []  # it is one piece, which was already searched
         distinct, cost, total = self._costs(whole)
         order = sorted(distinct, key=lambda digest: -cost[digest])
         examples = examples_of(whole, self.values)
@@ -501,7 +502,7 @@ class _Search:
         return best or Found(reason=refused, rows=options[0].rows)
 
     def _verdict_of(self, option: _Option, ladder: Ladder, until: float) -> Verdict | None:
-        """Of an option's text, waited for; None where time runs out first."""
+        """Wait for a verdict on an option's text; None if time runs out first."""
         form = self._form(option.own and self.settings.contractions == "own")
         text = form.text(option.text(), option.rung)
         verdict = ladder.judge(form.task, text, until)
@@ -511,7 +512,7 @@ class _Search:
         return verdict
 
     def _why_not(self) -> str:
-        """The real reason, of the whole where it was asked for, else of the group that takes most time."""
+        """The main reason: why the whole failed if it was asked for, else why the most expensive group did."""
         said = [f"{rung}: {why}" for rung, why in self.failed.items()]
         for row in self.rows:
             if row.detail and not said:
@@ -538,8 +539,8 @@ def _option(
 def shrunk(
     graph: Graph, values: Mapping[str, Any] | None, ties: Ties = (), kept: Collection[tuple[str, int]] = ()
 ) -> tuple[Graph, Sizes]:
-    """The graph with its free sizes as symbols, and small values for them, for a judge without a GPU; the graph as it is where
-    it has symbols already, or no small sizes run."""
+    """The graph with its free sizes as symbols, and small values for them, for a judge without a GPU; the graph unchanged if it
+    has symbols already, or no small sizes run."""
     if graph.symbols:
         return graph, {}
     small = shrink(graph, values, ties, kept)
@@ -550,7 +551,7 @@ def shrunk(
 def pin_symbols(
     graph: Graph, values: Mapping[str, Any] | None, shapes: Sizes, known: Mapping[str, int]
 ) -> tuple[Graph, Sizes]:
-    """The graph and its small sizes with some symbols of one value; with none at all where one size decides the others."""
+    """The graph and its small sizes with some symbols fixed; with all symbols fixed if the small sizes no longer run."""
     if not known:
         return graph, shapes
     graph = sizes.fix_symbols(graph, known)
@@ -564,14 +565,14 @@ def pin_symbols(
 
 
 def _kind(group: Group) -> str:
-    """What groups that differ in the values of their sizes only have in common."""
+    """A digest shared by groups that differ only in the values of their sizes."""
     symbols = tuple(one.model_copy(update={"hint": 0}) for one in group.graph.symbols)
     return group.graph.model_copy(update={"symbols": symbols}).digest
 
 
 def sizes_of(graph: Graph, shapes: Sizes, group: Group) -> Sizes:
-    """Small values of the symbols of a group, which are named by place: what the same dimensions are in the whole. Those
-    that the whole was captured with where what the group reads does not tell them."""
+    """Small values of a group's symbols, which are named by position: the sizes of the same dimensions in the whole. If the
+    group's inputs do not determine them, those of the capture."""
     types, found = graph.types(), dict[str, dict[str, int]]()
     for name, chosen in shapes.items():
         known = {**{one.name: one.hint for one in graph.symbols}, **chosen}
@@ -593,7 +594,7 @@ def sizes_of(graph: Graph, shapes: Sizes, group: Group) -> Sizes:
 
 
 def examples_of(whole: Partition, values: Mapping[str, Any] | None) -> dict[str, dict[str, Any]]:
-    """Values for the arguments of each distinct group, as far as the module's own arguments give them."""
+    """Values for the arguments of each distinct group, as far as they are arguments of the module."""
     known = values or {}
     found = {}
     for digest, groups in whole.distinct().items():
@@ -605,7 +606,7 @@ def examples_of(whole: Partition, values: Mapping[str, Any] | None) -> dict[str,
 
 
 def row_of(number: int, groups: list[Group], entry: Entry, share: float) -> Row:
-    """The table's line for a distinct group."""
+    """The table's row for a distinct group."""
     best = entry.best
     timing = best.verdict.timing if best else None
     kept = best is not None and _worth_it(best.verdict)
