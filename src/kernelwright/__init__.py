@@ -1,4 +1,4 @@
-"""Kernelwright: trains language models to write fast, honest Triton kernels, and proves that they are.
+"""Kernelwright: trains language models to write fast Triton kernels, and verifies that the kernels are correct and honest.
 
 fast = kernelwright.optimize(module, example_inputs)    # a drop-in module; see `kernelwright.api`
 """
@@ -15,7 +15,7 @@ __all__ = ["Optimized", "__version__", "export", "load", "optimize", "save"]
 
 
 def __getattr__(name: str) -> Any:
-    """The library, imported with torch when it is first asked for."""
+    """Import the library, and torch with it, on first use."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from kernelwright import api

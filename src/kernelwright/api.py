@@ -1,13 +1,13 @@
-"""The package as a library: a module or function in, a drop-in out that runs verified kernels.
+"""The package as a library: takes a module or function, returns a drop-in replacement that runs verified kernels.
 
     import kernelwright
 
-    fast = kernelwright.optimize(module, example_inputs)     # searched once, then taken from the cache
+        fast = kernelwright.optimize(module, example_inputs)     # searched once, then read from the cache
     kernelwright.save(fast, "block.kernel.json")
     fast = kernelwright.load("block.kernel.json", module)
     kernelwright.export(fast, "block-kernel")                # a folder for Hugging Face's `kernels`
 
-A kernel is executed in this process only after the whole that it is part of has been judged end to end.
+A kernel runs in this process only after the complete replacement has been judged end to end.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from kernelwright.synth.ranking import target_here
 __all__ = ["Optimized", "VerifiedModule", "captured_of", "export", "load", "optimize", "save", "settings_of"]
 
 RUNGS = ("compiler", "library", "model")
-"""Asked by default; with a GPU kernels are tuned, too."""
+"""Rungs asked by default; with a GPU, kernels are also tuned."""
 
 
 def optimize(
@@ -71,18 +71,18 @@ def optimize(
     model: str = "default",
     quiet: bool = False,
 ) -> Any:
-    """`module` by way of verified Triton kernels, as an `Optimized`; `module` itself, with a warning that says why, where
-    none was verified within `seconds`, or the whole is slower than the faster of eager and torch.compile. A function comes
-    back as a module.
+    """An `Optimized` that runs `module` through verified Triton kernels. Returns `module` itself, with a warning that says why, if
+    no kernel was verified within `seconds`, or the result is slower than the faster of eager and torch.compile. A function
+    becomes a module.
 
-    `example_inputs` (one tensor, or a tuple) and `kwargs` are what forward takes, at the sizes and types wanted;
-    `dynamic` keeps the first two dimensions of inputs free where the module allows it. `target` is the GPU to write for
-    (by default the one that is here, else h200). With `contractions="own"` products and convolutions are kernels, too.
-    `precision`: default (PyTorch's default flags), ieee, tf32; bf16 and fp16 say what the module is in already.
-    `cache` is a folder for kernels (True: the user's own, False: none). `rungs` are those of the ladder that are asked
-    (compiler, library, model, tune), `model` is the policy of that rung.
+    `example_inputs` (one tensor, or a tuple) and `kwargs` are forward's arguments, in the sizes and types wanted;
+    `dynamic` keeps the first two dimensions of inputs free if the module allows it. `target` is the GPU to write for
+    (default: the local one, else h200). With `contractions="own"`, products and convolutions are kernels, too.
+    `precision`: default (PyTorch's default flags), ieee, tf32; bf16 and fp16 if the module is already in that type.
+    `cache` is a folder for kernels (True: the user's own, False: none). `rungs` are the rungs of the ladder to ask
+    (compiler, library, model, tune); `model` is the policy of the model rung.
 
-    Raises UserError, in one line, for what cannot be captured and for bad options; the module is unchanged then.
+    Raises UserError, in one line, for a module that cannot be captured and for bad options; the module is unchanged then.
     """
     from kernelwright.cli import show
 
@@ -127,10 +127,10 @@ def searched(
     began: float | None = None,
     watch: Watch = lambda tried: None,
 ) -> tuple[Captured, Found]:
-    """The graph that `optimize` captures, and what it finds for it, whether that would be kept or not.
+    """The graph that `optimize` captures, and the search's result, whether or not `optimize` would use it.
 
-    The budget counts from `began`. Raises UserError for what cannot be captured, and where the graph does not compute what
-    the module does.
+    The budget counts from `began`. Raises UserError if the module cannot be captured, or if the graph and the module compute
+    different results.
     """
     from kernelwright.verify import opened
 
@@ -139,7 +139,7 @@ def searched(
         settings.rungs, settings.target, settings.contractions, precision=settings.precision
     )
     _refuse(module)
-    if cache.empty:  # it will be asked: what it imports takes longer than to capture
+    if cache.empty:  # # an empty cache means a search: start its processes now, since their imports take longer than capturing
         warm_up(settings, asked)
     captured = captured_of(module, args, kwargs, dynamic)
     cast, dtype = CAST.get(settings.precision, ""), main_dtype(captured.graph)
@@ -161,7 +161,7 @@ def searched(
 
 
 def warm_up(settings: Settings, rungs: Sequence[AnyRung]) -> None:
-    """Start the processes of the judge and of the compiler's rung; returns at once, while they import."""
+    """Start the processes of the judge and of the compiler rung; returns at once, while they import."""
     from kernelwright.verify import opened
 
     opened.warm_up(settings.target)
@@ -171,14 +171,14 @@ def warm_up(settings: Settings, rungs: Sequence[AnyRung]) -> None:
 
 
 def case_of(module: nn.Module | Callable[..., Any], captured: Captured) -> Case:
-    """A captured module as what is searched for; it is compared with its graph before anything is."""
+    """The search case of a captured module; its check compares the module with its graph before the search."""
 
     def check() -> None:
         part = captured.part
         with _without_hooks(module):
             try:
                 agree(part)
-            except UserError:  # a call that the module does not take itself agrees with nothing
+            except UserError:  # # a call that the module itself does not accept agrees with nothing
                 run_itself(part.module, *part.call.unbind(part.inputs))
                 raise
 
@@ -186,7 +186,7 @@ def case_of(module: nn.Module | Callable[..., Any], captured: Captured) -> Case:
 
 
 def save(optimized: nn.Module, path: str | Path) -> Path:
-    """Write the kernels with their verdict to one JSON file. Raises UserError for what is no `Optimized`."""
+    """Write the kernels with their verdict to one JSON file. Raises UserError unless given an `Optimized`."""
     if not isinstance(optimized, Optimized):
         raise UserError(
             f"save: {type(optimized).__name__} runs no kernel; pass what kernelwright.optimize returned"
@@ -195,10 +195,10 @@ def save(optimized: nn.Module, path: str | Path) -> Path:
 
 
 def load(path: str | Path, module: nn.Module | Callable[..., Any]) -> nn.Module:
-    """The module or function with the kernels that `save` wrote. The file holds code that is executed: load only what you
-    trust.
+    """The module or function with the kernels that `save` wrote. The file contains code that is executed: load only files that
+    you trust.
 
-    Raises UserError for a file that is no such thing, and for another module than it was found for.
+    Raises UserError for any other file, and if the kernels were found for another module.
     """
     try:
         verified = VerifiedModule.model_validate_json(Path(path).read_text(encoding="utf-8"))
@@ -220,12 +220,12 @@ def load(path: str | Path, module: nn.Module | Callable[..., Any]) -> nn.Module:
 
 
 def _watch(module: nn.Module | Callable[..., Any], captured: Captured) -> nn.Module:
-    """What a drop-in is made of: the module itself, or a module that calls the function."""
+    """The module that a drop-in wraps: the module itself, or a module that calls the function."""
     return module if isinstance(module, nn.Module) else captured.part.module
 
 
 def _refuse(module: nn.Module | Callable[..., Any]) -> str:
-    """The name of a module or function. Raises UserError for what cannot be captured, as far as it can be seen."""
+    """The name of a module or function. Raises UserError for what obviously cannot be captured."""
     if not callable(module):
         said = one_line(repr(module), 60) if isinstance(module, str) else type(module).__name__
         raise UserError(f"{said} is neither a module nor a function; pass one, with its example inputs")
@@ -257,7 +257,7 @@ def captured_of(
     kwargs: Mapping[str, Any] | None = None,
     dynamic: bool = False,
 ) -> Captured:
-    """The one graph of a module or function. Raises UserError."""
+    """Capture a module or function as one graph. Raises UserError."""
     name = _refuse(module)
     if not isinstance(kwargs, Mapping | None):
         raise UserError(f"{name}: kwargs is a {type(kwargs).__name__}; give a dict of arguments by name")
@@ -290,7 +290,7 @@ def captured_of(
 
 @contextmanager
 def _without_hooks(module: nn.Module | Callable[..., Any]) -> Iterator[None]:
-    """Hooks of the module itself are its caller's, before and after the kernel."""
+    """Without the module's own hooks, which its caller runs before and after the kernel."""
     if not isinstance(module, nn.Module):
         yield
         return
@@ -314,7 +314,7 @@ def settings_of(
     model: str = "default",
     precision: str = "default",
 ) -> tuple[Settings, str, list[AnyRung]]:
-    """Settings, the architecture that kernels are compiled for, and the ladder's rungs. Raises UserError."""
+    """Settings, the architecture that kernels are compiled for, and the rungs of the ladder. Raises UserError."""
     words = {"target": target, "backend": backend, "protocol": protocol, "model": model}
     for option, word in words.items():
         if not isinstance(word, str):
@@ -347,13 +347,13 @@ def settings_of(
 
 
 def _constants(captured: Captured) -> dict[str, torch.Tensor]:
-    """Lifted tensors by argument: what no state_dict has."""
+    """Lifted constant tensors by argument name: those that no state_dict has."""
     roles = {one.name: one.role for one in captured.graph.arguments}
     return {name: value for name, value in captured.part.values.items() if roles.get(name) == "constant"}
 
 
 def _example(args: Sequence[Any], kwargs: Mapping[str, Any], dynamic: bool) -> str:
-    """The form of the call as JSON; empty where pytree cannot write it down."""
+    """The form of a call as JSON; empty if pytree cannot serialise it."""
     leaves, spec = pytree.tree_flatten((tuple(args), dict(kwargs)))
     described = [
         {
@@ -372,7 +372,7 @@ def _example(args: Sequence[Any], kwargs: Mapping[str, Any], dynamic: bool) -> s
 
 
 def _blank(described: Mapping[str, Any], device: torch.device) -> torch.Tensor:
-    """A tensor of zeros as `_example` described it."""
+    """A tensor of zeros in the form that `_example` described."""
     shape, dtype = described["shape"], getattr(torch, described["dtype"])
     strides = described.get("strides")
     if strides is None or 0 in shape:
@@ -384,7 +384,7 @@ def _blank(described: Mapping[str, Any], device: torch.device) -> torch.Tensor:
 def _recall(
     verified: VerifiedModule, path: str | Path, module: nn.Module | Callable[..., Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any], bool]:
-    """Arguments of the form that `_example` wrote. Raises UserError."""
+    """Arguments in the form that `_example` wrote. Raises UserError."""
     if not verified.example:
         raise UserError(f"load: {path} does not say how the module is called; optimize again")
     try:

@@ -1,16 +1,16 @@
-"""The noun `Archive`: every kernel that was ever judged for a graph, with its plan, its time and its verdict.
+"""The noun `Archive`: all kernels ever judged for a graph, with plan, time and verdict.
 
-    archive = Archive.read([path, other])          merged: one entry a (graph, target, precision, clock, code)
-    archive.add(entries_of(rollouts, tasks))       what a run's log knows
-    archive.write(path)                            JSONL, a line an entry; a graph's task stands on its first line
-    improvements(archive)                          pairs for the next round of training
-    table(archive, known)                          best known schedules, as `synth/best.json` has them
+        archive = Archive.read([path, other])          merged: one entry per (graph, target, precision, clock, code)
+        archive.add(entries_of(rollouts, tasks))       adds the kernels of a run's log
+        archive.write(path)                            JSONL, one line per entry; the first line of a graph has its task
+        improvements(archive)                          pairs for the next round of training
+        table(archive, known)                          best known schedules, in the form of `synth/best.json`
 
-What the library's printer writes from a plan is not stored: only its digest, by which a printer that has changed since is
-noticed. Merging is commutative, so machines can send each other files in any order.
+Code that the library's printer writes from a plan is not stored, only its digest, which shows if the printer has changed
+since. Merging is commutative, so machines can exchange files in any order.
 
-Does not guarantee that times of two machines compare: `target` and `clock` say what they are of, and only entries that
-agree in both are ever compared.
+Times of two machines may not be comparable: `target` and `clock` say where they come from, and only entries that agree in
+both are compared.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ from kernelwright.synth.program import Program
 from kernelwright.synth.to_triton import label_of, print_triton, scheduled_part
 
 LEAST_GAIN = 0.05
-"""What an improvement has to save of the time that it is shown, intervals apart."""
+"""Least share of the time that an improvement must save; their intervals must not overlap."""
 NEAR = 1.3
-"""Kernels of another kind than the best are worth keeping up to this many times its time."""
+"""Kernels of a different character than the best are kept up to this many times its time."""
 _MODEL_BAND = 0.02
-"""Modelled times nearer than this are alike."""
+"""Modelled times closer than this share count as equal."""
 Clock = Literal["modelled", "measured"]
 Key = tuple[str, str, str, str, str]
 
@@ -63,26 +63,26 @@ class Entry(Record):
     graph: str = Field(min_length=16)
     """Digest of the graph."""
     task: Task | None = None
-    """The graph's task, on the first line that is about it."""
+    """The graph's task; only on the first line of a graph."""
     target: str
     precision: PrecisionName = "default"
     clock: Clock
     plan: str = ""
     code: str = ""
-    """Empty where the printer writes it from the plan."""
+    """Empty if the printer reproduces it from the plan."""
     digest: str = Field(min_length=16)
-    """Of the code."""
+    """Digest of the code."""
     outcome: Outcome = Outcome.CORRECT
     us: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    """Microseconds of one call at full size; None where it was not timed."""
+    """Microseconds of one call at full size; None if it was not timed."""
     interval: tuple[float, float] | None = None
-    """95 % interval of `us`; None: not known, or modelled."""
+    """95 % interval of `us`; None if unknown or modelled."""
     eager_us: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    """Of eager PyTorch in the same run."""
+    """Microseconds of eager PyTorch in the same run."""
     modelled_us: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    """What the cost model says, beside a clock."""
+    """Microseconds by the cost model, next to measured ones."""
     source: str
-    """Who found it: `library`, `search`, a run with its stage."""
+    """Origin of the kernel: `library`, `search`, or a run with its stage."""
 
     @model_validator(mode="after")
     def _only_correct_is_timed(self) -> Self:
@@ -95,21 +95,21 @@ class Entry(Record):
         return self.graph, self.target, self.precision, self.clock, self.digest
 
     def span(self) -> tuple[float, float]:
-        """Between which microseconds the time lies."""
+        """The interval of the time, in microseconds."""
         assert self.us is not None
         if self.interval is not None:
             return self.interval
         return self.us * (1 - _MODEL_BAND / 2), self.us * (1 + _MODEL_BAND / 2)
 
     def beats(self, other: Entry) -> bool:
-        """Whether it takes less time than `other` by that share, and beyond the noise of both."""
+        """Whether it is faster than `other` by `LEAST_GAIN`, and beyond the noise of both."""
         assert self.us is not None
         assert other.us is not None
         return self.us <= (1 - LEAST_GAIN) * other.us and self.span()[1] < other.span()[0]
 
 
 class Archive:
-    """Entries by key, and the tasks of their graphs."""
+    """Entries by key, and their graphs' tasks."""
 
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
         self._entries: dict[Key, Entry] = {}
@@ -118,7 +118,7 @@ class Archive:
 
     @classmethod
     def read(cls, paths: Iterable[Path]) -> Archive:
-        """All of the files together. Raises UserError for one that is missing or no archive."""
+        """All files merged. Raises UserError for one that is missing or not an archive."""
         archive = cls()
         for path in paths:
             if not path.is_file():
@@ -127,7 +127,7 @@ class Archive:
         return archive
 
     def add(self, entries: Iterable[Entry]) -> None:
-        """Merge. Of two entries of one kernel a rejection wins over an acceptance, then the narrower interval."""
+        """Merge entries. For the same kernel, a rejection wins over an acceptance, then the narrower interval."""
         for entry in entries:
             if entry.task is not None:
                 self.tasks.setdefault(entry.graph, entry.task)
@@ -137,7 +137,7 @@ class Archive:
                 self._entries[entry.key] = entry
 
     def write(self, path: Path) -> int:
-        """All entries, sorted by graph and time. Returns how many."""
+        """Write all entries, sorted by graph and time. Returns the number."""
         return write_jsonl(path, self._lines())
 
     def __len__(self) -> int:
@@ -147,7 +147,7 @@ class Archive:
         return iter(self._entries.values())
 
     def races(self) -> dict[tuple[str, str, str, str], list[Entry]]:
-        """Timed entries that compare, the fastest first, by (graph, target, precision, clock)."""
+        """Comparable timed entries, fastest first, by (graph, target, precision, clock)."""
         found: dict[tuple[str, str, str, str], list[Entry]] = {}
         for entry in self:
             if entry.us is not None:
@@ -157,7 +157,7 @@ class Archive:
         }
 
     def code_of(self, entry: Entry) -> str | None:
-        """The kernel's text; None where the graph's task is unknown, or the printer writes another by now."""
+        """The kernel's code; None if the graph's task is unknown, or the printer has changed since."""
         if entry.code:
             return entry.code
         task = self.tasks.get(entry.graph)
@@ -180,7 +180,7 @@ def code_digest(code: str) -> str:
 
 
 def print_from_plan(graph: Graph, plan: str) -> str | None:
-    """What the library's printer writes for a plan of one line; None where that is no plan of the graph's."""
+    """The library's print of a one-line plan; None if it is not a plan of the graph."""
     try:
         _, schedule = parse_plan(plan)
         return print_triton(Program(graph=graph, schedule=schedule))
@@ -189,7 +189,7 @@ def print_from_plan(graph: Graph, plan: str) -> str | None:
 
 
 def entry_of(task: Task, plan: str, code: str, **fields: Any) -> Entry:
-    """The entry of a kernel for a task in function form; `fields` are those that neither task nor kernel tells."""
+    """The entry of a kernel for a task in function form; `fields` are the entry's other fields."""
     graph = Graph.model_validate_json(task.graph)
     own = print_from_plan(graph, plan)
     same = own is not None and own.strip() == code.strip()
@@ -201,7 +201,7 @@ def entry_of(task: Task, plan: str, code: str, **fields: Any) -> Entry:
 def entries_of(
     rollouts: Iterable[Rollout], tasks: Mapping[str, Task], target: str, source: str
 ) -> Iterator[Entry]:
-    """What a run's log knows of graphs: every candidate that was judged, by the tasks' ids."""
+    """Entries from a run's log: every judged candidate for a graph. `tasks` by id."""
     for rollout in rollouts:
         task, verdict, said = tasks.get(rollout.task_id), rollout.verdict, rollout.candidate
         if task is None or not task.graph or not said.code or not verdict.outcome.judged:
@@ -219,7 +219,7 @@ def entries_of(
 
 
 def character(plan: str) -> tuple[Any, ...]:
-    """What kind of kernel a plan says: its decisions that are no sizes, and whether work is split."""
+    """The kind of kernel that a plan describes: all decisions that are not sizes, and whether work is split."""
     try:
         _, schedule = parse_plan(plan)
     except UserError:
@@ -229,7 +229,7 @@ def character(plan: str) -> tuple[Any, ...]:
 
 
 def elite(race: list[Entry]) -> list[Entry]:
-    """The fastest of a race, and the fastest of each other character that is not far behind."""
+    """The fastest of a race, and the fastest of each other character within `NEAR` of it."""
     best: dict[tuple[Any, ...], Entry] = {}
     for entry in race:
         best.setdefault(character(entry.plan), entry)
@@ -240,7 +240,7 @@ def elite(race: list[Entry]) -> list[Entry]:
 def improvements(archive: Archive, *, shown: int = 3, held: frozenset[str] = frozenset()) -> Iterator[Pair]:
     """Pairs for the next round: each elite kernel as an answer to its graph, and the best as an improvement of slower ones.
 
-    `shown` slower kernels of each race, spread over it. `held` are structures that are held out: nothing of them is given.
+    `shown`: slower kernels shown per race, spread over it. `held`: held-out structures, which give no pairs.
     """
     for (digest, target, precision, clock), race in archive.races().items():
         task = archive.tasks.get(digest)
@@ -271,10 +271,10 @@ def improvements(archive: Archive, *, shown: int = 3, held: frozenset[str] = fro
 def verdicts(
     archive: Archive, target: str, clock: Clock, missing: bool = False
 ) -> Callable[[Task, Candidate], Verdict | None]:
-    """What a judge would say, from the archive: for `rollouts.Judge(memory=...)`. None for what it does not hold.
+    """Verdicts from the archive, for `rollouts.Judge(memory=...)`; None for kernels that it lacks.
 
-    Accepted kernels without a time, or without eager's, are not held. With `missing` nothing is ever judged: what is not
-    held is `unsupported`, which is no reward, so that recorded times replay without a judge.
+    Accepted kernels without a time, own or eager, count as lacking. With `missing`, nothing is ever judged: lacking kernels are
+    `unsupported`, which gives no reward, so that recorded times replay without a judge.
     """
     known = {(one.graph, one.digest): one for one in archive if (one.target, one.clock) == (target, clock)}
 
@@ -320,7 +320,7 @@ def _verdict(task: Task, candidate: Candidate, entry: Entry) -> Verdict:
 
 
 def table(archive: Archive, known: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Best schedules by the library's key and the target's architecture: those of `known`, and of every race by a clock."""
+    """Best schedules by the library's key and the target's architecture: those of `known`, plus each measured race's."""
     found = {key: dict(row) for key, row in known.items()}
     for (digest, target, _, clock), race in archive.races().items():
         task = archive.tasks.get(digest)
@@ -335,7 +335,7 @@ def table(archive: Archive, known: Mapping[str, Mapping[str, Any]]) -> dict[str,
 
 
 def _rank(entry: Entry) -> tuple[bool, float, bool, str]:
-    """The entry to keep has the least: rejections first, then narrow intervals, then those that the model estimates, too."""
+    """Merging keeps the lowest rank: rejections first, then narrow intervals, then entries with a modelled time, too."""
     width = math.inf if entry.us is None else (entry.span()[1] - entry.span()[0]) / entry.us
     accepted = entry.outcome.accepted
     return accepted, width if accepted else 0.0, entry.modelled_us is None, entry.model_dump_json()

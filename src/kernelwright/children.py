@@ -1,16 +1,16 @@
-"""Child processes: a helper that answers questions in JSON lines, a function that runs forked, within limits, and one that is mapped
-over all cores.
+"""Child processes: a helper that answers questions in JSON lines, a function run in a forked child with limits, and a map over
+all cores.
 
-    class Squares(Helper):                          # in the module that asks
+        class Squares(Helper):                          # in the calling module
         def __init__(self) -> None:
             super().__init__("squares", does="squares numbers")
 
     with Squares() as squares:
         squares.ask(3)                              # 9
 
-    serve(lambda number: number**2)                 # in `squares.py`, at the end, run as a program
+        serve(lambda number: number**2)                 # at the end of `squares.py`, which runs as a program
 
-A helper imports what is slow to import once; what may crash, hang or ask for too much memory it hands to `run_forked`.
+A helper does slow imports once; code that may crash, hang or use too much memory goes to `run_forked`.
 
 Limits contain accidents, not attacks: hostile code is confined by `verify.sandbox.confine`.
 """
@@ -37,17 +37,17 @@ from kernelwright.errors import InfrastructureError
 T = TypeVar("T")
 R = TypeVar("R")
 _MOST = 1 << 26
-"""Bytes read from one child; one that writes more is killed."""
+"""Most bytes read from one child; one that writes more is killed."""
 MANY = 4096
-"""Items for which other cores are asked to help."""
+"""Number of items from which other cores are used."""
 _TOGETHER = 256
 
 
 class Helper:
-    """`python -m MODULE ARGUMENTS...` on one CPU thread and no GPU, and the context manager of that process."""
+    """A process `python -m MODULE ARGUMENTS...` with one CPU thread and no GPU; a context manager."""
 
     def __init__(self, module: str, *arguments: str, does: str, quiet: bool = False) -> None:
-        """`does` is for the message when it dies: "the helper process that `does`"; `quiet` drops its stderr."""
+        """`does`: for the message if it dies, "the helper process that `does`". `quiet`: drop its stderr."""
         self._command, self._does = [sys.executable, "-m", module, *arguments], does
         self._stderr = subprocess.DEVNULL if quiet else None
         self._process: subprocess.Popen[str] | None = None
@@ -66,12 +66,12 @@ class Helper:
 
     def __exit__(self, *_: object) -> None:
         if self._process is not None:
-            os.killpg(self._process.pid, signal.SIGKILL)  # the child that it may be waiting for, too
+            os.killpg(self._process.pid, signal.SIGKILL)  # # also kills a child that it may be waiting for
             self._process.communicate()
             self._process = None
 
     def ask(self, question: Any) -> Any:
-        """Its answer. Both are JSON values. Raises InfrastructureError when the helper itself has died."""
+        """Ask a question and return its answer, both JSON values. Raises InfrastructureError if the helper has died."""
         assert self._process is not None, f"use {type(self).__name__} as a context manager"
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -87,32 +87,32 @@ class Helper:
 
 
 def serve(answer: Callable[[Any], Any]) -> None:
-    """The helper's side: `answer` every question until the asker hangs up."""
+    """The helper's side: `answer` every question until the other side closes the pipe."""
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # whatever is printed from here on must not look like an answer
+    os.dup2(2, 1)  # # anything printed from here on must not look like an answer
     for line in sys.stdin:
         try:
             answers.write(json.dumps(answer(json.loads(line))) + "\n")
             answers.flush()
-        except BrokenPipeError:  # the asker was killed: nobody is left to tell
+        except BrokenPipeError:  # # the asking process was killed: there is nobody to answer
             os._exit(1)
 
 
 @dataclass(frozen=True)
 class Ended:
-    """What a forked function wrote, and how its process ended."""
+    """The output of a forked function, and how its process ended."""
 
     data: bytes
     status: int | None
-    """0; 1 after an exception; a signal's number, negative; None when its time was over."""
+    """0; 1 after an exception; a signal's number, negative; None after the time limit."""
 
 
 def run_forked(
     function: Callable[[BinaryIO], object], seconds: float, memory: int = 0, cpu_seconds: int = 0
 ) -> Ended:
-    """Run `function(out)` in a child without standard streams; what it writes to `out` is the data.
+    """Run `function(out)` in a child without standard streams; the data is what it writes to `out`.
 
-    `seconds` of wall clock; `memory` in bytes of address space and `cpu_seconds`, without a limit where 0.
+    Limits: `seconds` of wall clock; `memory`, bytes of address space, and `cpu_seconds`, both unlimited if 0.
     """
     reader, writer = os.pipe()
     child = os.fork()
@@ -125,7 +125,7 @@ def run_forked(
                 os.dup2(null, descriptor)
             if memory:
                 resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-            if cpu_seconds:  # SIGXCPU says what it was; past the hard limit it would be SIGKILL
+            if cpu_seconds:  # # at the soft limit SIGXCPU, which identifies it; at the hard limit SIGKILL
                 resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 1))
             out = os.fdopen(writer, "wb")
             function(out)
@@ -138,14 +138,14 @@ def run_forked(
         data, in_time = _read_until(pipe, time.monotonic() + seconds)
     with contextlib.suppress(
         PermissionError
-    ):  # it became another user, and a container's root may not end those
-        os.kill(child, signal.SIGKILL)  # not reaped yet, so the number is still its own
+    ):  # # it changed its user, and a container's root may not kill those
+        os.kill(child, signal.SIGKILL)  # # not reaped yet, so its number has not been reused
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     return Ended(data, status if in_time else None)
 
 
 def _read_until(pipe: Any, deadline: float) -> tuple[bytes, bool]:
-    """All that arrives until the child hangs up, and whether it did so by the deadline."""
+    """All output until the child closes the pipe, and whether that was before the deadline."""
     parts: list[bytes] = []
     while select.select([pipe], [], [], max(0.0, deadline - time.monotonic()))[0]:
         part = pipe.read(1 << 16)
@@ -156,8 +156,8 @@ def _read_until(pipe: Any, deadline: float) -> tuple[bytes, bool]:
 
 
 def on_all_cores(function: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
-    """`map(function, items)`, by forked processes where there are many items; `function` must not use a GPU. Neighbours go to the same
-    process, 256 at a time, so that what `function` remembers of one serves the next."""
+    """`map(function, items)`, in forked processes if there are many items; `function` must not use a GPU. Each process gets 256
+    consecutive items at a time, so that caches in `function` help neighbours."""
     cores = min(hardware.cores() // int(os.environ.get("WORLD_SIZE", "1")), 32)
     if len(items) < MANY or cores < 2:
         yield from map(function, items)
@@ -173,7 +173,7 @@ def on_all_cores(function: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
 
 
 _work: list[Callable[[int], list[Any]]] = []
-"""What a process of `on_all_cores` does; empty elsewhere."""
+"""The job of a process of `on_all_cores`; empty in other processes."""
 
 
 def _part(start: int) -> list[Any]:

@@ -1,8 +1,8 @@
 """The training recipe: a typed TOML file, read with `key=value` overrides.
 
-Every key has a type, a default and a meaning; an unknown key, a wrong type or a missing file is one line
-that names the valid keys and the nearest match. What is not guaranteed here: that a base model exists or
-fits in memory, which `train` finds out before its first step.
+Every key has a type, a default and a meaning; errors (an unknown key, a wrong type, a missing file) are one line that names
+the valid keys and the nearest match. Not checked here: whether a base model exists or fits in memory, which `train` checks
+before its first step.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Style = Literal["compact", "chat"]
 Cut = Literal["words", "names"]
 Kind = Literal["translate", "write", "repair", "improve"]
 _OF_PRINTS = ("model", "clock")
-"""Judges of a stage that take the library's prints alone."""
+"""Judges of a stage that accept only the library's prints."""
 
 
 class Section(BaseModel):
@@ -36,11 +36,11 @@ class Section(BaseModel):
 
 
 class ModelConfig(Section):
-    """Where the policy comes from. `init = "random"` needs sizes, `init = "pretrained"` needs `base`."""
+    """The initial policy. `init = "random"` needs sizes, `init = "pretrained"` needs `base`."""
 
     init: Literal["random", "pretrained"] = "random"
     base: str = ""
-    """`default` (the package's own model), a local folder or a hub name; with `init = "random"`, its architecture alone."""
+    """`default` (the package's own model), a local folder or a hub name; with `init = "random"`, only its architecture is used."""
     hidden_size: int = Field(192, gt=0)
     layers: int = Field(4, gt=0)
     heads: int = Field(4, gt=0)
@@ -51,14 +51,14 @@ class ModelConfig(Section):
     """Longest prompt plus completion, in tokens."""
     tie_embeddings: bool = True
     dtype: Literal["float32", "bfloat16"] = "float32"
-    """Of the weights as they are kept and trained."""
+    """Type in which weights are stored and trained."""
     autocast: bool = False
-    """Compute matrix products in bfloat16. Worth it where the CPU has AMX, and on any recent GPU."""
+    """Compute matrix products in bfloat16. Useful on CPUs with AMX and on any recent GPU."""
     attention: Literal["", "sdpa", "eager", "flash_attention_2", "flash_attention_3", "flex_attention"] = ""
-    """Attention of the update, by transformers' names; empty: its own choice, sdpa where it can. Flash attention needs the
+    """Attention of the update, by transformers' names; empty: its default, sdpa where possible. Flash attention needs the
     package flash-attn, and bfloat16."""
     gradient_checkpointing: bool = False
-    """Keep one activation a layer and compute the others again: less memory, a third more arithmetic."""
+    """Store one activation per layer and recompute the others: less memory, a third more arithmetic."""
 
     @field_validator("base")
     @classmethod
@@ -86,44 +86,44 @@ class LoraConfig(Section):
 
 
 class DataConfig(Section):
-    """What `data make` makes for this recipe, and where training looks for it."""
+    """The data that `data make` makes for this recipe, and where training finds it."""
 
     examples: str = ""
     """JSONL of Pair records; empty: `RUN/data/examples.jsonl`."""
     tasks: str = ""
-    """JSONL of Task records without kernels, for the front end to practise on; empty: `RUN/data/tasks.jsonl`, and
-    where there are none the tasks of the training examples."""
+    """JSONL of Task records without kernels, for the front end to practise on; empty: `RUN/data/tasks.jsonl`, or, without that
+    file, the tasks of the training examples."""
     source: str = ""
-    """A function of yours, `my_data.py:records`, that returns Task and Example records: they are the data, and nothing is
+    """A function of yours, `my_data.py:records`, that returns Task and Example records as the data; then no data is
     made."""
     tokenizer: str = ""
     """Folder of a saved tokenizer, for `init = "random"`; empty: `RUN/data/tokenizer`."""
     style: Style = "compact"
-    """How prompts are rendered."""
+    """Style of prompts."""
     answer: Literal["plan+code", "plan"] = "plan+code"
-    """What is asked for: plan and code, or the plan alone, whose code the library's printer writes."""
+    """Requested answer: plan and code, or only the plan, whose code the library's printer writes."""
     think: bool = False
-    """Supervised answers begin with the reasons for their plan in think tags, printed from graph and schedule."""
+    """Supervised answers begin with reasons for their plan in think tags, printed from graph and schedule."""
     graphs: int = Field(300, ge=0)
-    """Graphs to draw for pairs. This and what follows is read by `kernelwright.data.CorpusSettings`, which has more settings
-    and says what they mean."""
+    """Graphs to draw for pairs. This key and the following ones are those of `kernelwright.data.CorpusSettings`, which has more
+    settings and explains them."""
     practice: int = Field(200, ge=0)
     catalogue: float = Field(0.25, ge=0, le=1)
     forms: tuple[str, ...] = ()
-    """Of random graphs, such as `["map", "row"]`; none: all."""
+    """Forms of random graphs, such as `["map", "row"]`; none: all."""
     operators: tuple[str, ...] = ()
-    """Of random graphs, such as `["add", "sum"]`; none: all."""
+    """Operators of random graphs, such as `["add", "sum"]`; none: all."""
     ranks: tuple[int, ...] = ()
-    """Of their arguments; none: 1 to 4."""
+    """Dimensions of their arguments; none: 1 to 4."""
     reduced: tuple[int, ...] = ()
-    """Dimensions that their reductions go over; none: any."""
+    """Dimensions that their reductions drop; none: any."""
     names: tuple[str, ...] = ()
-    """How their values are named, such as `["drawn"]`, by operators; none: in all styles."""
+    """Naming styles of their values, such as `["drawn"]`, by operator; none: all styles."""
     varied: float = Field(0.0, ge=0, le=1)
-    """Share of the graphs that are made more like parts of modules."""
+    """Share of graphs changed to resemble parts of modules."""
     most_operators: int = Field(12, ge=1)
     precisions: Mapping[PrecisionName, Annotated[float, Field(ge=0)]] = {}
-    """How often each is drawn, such as `{ ieee = 1 }`; none: as `CorpusSettings` says."""
+    """Frequency of each precision, such as `{ ieee = 1 }`; none: the default of `CorpusSettings`."""
     schedules: int = Field(3, ge=1)
     judged: float = Field(1.0, ge=0, le=1)
     priced: bool = False
@@ -131,23 +131,23 @@ class DataConfig(Section):
     heldout: float = Field(0.08, ge=0, lt=1)
     vocab_size: int = Field(2048, ge=260)
     cut: Cut = "words"
-    """Where the tokenizer cuts. `names`: an operator is one token wherever it stands, which small models can copy."""
+    """How the tokenizer splits text. `names`: an operator is the same token everywhere, which helps small models to copy it."""
     max_tokens: int = Field(400, ge=0)
 
 
 class SftConfig(Section):
-    """Supervised fine-tuning on the completions only."""
+    """Supervised fine-tuning; the loss is on completions only."""
 
     steps: int = Field(0, ge=0)
-    """Optimizer steps; 0 means `epochs` decides."""
+    """Optimizer steps; 0: as many as `epochs` gives."""
     epochs: float = Field(1.0, gt=0)
     seconds: float = Field(0.0, ge=0)
-    """End after so many seconds of steps at the latest, with a rate that falls by time; 0: never. The first step, which
+    """End at the latest after this many seconds of steps, with a rate that decays by time; 0: no limit. The first step, which
     compiles, is not counted."""
     batch: int = Field(16, gt=0)
-    """Examples a step."""
+    """Examples per step."""
     minibatch: int = Field(0, ge=0)
-    """Examples per forward pass; 0: all of a step's."""
+    """Examples per forward pass; 0: all of the step's."""
     learning_rate: float = Field(1e-3, gt=0)
     optimizer: Literal["adamw", "muon"] = "adamw"
     """`muon`: Muon for the matrices inside layers, at `matrix_rate`; AdamW for the rest, at `learning_rate`."""
@@ -159,27 +159,27 @@ class SftConfig(Section):
     save_every: int = Field(50, gt=0)
     """Steps between checkpoints."""
     log_every: int = Field(1, gt=0)
-    """Steps that a line of the curves is about. Each line waits for the GPU."""
+    """Steps per line of the curves. Each line synchronises with the GPU."""
     compile: bool = False
-    """Compile the model's layers with `torch.compile` where there is a GPU: under a minute before the first step."""
+    """On a GPU, compile the model's layers with `torch.compile`: under a minute before the first step."""
     kinds: tuple[Kind, ...] = ("translate", "write", "repair", "improve")
     plans: bool = True
-    """Whether completions begin with the plan. Without, reinforcement pays the code alone."""
+    """Whether completions begin with the plan. Without it, reinforcement rewards only the code."""
     near: float = Field(0.0, ge=0)
-    """Plans are learned from kernels that take at most so many times the best known of their graph; of slower ones the code alone,
-    given its plan. 0: all plans alike."""
+    """Learn plans only from kernels that take at most this many times the best known time of their graph; of slower ones, only the
+    code given its plan. 0: learn all plans."""
     shares: Mapping[Kind, Annotated[float, Field(ge=0)]] = {}
-    """How much of each kind's examples an epoch goes through, drawn anew in each, such as `{ repair = 0.3 }`; a kind
-    not named: all of them."""
+    """Share of each kind's examples in an epoch, drawn anew each time, such as `{ repair = 0.3 }`; unnamed kinds: all
+    examples."""
     eval_every: int = Field(200, ge=0)
-    """Steps between evaluations on examples that are held out, besides the one at the end; 0: none, nothing held out."""
+    """Steps between evaluations on held-out examples, besides one at the end; 0: no evaluation, nothing held out."""
     eval_examples: int = Field(256, gt=0)
-    """At most so many of them."""
+    """Most held-out examples."""
     eval_share: float = Field(0.02, ge=0, lt=1)
-    """Share of the operator graphs to hold out besides, where the validation split has fewer examples than that."""
+    """Share of operator graphs to hold out additionally if the validation split has fewer examples than that."""
     keep: Literal["last", "best"] = "last"
-    """Which weights the stage hands on: those of its last step, or those of the evaluation with the least held-out loss,
-    which has to come before the model learns by heart. What was kept is in `stages/sft/kept.json`."""
+    """The weights that the stage passes on: those of its last step, or those of the evaluation with the least held-out loss,
+    which comes before the model memorises. What was kept is in `stages/sft/kept.json`."""
 
     @model_validator(mode="after")
     def _best_of_some(self) -> SftConfig:
@@ -200,25 +200,25 @@ class RlConfig(Section):
     """One stage of reinforcement learning (GRPO) with the verifier as reward."""
 
     answer: Literal["", "plan+code", "plan"] = ""
-    """What is asked for in this stage. `plan`: samples end with their plan, and the library's printer writes the code; a model that was
-    trained to write both can be asked so, too. Empty: `data.answer`."""
+    """Requested answer in this stage. `plan`: samples end with their plan, and the library's printer writes the code; also for a
+    model that was trained to write both. Empty: `data.answer`."""
     reward: str = "wright"
     """Name of a preset in `kernelwright.rewards`, or a function of yours, `my_reward.py:reward` (docs/training.md)."""
     advantage: str = ""
     """A function of yours, `my_advantage.py:advantage`, in place of `scale`, `baseline`, `negatives` and `compare`."""
     steps: int = Field(10, gt=0)
     seconds: float = Field(0.0, ge=0)
-    """As in `[sft]`: end after so many seconds of steps at the latest."""
+    """As in `[sft]`: end at the latest after this many seconds of steps."""
     prompts: int = Field(4, gt=0)
-    """Prompts a step."""
+    """Prompts per step."""
     samples: int = Field(8, ge=2)
-    """Completions of one prompt: the group whose mean is the baseline."""
+    """Completions per prompt: the group whose mean is the baseline."""
     updates: int = Field(1, gt=0)
-    """Updates of the weights that a step makes, each from its share of the step's samples, drawn at random."""
+    """Weight updates per step, each on its share of the step's samples, drawn at random."""
     epochs: int = Field(1, gt=0)
-    """How often a step goes through its samples."""
+    """Passes of a step over its samples."""
     minibatch: int = Field(0, ge=0)
-    """Samples per forward pass; 0: all of an update's."""
+    """Samples per forward pass; 0: all of the update's."""
     max_tokens: int = Field(400, gt=0)
     """Longest completion."""
     temperature: float = Field(1.0, gt=0)
@@ -228,117 +228,117 @@ class RlConfig(Section):
     """As in `[sft]`."""
     matrix_rate: float = Field(7e-4, gt=0)
     compile: bool = False
-    """As in `[sft]`, for the update. Generation with the model's own modules would compile too: leave it off there."""
+    """As in `[sft]`, for the update. It would also compile generation with the model's own modules: leave it off for that."""
     warmup: float = Field(0.0, ge=0, lt=1)
     schedule: Literal["constant", "linear", "cosine"] = "constant"
     weight_decay: float = Field(0.0, ge=0)
     max_grad_norm: float = Field(1.0, gt=0)
     beta: float = Field(0.0, ge=0)
-    """Weight of the KL to the stage's starting point."""
+    """Weight of the KL to the stage's initial model."""
     epsilon: float = Field(0.2, gt=0)
     """Half-width of the clipped probability ratio."""
     epsilon_high: float = Field(0.0, ge=0)
-    """Its upper half-width where that differs (DAPO's clip-higher); 0: `epsilon`."""
+    """Upper half-width if different (DAPO's clip-higher); 0: `epsilon`."""
     loss: Literal["grpo", "dapo", "bnpo", "dr_grpo", "cispo", "sapo", "luspo", "vespo"] = "dapo"
-    """The loss of a token and how they are averaged, by TRL's names; equations in docs/training.md."""
+    """The loss of a token and how losses are averaged, by TRL's names; equations in docs/training.md."""
     importance: Literal["token", "sequence"] = "token"
-    """The probability ratio: of each token, or the geometric mean of a row's (GSPO: `grpo` with `sequence`)."""
+    """The probability ratio: per token, or the geometric mean over a row (GSPO: `grpo` with `sequence`)."""
     delta: float = Field(0.0, ge=0)
-    """Upper bound of the ratio where the advantage is negative, too (INTELLECT-2); 0: none."""
+    """Upper bound of the ratio also for negative advantages (INTELLECT-2); 0: none."""
     entropy_share: float = Field(1.0, gt=0, le=1)
-    """Train only on this share of the tokens, those of most entropy (arXiv 2506.01939)."""
+    """Train only on this share of the tokens, those with the highest entropy (arXiv 2506.01939)."""
     entropy_bonus: float = Field(0.0, ge=0)
-    """Weight of the mean entropy of tokens, which the loss rewards."""
+    """Weight of the tokens' mean entropy as a bonus."""
     off_policy_mask: float = Field(0.0, ge=0)
-    """Leave out rows of negative advantage whose mean log-ratio to the sampling policy is more than this (DeepSeek-V3.2); 0:
+    """Leave out rows with negative advantage whose mean log-ratio to the sampling policy exceeds this (DeepSeek-V3.2); 0:
     none."""
     unbiased_kl: bool = True
-    """Weigh the KL's tokens by their ratio, which makes its gradient unbiased (DeepSeek-V3.2). GRPO as published: false."""
+    """Weight each token's KL by its ratio, which makes the gradient unbiased (DeepSeek-V3.2). GRPO as published: false."""
     credit: Literal["hierarchical", "uniform"] = "hierarchical"
-    """`hierarchical`: plan tokens by the plan's reward, code tokens by the code's. `uniform`: all by the sum."""
+    """`hierarchical`: plan tokens get the plan's reward, code tokens the code's. `uniform`: all tokens get the sum."""
     alpha: float = Field(1.0, ge=0)
-    """Weight of the plan's term (TritonRL found 0.1 best for itself)."""
+    """Weight of the plan's term (TritonRL found 0.1 best in its setting)."""
     thoughts: Literal["plan", "code", "both", "none"] = "plan"
-    """What tokens in think tags are paid: as the plan, as the code, the sum, or nothing. With `uniform` credit only
-    `none` differs."""
+    """The advantage of tokens in think tags: the plan's, the code's, their sum, or none. With `uniform` credit only `none`
+    differs."""
     scale: Literal["std", "none", "batch"] = "std"
     """Divide advantages by the group's standard deviation, by nothing, or by the batch's."""
     baseline: Literal["mean", "leave_one_out"] = "mean"
     negatives: float = Field(1.0, ge=0, le=1)
-    """Weight of negative advantages. Below 1 a step learns more from what was right than from what was wrong."""
+    """Weight of negative advantages. Below 1, a step learns more from correct samples than from wrong ones."""
     grouping: Literal["samples", "plans"] = "samples"
-    """`plans`: a plan is paid the best of the samples that say it, and code is compared with that of the same plan, where
-    there are several and they differ."""
+    """`plans`: a plan gets the best reward of the samples with that plan, and code is compared among samples with the same plan,
+    if there are several and they differ."""
     contrast: int = Field(0, ge=0, le=8)
-    """Further kernels of the graph that a later agent is shown with their times, fast and slow ones, from `verify.archive`."""
+    """Further kernels of the graph, fast and slow ones with times, shown to a later agent; from `verify.archive`."""
     best_of: int = Field(1, ge=1)
-    """Plans are paid for what they add to the best of so many samples of their group (max@k); 1: against the mean, as GRPO.
-    As many as `samples`: the leave-one-out maximum. Needs hierarchical credit."""
+    """Reward a plan for what it adds to the best of this many samples of its group (max@k); 1: against the mean, as in GRPO. As
+    many as `samples`: the leave-one-out maximum. Needs hierarchical credit."""
     entropy_floor: float = Field(0.0, ge=0)
-    """Nats a decision of the plan below which plan tokens are also paid for being rare; 0: never."""
+    """Entropy, in nats per decision of the plan, below which plan tokens are also rewarded for being rare; 0: never."""
     entropy_gain: float = Field(0.1, ge=0)
-    """Weight of that, at an entropy of 0."""
+    """Weight of that reward, at an entropy of 0."""
     kl_on: Literal["all", "code"] = "all"
-    """Which tokens `beta` holds to the start: all, or the code's alone, so that plans are free."""
+    """Tokens whose KL `beta` penalises: all, or only those of the code, so that plans are free to change."""
     modal: bool = False
-    """Of right samples learn from the likely tokens alone, and of wrong ones from the unlikely."""
+    """Learn only from the likely tokens of correct samples, and from the unlikely ones of wrong samples."""
     truncated: Literal["keep", "mask", "drop"] = "keep"
-    """Completions that ran out of tokens: trained on; out of the loss but in the baseline; out of both."""
+    """Truncated completions: trained on; left out of the loss but not of the baseline; left out of both."""
     save_every: int = Field(5, gt=0)
     families: tuple[str, ...] = ()
     """Train only on tasks of these families; empty: all."""
     dead_band: float = Field(0.0, ge=0, le=1)
-    """Speedups count in whole steps of this ratio, towards 1: 0.05 takes 1.04 for 1 and 1.12 for 1.1025. For
-    presets that pay the ratio as it is; `wright` has a band of its own. 0: as measured."""
+    """Round speedups towards 1 in steps of this ratio: 0.05 takes 1.04 for 1 and 1.12 for 1.1025. For presets that reward
+    the ratio directly; `wright` has its own band. 0: as measured."""
     refill: int = Field(0, ge=0, le=8)
-    """Rounds in which prompts whose samples were all paid alike are replaced by others (DAPO's dynamic sampling)."""
+    """Rounds in which prompts whose samples all have the same reward are replaced by others (DAPO's dynamic sampling)."""
     agreeing: Literal["keep", "drop"] = "keep"
-    """Groups that are paid alike even so: advantage 0 but counted in the loss's average, or out of it."""
+    """Groups whose rewards are still equal: counted in the loss's average with advantage 0, or left out of it."""
     turns: int = Field(1, ge=1, le=8)
-    """Answers in a conversation: after each but the last the verifier's message, or the profile, is appended."""
+    """Answers per conversation: after each but the last, the verifier's message or the profile is appended."""
     gamma: float = Field(0.4, ge=0, le=1)
-    """What an answer gets of the return of the next (Kevin, arXiv 2507.11948)."""
+    """Share of the next answer's return that an answer gets (Kevin, arXiv 2507.11948)."""
     until_correct: bool = False
-    """End a conversation at its first accepted kernel, instead of asking for a faster one."""
+    """End a conversation at its first accepted kernel instead of asking for a faster one."""
     history: Literal["all", "answers"] = "all"
-    """What a later turn sees of the answers before it: all, a conversation being one row in training; or all but what was
-    thought, each turn being a row of its own (Kevin). Needs turns."""
+    """What a later turn sees of earlier answers: everything, a conversation being one row in training; or everything but
+    thoughts, each turn being its own row (Kevin). Needs turns."""
     compare: Literal["turn", "prompt"] = "turn"
-    """What a return is compared with: those of the same turn, or of all turns of the prompt's samples."""
+    """Returns are compared within the same turn, or over all turns of the prompt's samples."""
     curriculum: Literal["shuffle", "difficulty", "success"] = "shuffle"
-    """How prompts are drawn: each once in random order; easy tasks first, all from half of the steps on; by how
-    close their success rate so far is to one half."""
+    """How prompts are drawn: each once in random order; easy tasks first, reaching all at half of the steps; or more often the
+    closer their success rate so far is to one half."""
     weights: Mapping[str, Annotated[float, Field(ge=0)]] = {}
-    """Mixture of task families, such as `{ norm = 2.0, scan = 0.5 }`; a family not named weighs 1."""
+    """Mixture of task families, such as `{ norm = 2.0, scan = 0.5 }`; unnamed families weigh 1."""
     difficulties: Mapping[
         Annotated[str, Field(pattern=r"^\d+(-\d+|\+)?$")], Annotated[float, Field(ge=0)]
     ] = {}
-    """Mixture of task difficulties: what share of the draws each has, such as `{ "1" = 0.6, "2-4" = 0.3, "5+" = 0.1 }`;
-    one not named is not drawn. Empty: as they come. What was drawn is in `curves.jsonl`."""
+    """Mixture of task difficulties, as shares of the draws, such as `{ "1" = 0.6, "2-4" = 0.3, "5+" = 0.1 }`; unnamed ones are
+    not drawn. Empty: no mixture. What was drawn is in `curves.jsonl`."""
     start: str = ""
-    """What the stage starts from: `model` (what [model] says), a stage before it by name, a folder or a hub name. Empty: the
-    stage before, or [model] for the first."""
+    """Initial model of the stage: `model` (that of [model]), the name of an earlier stage, a folder or a hub name. Empty: the
+    previous stage, or [model] for the first."""
     judge: Literal["", "interpret", "values", "model", "cuda", "clock"] = ""
-    """Backend of the verifier in this stage. Where no time is paid, `values`: on the CPU cores, without binaries or
-    times. Where plans alone are said (`answer`), whose code is the printer's, `clock`: on a GPU, values at full size and
-    the time, which is several times as many verdicts; or `model`: on the CPU cores, values at one small size and the modelled
-    time, in a quarter of the time. Empty: `verify.backend`."""
+    """Backend of the verifier in this stage. `values`: on CPU cores, without binaries or times, for rewards without times.
+    For answers that are only a plan (`answer`), whose code the printer writes: `clock`: on a GPU, values at full size and the
+    time, several times as many verdicts; or `model`: on CPU cores, values at one small size and the modelled time, in a quarter of
+    the time. Empty: `verify.backend`."""
     judged: float = Field(1.0, ge=0, le=1)
-    """Share of those samples that is judged whose code is word for word what the library prints of their plan; the others are taken for
-    right, once one of their kind was (`train.printers_word`). Only where no time is paid, `judge = "values"`."""
+    """Judge only this share of the samples whose code equals the library's print of their plan; the others count as correct once
+    one of their kind was (`train.printers_word`). Only for rewards without times, `judge = "values"`."""
     deadline_s: float = Field(0.0, ge=0)
-    """Seconds that a verification may take in this stage: a step waits for its slowest. 0: `verify.deadline_s`."""
+    """Most seconds per verification in this stage, since a step waits for its slowest. 0: `verify.deadline_s`."""
     timing_precision: float = Field(0.0, ge=0, le=0.2)
-    """As `verify.timing_precision`, in this stage: the clock has the GPU to itself, and a reward needs less than a table. 0: that."""
+    """As `verify.timing_precision`, for this stage: timing occupies the GPU, and rewards need less precision. 0: that one."""
     eval_every: int = Field(0, ge=0)
-    """Steps between evaluations on the held-out tasks of `[eval]` while the front end trains, besides one at the end; 0:
-    none. They are in `curves.jsonl` and in the trackers."""
+    """Steps between evaluations on the held-out tasks of `[eval]` while the front end trains, besides one at the end; 0: none.
+    Results are in `curves.jsonl` and in the trackers."""
     keep: Literal["last", "best"] = "last"
-    """Which weights the stage hands on: those of its last step, or of the evaluation with the most right."""
+    """The weights that the stage passes on: those of its last step, or those of the evaluation with the most correct samples."""
     staleness: int = Field(0, ge=0, le=4)
-    """How many steps ahead of the update samples are written, while those of earlier steps are verified and learned from,
-    turns and refills included; what they are older than the weights is made up for by the ratio to the probabilities that
-    they were sampled with. 0: each step is written, verified and learned from by itself."""
+    """Steps that sampling runs ahead of the update, while earlier steps are verified and trained on, turns and refills
+    included; the probability ratio to the older sampling policy corrects for the difference. 0: each step is sampled, verified and
+    trained on before the next."""
 
     @model_validator(mode="after")
     def _whole_minibatches(self) -> RlConfig:
@@ -381,25 +381,25 @@ class RlConfig(Section):
 
     @property
     def rows(self) -> int:
-        """Rows of a prompt in training: its samples, or each turn of each."""
+        """Training rows per prompt: its samples, or each turn of each sample."""
         return self.samples * (self.turns if self.history == "answers" else 1)
 
 
 class GenerationConfig(Section):
-    """Who writes the samples that reinforcement learning is made of."""
+    """What generates the samples of reinforcement learning."""
 
     engine: Literal["own", "vllm-colocate", "vllm-server"] = "own"
-    """`own`: in this process, with the weights that are trained. `vllm-colocate`: vLLM on the training GPUs.
-    `vllm-server`: a running `trl vllm-serve`, on GPUs of its own."""
+    """`own`: in this process, with the trained weights. `vllm-colocate`: vLLM on the training GPUs. `vllm-server`: a running
+    `trl vllm-serve` on its own GPUs."""
     rows: int = Field(0, ge=0)
-    """Sequences decoded at once by `own`; 0: what memory allows on a GPU, 64 elsewhere."""
+    """Sequences that `own` decodes at once; 0: what memory allows on a GPU, 64 elsewhere."""
     server: str = ""
-    """Address of the server, such as `http://localhost:8000`."""
+    """The server's address, such as `http://localhost:8000`."""
     memory_share: float = Field(0.3, gt=0, lt=1)
     """Share of the GPU's memory that a colocated vLLM may take."""
     tensor_parallel: int = Field(1, gt=0)
     sleep: bool = True
-    """Whether a colocated vLLM gives its GPU memory back while the update runs. There is none to give on a CPU."""
+    """Whether a colocated vLLM frees its GPU memory during the update. No effect on a CPU."""
     correction: Literal[
         "off",
         "token_truncate",
@@ -409,8 +409,8 @@ class GenerationConfig(Section):
         "geometric_truncate",
         "geometric_mask",
     ] = "sequence_mask"
-    """What becomes of tokens to which vLLM gave another probability than the trainer: nothing; weighed by the ratio of
-    the two, cut at its bounds; or left out beyond them. By token, by the product over a row, or by its geometric mean."""
+    """Correction of tokens to which vLLM gave another probability than the trainer: none; weight them by the ratio of the two,
+    clipped to its bounds; or mask them outside the bounds. Per token, by the product over a row, or by its geometric mean."""
     correction_max: float = Field(3.0, gt=0)
     correction_min: float = Field(0.0, ge=0)
 
@@ -427,44 +427,44 @@ class EvalConfig(Section):
     """The evaluation after each stage."""
 
     suite: str = "heldout"
-    """A suite, or `heldout`: the tasks of the examples with `split = "heldout"`."""
+    """A suite, or `heldout`: the tasks of examples with `split = "heldout"`."""
     samples: int = Field(4, gt=0)
-    """Completions a task."""
+    """Completions per task."""
     temperature: float = Field(1.0, ge=0)
     top_p: float = Field(1.0, gt=0, le=1)
     max_tokens: int = Field(400, gt=0)
     limit: int = Field(0, ge=0)
-    """Evaluate at most so many tasks; 0: all."""
+    """Most tasks to evaluate on; 0: all."""
 
 
 class VerifyConfig(Section):
     judge: str = ""
-    """Addresses of `kernelwright serve`, separated by commas: candidates are judged there, by that server's rules; or `ray`,
-    `ray://HOST:PORT`: on all machines of that cluster. Empty: judged here."""
+    """Addresses of `kernelwright serve`, separated by commas: candidates are judged there, under that server's rules; or `ray`,
+    `ray://HOST:PORT`: on all machines of that cluster. Empty: judged on this machine."""
     workers: int = Field(2, gt=0)
     backend: Literal["auto", "interpret", "cuda"] = "auto"
     protocol: ProtocolName = "strict"
     target: str = "h200"
     devices: tuple[Annotated[int, Field(ge=0)], ...] = ()
-    """GPUs to judge on, by index; all by default. Give training others where there are several."""
+    """GPUs to judge on, by index; default: all. If there are several, train on others."""
     compiled: bool = False
-    """Also clock torch.compile, once a task: some ten seconds each."""
+    """Also time torch.compile, once per task: some ten seconds each."""
     archive: str = ""
-    """An archive of judged kernels (`kernelwright archive`): what it holds of the target is not judged again."""
+    """An archive of judged kernels (`kernelwright archive`): kernels that it has for the target are not judged again."""
     recorded: Literal["", "modelled", "measured"] = ""
-    """Times of that kind are taken from the archive alone, and nothing is judged: recorded times replay for ablations. What the
-    archive does not hold has no reward."""
+    """Take times of this kind only from the archive and judge nothing, so that recorded times replay for ablations. Kernels that
+    the archive lacks have no reward."""
     priced: bool = True
-    """Without a GPU, also make the target's binary of what is right and model its time."""
+    """Without a GPU, also compile correct kernels for the target and model their time."""
     printed: bool = False
-    """Only for kernels that the library's printer wrote: values on a GPU at full size, else at one small one, and the time; no gates of
-    honesty."""
+    """Only for kernels written by the library's printer: checks values (on a GPU at full size, else at one small size) and the
+    time; no checks against cheating."""
     precision: PrecisionName = "default"
-    """What tasks are asked in: default (PyTorch's default flags), ieee, tf32, bf16 or fp16."""
+    """Precision of tasks: default (PyTorch's default flags), ieee, tf32, bf16 or fp16."""
     timing_precision: float = Field(0.01, ge=0.001, le=0.2)
-    """Half the 95 % interval of a measured time, as a share of it, at which clocking ends."""
+    """Timing ends when half the 95 % interval is at most this share of the time."""
     deadline_s: float = Field(30.0, gt=0)
-    """Seconds that a verification may take before the candidate has run out of time, compilation included."""
+    """Most seconds per verification, compilation included; then the candidate has timed out."""
 
 
 class Recipe(Section):
@@ -474,12 +474,12 @@ class Recipe(Section):
     seed: int = 0
     stages: tuple[Stage, ...] = Field(default=("sft", "frontend", "midend"), min_length=1)
     threads: int = Field(0, ge=0)
-    """Threads of torch's own arithmetic; 0 leaves torch's choice."""
+    """Threads of torch's CPU arithmetic; 0: torch's default."""
     compact_checkpoints: bool = False
-    """Round weights and optimizer states to bfloat16 whenever a checkpoint is saved, also in the run that goes on, so
-    that a resumed run is the same: a third of the size, and a small error as rarely as checkpoints are."""
+    """Round weights and optimizer states to bfloat16 at every checkpoint, also in the running process, so that a resumed run is
+    identical: a third of the size, and a small error per checkpoint."""
     report_to: tuple[Literal["wandb", "tensorboard", "trackio"], ...] = ()
-    """Trackers that a run reports to: losses by TRL's names, and what curves.jsonl has under `kernelwright/`."""
+    """Trackers that a run reports to: losses by TRL's names, and the figures of curves.jsonl under `kernelwright/`."""
     model: ModelConfig = ModelConfig()
     lora: LoraConfig = LoraConfig()
     data: DataConfig = DataConfig()
@@ -525,19 +525,19 @@ class Recipe(Section):
         return config
 
     def answer(self, stage: str) -> Literal["plan+code", "plan"]:
-        """What one of the reinforcement stages is asked for."""
+        """The answer that a reinforcement stage asks for."""
         return self.rl(stage).answer or self.data.answer
 
     def examples_in(self, run: Path) -> Path:
-        """Where the examples of a run in the folder `run` are."""
+        """The file of training examples for the run folder `run`."""
         return Path(self.data.examples or run / "data" / "examples.jsonl")
 
     def tasks_in(self, run: Path) -> Path:
-        """Where its practice tasks are, if there are any."""
+        """The file of its practice tasks, which may not exist."""
         return Path(self.data.tasks or run / "data" / "tasks.jsonl")
 
     def judging(self, stage: str) -> VerifyConfig:
-        """Who judges in one of the reinforcement stages."""
+        """The judge's settings in a reinforcement stage."""
         rl = self.rl(stage)
         named = {"values": "interpret", "model": "interpret", "clock": "cuda", "": self.verify.backend}
         chosen = {
@@ -571,16 +571,16 @@ def load_recipe(path: Path | str, overrides: Sequence[str] = ()) -> Recipe:
 
 
 def parse_recipe(table: Mapping[str, Any], where: str = "recipe") -> Recipe:
-    """Check a table against the schema. Raises UserError for the first thing that is wrong."""
+    """Validate a table. Raises UserError for the first error."""
     try:
-        # Through JSON, where strict mode still lets an array be a tuple and a whole number a float.
+        # Through JSON, since strict mode there still accepts an array as a tuple and a whole number as a float.
         return Recipe.model_validate_json(json.dumps(table, default=str))
     except ValidationError as error:
         raise UserError(f"{where}: {complaint(error, Recipe)}") from None
 
 
 def apply_override(table: dict[str, Any], override: str) -> None:
-    """Set one dotted key in `table`. The value is TOML; what is not TOML is taken as a string."""
+    """Set one dotted key in `table`. The value is TOML; anything else is taken as a string."""
     key, equals, text = override.partition("=")
     if not equals or not key.strip():
         raise UserError(f"override {override!r} is not key=value, such as frontend.steps=4")
@@ -597,7 +597,7 @@ def apply_override(table: dict[str, Any], override: str) -> None:
 
 
 def complaint(error: ValidationError, model: type[BaseModel]) -> str:
-    """The first of pydantic's complaints about a `model`, with the valid keys and the nearest where one is unknown."""
+    """The first of pydantic's errors about a `model`; for an unknown key, with the valid keys and the nearest."""
     first = error.errors()[0]
     location = tuple(str(part) for part in first["loc"])
     name = ".".join(location)
@@ -613,7 +613,7 @@ def complaint(error: ValidationError, model: type[BaseModel]) -> str:
 
 
 def _section(model: type[BaseModel], location: tuple[str, ...]) -> type[BaseModel]:
-    """The model whose keys live at `location` of another."""
+    """The model whose keys are at `location` inside another."""
     for part in location:
         annotation = model.model_fields[part].annotation
         assert isinstance(annotation, type)

@@ -1,10 +1,10 @@
-"""The main job on a laptop: kernels for three modules by the ladder; then data, stages of training, an evaluation after
-each, a kernel for an example by the ladder with the model just trained, a report.
+"""The whole workflow on a laptop: kernels for three modules from the ladder; then data, training stages with an evaluation
+after each, a kernel for an example from the ladder with the trained model, and a report.
 
     python -m kernelwright.demo --seed 0 [--recipe FILE] [--out DIR] [KEY=VALUE]...
 
-Runs `recipes/laptop.toml` on two CPU cores, or another recipe. Whatever is done is passed over, so after a Ctrl-C the same command
-goes on. Every figure of the table is read from the files of the run.
+Runs `recipes/laptop.toml` on two CPU cores, or another recipe. Finished parts are skipped, so the same command resumes after a
+Ctrl-C. Every figure of the table is read from the run's files.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 RECIPE, EXAMPLE = "recipes/laptop.toml", "examples/squared_relu.py"
 FIRST = ("examples/linear_silu.py", "examples/rmsnorm_gelu.py", "examples/soft_targets.py")
 SECONDS = 150.0
-"""Of search for each, at most: some fifteen are needed on two quiet cores."""
+"""Most seconds of search per module; about fifteen are needed on two idle cores."""
 
 
 def shipped(name: str) -> Path:
-    """A file of `recipes/` or `examples/`: in the clone that this package runs from, or where a wheel put it."""
+    """A file of `recipes/` or `examples/`: in the clone that contains this package, or where a wheel installed it."""
     from kernelwright.errors import UserError
 
     clone = Path(__file__).parents[2]
@@ -42,7 +42,7 @@ def shipped(name: str) -> Path:
 
 
 def run(path: Path, seed: int, out: Path, overrides: Sequence[str] = ()) -> int:
-    """The whole job; 0 when it is done, whether or not the example's kernel was verified: either is a result."""
+    """Run everything. Returns 0 when done, whether or not the example's kernel was verified: either is a result."""
     from kernelwright.cli import pipeline, show
     from kernelwright.config import load_recipe
     from kernelwright.report import build_report
@@ -69,7 +69,7 @@ def run(path: Path, seed: int, out: Path, overrides: Sequence[str] = ()) -> int:
 
 
 def search_example(recipe: Recipe, example: str, work: RunFolder, seconds: float, model: str = "") -> None:
-    """Kernels for an example, as the recipe judges, once: the search and its result are in `work`."""
+    """Search kernels for an example once, with the recipe's judge; search and result are saved in `work`."""
     from kernelwright.cli import optimize
 
     if work.done("optimize"):
@@ -92,7 +92,7 @@ def search_example(recipe: Recipe, example: str, work: RunFolder, seconds: float
 
 
 def show_example(example: str, work: RunFolder, console: Console) -> None:
-    """What came out for an example, as it is in `work`."""
+    """Show an example's result from `work`."""
     from kernelwright.cli import show
     from kernelwright.records import Verdict
     from kernelwright.search.cache import Row
@@ -109,7 +109,7 @@ def show_example(example: str, work: RunFolder, console: Console) -> None:
 
 
 def show_stages(recipe: Recipe, folder: RunFolder, console: Console) -> None:
-    """The table: one row a stage, from its metrics.json; seconds are training and evaluation together."""
+    """Show the table: one row per stage from its metrics.json; seconds include training and evaluation."""
     from kernelwright.cli import show
 
     spent = folder.read_json("seconds.json") or {}

@@ -1,9 +1,9 @@
-"""A lock for what two threads of a process must not do at a time: draw random numbers, capture a CUDA graph, or set torch's
-switches for a block.
+"""A lock for things that two threads must not do at once: draw random numbers, capture a CUDA graph, or set torch's switches
+for a block.
 
-A capture takes the device's random generator for itself, and whoever draws from it meanwhile gets an error. Of two blocks
-under other switches that overlap, the one that ends last restores what the first had set. It is one lock for all three,
-since a block of either kind may begin within another: two locks would be taken in either order, and both threads wait.
+A capture reserves the device's random generator, and drawing from it meanwhile raises an error. If two blocks with different
+switches overlap, the one that ends last restores what the first had set. There is one lock for all three since such blocks
+nest: with two locks, taken in different orders, both threads could deadlock.
 """
 
 import threading

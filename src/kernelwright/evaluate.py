@@ -1,13 +1,12 @@
-"""Measure a policy: sample every task, verify every sample, summarise. Resumable, some tasks at a time.
+"""Evaluates a policy: sample every task, verify every sample, summarise. Resumable; works on batches of tasks.
 
-The policy writes on while the verifier judges what it has written: a slow verification keeps nobody else waiting.
+Sampling continues while earlier samples are verified, so a slow verification delays nothing else.
 
-Writes a run folder: config.json, environment.json, rollouts.jsonl (whole groups only), metrics.json. The front
-end is asked about tasks. A later agent is measured in its place in the pipeline: it is asked once about each
-verified kernel of the evaluation before it, and rollouts.jsonl holds what the pipeline then hands on, the new
-kernel where it is verified and faster, else what was given, sample by sample. So the share of correct samples
-cannot change, speedups are over the same samples as before, and a policy that improves nothing gains exactly 1.
-What the agent itself said is in attempts.jsonl.
+Writes a run folder: config.json, environment.json, rollouts.jsonl (complete groups only), metrics.json. The front end is
+asked about tasks. A later agent is evaluated at its place in the pipeline: it is asked once about each verified kernel of
+the previous evaluation, and rollouts.jsonl has what the pipeline then passes on, sample by sample: the new kernel if it is
+verified and faster, else the given one. So the share of correct samples cannot change, speedups are over the same samples
+as before, and a policy that improves nothing has a gain of exactly 1. The agent's own answers are in attempts.jsonl.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ from kernelwright.rollouts import Judge, Rolling, Verifier, hand_on
 from kernelwright.runs import RunFolder
 
 AHEAD = 512
-"""Samples that may be written and not yet judged to the end."""
+"""Most samples whose verdicts may be pending."""
 Before = Mapping[str, Sequence[Rollout]]
-"""The rollouts of the evaluation before, by task."""
+"""The rollouts of the previous evaluation, by task."""
 _Batch = tuple[Sequence[Task], Rolling]
-"""Some tasks, and their samples on the way to their verdicts."""
+"""Some tasks, and their samples with pending verdicts."""
 
 
 def evaluate(
@@ -57,10 +56,10 @@ def evaluate(
     resume: bool = False,
     quiet: bool = False,
 ) -> dict[str, Any]:
-    """`samples` completions of each task, `batch` tasks at a time. Returns what metrics.json holds.
+    """Evaluate with `samples` completions per task, `batch` tasks at a time. Returns the content of metrics.json.
 
-    With a later agent, `kernels` holds what the agent before said (see `rollouts_of`); the first `samples` of each task
-    go through the pipeline. `protocol` is recorded. `migrating`: see `Rolling`. Raises UserError when there is nothing to
+    For a later agent, `kernels` has the previous agent's rollouts (see `rollouts_of`), of which the first `samples` of each task
+    go through the pipeline. `protocol` is only recorded. `migrating`: see `Rolling`. Raises UserError if there is nothing to
     evaluate, a task is broken, or `out` holds another evaluation."""
     given = {task.id: list((kernels or {}).get(task.id, ()))[:samples] for task in tasks}
     todo = [task for task in tasks if agent == "frontend" or given[task.id]]
@@ -76,12 +75,12 @@ def evaluate(
     left = _unfinished(run, chunks, expected, unjudged=agent == "frontend")
 
     def write(number: int, chunk: Sequence[Task]) -> _Batch:
-        """Have the chunk's samples written; each goes to the verifier at once."""
+        """Sample the chunk; each sample goes to the verifier at once."""
         about, prompted = _asks(agent, chunk, given, asked)
         rolling = Rolling(
             policy, prompted, about, judge, reward=reward, stage="eval", step=0, migrating=migrating
         )
-        # A seed for each chunk, so that a resumed evaluation draws what an uninterrupted one would.
+        # One seed per chunk, so that a resumed evaluation samples the same as an uninterrupted one.
         if prompted:
             place = {**sampling, "seed": seed * 1_000_003 + number}
             rolling.generate(samples if agent == "frontend" else 1, **place)
@@ -97,7 +96,7 @@ def evaluate(
 
 
 def _ahead(batches: Iterable[_Batch]) -> Iterator[_Batch]:
-    """The same in order, each once `AHEAD` samples are written after it, or all are."""
+    """The batches in order, each once more than `AHEAD` samples are pending, or all are written."""
     waiting: deque[_Batch] = deque()
     for batch in batches:
         waiting.append(batch)
@@ -108,7 +107,7 @@ def _ahead(batches: Iterable[_Batch]) -> Iterator[_Batch]:
 
 
 def _log(run: RunFolder, chunk: Sequence[Task], rolling: Rolling, given: Before | None, bar: Bar) -> None:
-    """Wait for a batch's verdicts and write them down; what a later agent was `given` is handed on where it is no better."""
+    """Wait for a batch's verdicts and log them; for a later agent (`given`), log what the pipeline passes on."""
     rollouts = _judge([_with_names(r) for group in rolling.collect() for r in group])
     if given is not None:
         run.append("attempts.jsonl", rollouts)
@@ -121,7 +120,7 @@ def _log(run: RunFolder, chunk: Sequence[Task], rolling: Rolling, given: Before 
 def _config(
     policy: Policy, tasks: Sequence[Task], todo: Sequence[Task], migrating: bool, facts: dict[str, Any]
 ) -> dict[str, Any]:
-    """What an evaluation is known by; what is as it mostly is is left out, so that older ones go on."""
+    """The settings that identify an evaluation. Defaults of newer settings are left out, so that older evaluations can resume."""
     precision, usual = ", ".join(sorted({task.precision for task in tasks})), {"answer": "plan+code"}
     return {
         "policy": policy.name,
@@ -133,7 +132,7 @@ def _config(
 
 
 def _summary(run: RunFolder, todo: Sequence[Task], given: Before, agent: Agent) -> dict[str, Any]:
-    """Metrics of all that a run has logged; of a later agent with what it gained, and what it tried for that."""
+    """Metrics of all logged rollouts; for a later agent also its gain, and metrics of its attempts."""
     rollouts = run.rows("rollouts.jsonl", Rollout)
     summary = dict(metrics.summarise(rollouts, todo))
     if agent != "frontend":
@@ -146,7 +145,7 @@ def _summary(run: RunFolder, todo: Sequence[Task], given: Before, agent: Agent) 
 def _asks(
     agent: Agent, chunk: Sequence[Task], given: Before, asked: Mapping[str, Any]
 ) -> tuple[list[Task], list[Prompt]]:
-    """What the agent is asked of these tasks: each one, or each verified kernel of the evaluation before."""
+    """What the agent is asked about these tasks: each task, or each verified kernel of the previous evaluation."""
     if agent == "frontend":
         return list(chunk), [prompts.render(agent, task, **asked) for task in chunk]
     shown = [(task, r) for task in chunk for r in given[task.id] if r.verdict.correct]
@@ -172,10 +171,10 @@ def rollouts_of(log: Path) -> dict[str, list[Rollout]]:
 
 
 def gain(before: Before, after: Before) -> dict[str, Any]:
-    """What a stage of the pipeline added: time before over time after, sample by sample, over correct samples.
+    """The gain of a pipeline stage: time before over time after, sample by sample, over correct samples.
 
-    Geometric mean with a 95 % interval that resamples tasks, and the share of samples that became faster. All
-    None where no sample was correct and timed.
+    Geometric mean with a 95 % interval that resamples tasks, and the share of samples that became faster. All None if no
+    sample was correct and timed.
     """
     ratios = []
     for task_id, given in before.items():
@@ -199,9 +198,9 @@ def gain(before: Before, after: Before) -> dict[str, Any]:
 def _unfinished(
     run: RunFolder, chunks: Sequence[Sequence[Task]], expected: Mapping[str, int], unjudged: bool
 ) -> list[tuple[int, Sequence[Task]]]:
-    """The chunks (with their numbers) that are not whole in the log; what the log holds of them is removed.
+    """The chunks (with their numbers) that are incomplete in the log; their logged rollouts are removed.
 
-    With `unjudged`, what the verifier failed on gets its verification now.
+    With `unjudged`, samples on which the verifier failed count as missing, so they are verified again.
     """
     counts: dict[str, int] = {}
     for row in run.lines("rollouts.jsonl"):
@@ -219,7 +218,7 @@ def _unfinished(
 
 
 def _handed_on(chunk: Sequence[Task], given: Before, attempts: Sequence[Rollout]) -> list[Rollout]:
-    """For each given rollout of the chunk's tasks, what the pipeline hands on; `attempts` in the order asked."""
+    """What the pipeline passes on for each given rollout of the chunk's tasks; `attempts` are in the order asked."""
     coming = iter(attempts)
     return [
         hand_on(old, next(coming)) if old.verdict.correct else old for task in chunk for old in given[task.id]
@@ -227,7 +226,7 @@ def _handed_on(chunk: Sequence[Task], given: Before, attempts: Sequence[Rollout]
 
 
 def _judge(rollouts: list[Rollout]) -> list[Rollout]:
-    """The same. Raises InfrastructureError when the verifier failed on every one that came to it."""
+    """Returns `rollouts`. Raises InfrastructureError if the verifier failed on all that reached it."""
     failed = [r for r in rollouts if r.verdict.outcome is Outcome.INFRASTRUCTURE_ERROR]
     judged = [
         r for r in rollouts if r.verdict.outcome.judged and r.verdict.gate not in (Gate.PARSE, Gate.STATIC)

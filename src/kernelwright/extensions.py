@@ -1,7 +1,7 @@
-"""A user's own function, named in a recipe as `my_file.py:function`: a reward, an advantage, a source of data.
+"""Loads a user's function named in a recipe as `my_file.py:function`: a reward, an advantage, a source of data.
 
-The file is run when the function is first asked for, with the rights of this process: it is the user's own code, not a
-candidate's. A path is relative to where the command runs. What is wrong is one line that names the key and the mend.
+The file is executed on first use, with the rights of this process: it is the user's own code, not a candidate's. A path is
+relative to the working directory. Errors are one line that names the key and the fix.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ FORM = "my_file.py:function"
 
 
 def names_function(spec: str) -> bool:
-    """Whether `spec` names a function in a file, rather than something of ours."""
+    """Whether `spec` names a function in a file, rather than a built-in."""
     return ".py:" in spec or spec.endswith(".py")
 
 
 def load(spec: str, key: str) -> Callable[..., Any]:
-    """The function that the recipe's `key` names. Raises UserError where there is none."""
+    """The function named by the recipe's `key`. Raises UserError if there is none."""
     place, colon, name = spec.rpartition(":")
     if not colon or not place.endswith(".py") or not name.isidentifier():
         raise UserError(f"{key} = {spec!r} names no function in a file; write {FORM}")
@@ -43,18 +43,18 @@ def load(spec: str, key: str) -> Callable[..., Any]:
 
 
 def call(function: Callable[..., Any], spec: str, key: str, *given: Any, **context: Any) -> Any:
-    """The function's answer. Of `context` it gets what its parameters name. Raises UserError where it raises."""
+    """Call a user's function. Of `context`, passes what its parameters name. Raises UserError if it raises."""
     wanted = {name: value for name, value in context.items() if name in _parameters(function)}
     try:
         return function(*given, **wanted)
-    except Exception as error:  # whatever a user's code raises is the user's to mend
+    except Exception as error:  # # a user's code may raise anything, and the user must fix it
         raise UserError(
             f"{key} = {spec!r} raised {_where(error)}; mend it, then go on with --resume"
         ) from None
 
 
 def module_of(code: str, name: str) -> types.ModuleType:
-    """Text as a module of that name, executed in this process. Triton can read its source back. Raises what it raises."""
+    """Execute text in this process as a module of that name; Triton can read its source. Raises what the text raises."""
     module, path = types.ModuleType(name), f"<{name}>.py"
     linecache.cache[path] = (len(code), None, code.splitlines(keepends=True), path)
     module.__file__, sys.modules[name] = path, module
@@ -68,7 +68,7 @@ def _run(path: Path, changed: int, key: str) -> types.ModuleType:
     module.__file__ = str(path)
     try:
         exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), module.__dict__)
-    except Exception as error:  # whatever a user's code raises is the user's to mend
+    except Exception as error:  # # a user's code may raise anything, and the user must fix it
         raise UserError(f"{key}: {path.name} raised {_where(error)} when it was loaded; mend it") from None
     return module
 

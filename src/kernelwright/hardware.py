@@ -1,5 +1,5 @@
-"""What each target GPU can do: the sheets of `hardware.toml`, which the cost model prices against; and what of this machine a
-process may use.
+"""Data sheets of the target GPUs (`hardware.toml`), from which the cost model computes times; and the cores and memory of this
+machine that a process may use.
 
 Rates are the vendors' dense peak figures, not measurements; `launch_us` and `latency_ns` are typical
 values that the calibration of the cost model may replace.
@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict
 from kernelwright.errors import UserError
 
 MOST_THREADS = 1024
-"""Of a program, on any target."""
+"""Most threads per program, on any target."""
 
 
 class Target(BaseModel):
@@ -42,9 +42,9 @@ class Target(BaseModel):
     registers_per_sm: int
     """32-bit registers."""
     shared_per_sm: int
-    """Bytes of shared memory that blocks of one SM may hold together."""
+    """Bytes of shared memory per SM, for all its blocks together."""
     shared_per_block: int
-    """Most bytes one block may ask for (opt-in limit)."""
+    """Most bytes of shared memory per block (opt-in limit)."""
     threads_per_sm: int
     blocks_per_sm: int
     launch_us: float
@@ -55,8 +55,8 @@ class Target(BaseModel):
 
     @property
     def peak_tflops(self) -> dict[str, float]:
-        """Rate by the dtype of the operands of a `dot` (`float32` is IEEE, `tf32` the matrix units, `tf32x3` three products
-        there for one)."""
+        """Peak rate by dtype of the operands of a `dot` (`float32`: IEEE; `tf32`: the matrix units; `tf32x3`: three of those per
+        product)."""
         return {
             "float64": self.fp64_tflops,
             "float32": self.fp32_tflops,
@@ -104,12 +104,12 @@ def target(name: str) -> Target:
 
 
 def cores() -> int:
-    """Those that this process may run on."""
+    """Number of cores that this process may run on."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def memory() -> tuple[int, int]:
-    """(free, total) bytes, as far as this process may use them: a container's limit counts."""
+    """(free, total) bytes that this process may use, respecting a container's limit."""
     values = {}
     with contextlib.suppress(OSError, ValueError, IndexError):
         for line in Path("/proc/meminfo").read_text().splitlines():

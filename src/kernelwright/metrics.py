@@ -1,8 +1,8 @@
-"""What a set of rollouts is worth: rates, pass@k, fast_p, speedups with intervals, counts. Pure functions.
+"""Metrics of a set of rollouts: rates, pass@k, fast_p, speedups with intervals, counts. Pure functions.
 
-Samples without a fair verdict (`unsupported`, `infrastructure_error`) are no part of any denominator; they are
-counted apart. A failure has no speedup: geometric means are over correct samples that were timed, and fast_p
-counts a failure as not fast. Says nothing about the noise of a timing; intervals resample, they do not re-time.
+Samples without a fair verdict (`unsupported`, `infrastructure_error`) are excluded from every denominator and counted
+separately. A failure has no speedup: geometric means are over correct, timed samples, and fast_p counts a failure as not
+fast. The noise of a timing is not covered: intervals resample, they do not time again.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from kernelwright.outcomes import Category, Outcome
 from kernelwright.records import FASTER, Rollout, Task
 
 SPEEDS = (1.0, 1.5, 2.0)
-"""The p of fast_p that `summarise` reports."""
+"""Values of p for which `summarise` reports fast_p."""
 KS = (1, 2, 4, 5, 8, 10, 16, 32, 64, 100)
-"""The k of pass@k that `summarise` reports, as far as there are samples."""
+"""Values of k for which `summarise` reports pass@k, if there are enough samples."""
 
 
 def plan_entropy(rollouts: Iterable[Rollout]) -> dict[str, float] | None:
-    """Mean surprise of what was sampled, in nats: a plan, a decision of it (fields after the label, in the grammar of
-    `synth/plan.py`), and a token of the code. None where no sample has log-probs and a plan."""
+    """Mean surprise in nats of a sampled plan, of one of its decisions (fields after the label, in the grammar of
+    `synth/plan.py`), and of a token of the code. None if no sample has log-probs and a plan."""
     nats = decisions = code = tokens = 0.0
     count = 0
     for rollout in rollouts:
@@ -59,7 +59,7 @@ Statistic = Callable[[Sequence[float]], float]
 
 
 def pass_at_k(n: int, c: int, k: int) -> float:
-    """Probability that k of n samples drawn without replacement hold one of the c correct ones.
+    """Probability that k of n samples, drawn without replacement, include one of the c correct ones.
 
     The unbiased estimator 1 - C(n-c, k) / C(n, k) of Chen et al. 2021 (arXiv 2107.03374, eq. 1). Raises ValueError
     unless 0 <= c <= n and 1 <= k <= n.
@@ -72,7 +72,7 @@ def pass_at_k(n: int, c: int, k: int) -> float:
 def fast_p(speedups: Sequence[float | None], p: float) -> float:
     """Share of samples that are correct and more than p times as fast (KernelBench, arXiv 2502.10517).
 
-    One entry a judged sample; None for one that is wrong or was not timed. Raises ValueError for no samples.
+    One entry per judged sample; None if it is wrong or was not timed. Raises ValueError for no samples.
     """
     if not speedups:
         raise ValueError("fast_p of no samples")
@@ -80,12 +80,12 @@ def fast_p(speedups: Sequence[float | None], p: float) -> float:
 
 
 def fast_p_at_k(speedups: Sequence[float | None], p: float, k: int) -> float:
-    """Probability that k of one task's samples hold one that is correct and more than p times as fast."""
+    """Probability that k of one task's samples include one that is correct and more than p times as fast."""
     return pass_at_k(len(speedups), sum(s is not None and s > p for s in speedups), k)
 
 
 def geometric_mean(values: Sequence[float]) -> float:
-    """exp of the mean logarithm. Raises ValueError for no values, or one that is not positive and finite."""
+    """exp of the mean logarithm. Raises ValueError if there are no values, or one is not positive and finite."""
     if not len(values):
         raise ValueError("geometric mean of no values")
     if not all(0 < value < math.inf for value in values):
@@ -105,8 +105,8 @@ def bootstrap_interval(
 ) -> Interval:
     """95 % percentile bootstrap interval of a statistic of independent values (Efron 1979), seeded.
 
-    Give one value a task where samples of a task are not independent. One value gives an interval of no width.
-    Raises what `statistic` raises for no values.
+    If a task's samples are not independent, give one value per task. A single value gives an interval of zero width. Raises
+    what `statistic` raises for no values.
     """
     data = np.asarray(values, dtype=np.float64)
     point = statistic(values)
@@ -123,8 +123,8 @@ def bootstrap_interval(
 
 
 def share_interval(rates: Sequence[float]) -> Interval:
-    """95 % interval of a share over tasks, one rate each: the bootstrap's, and the exact binomial one (Clopper and Pearson 1934)
-    where all of them succeed, or none, and resampling finds no width."""
+    """95 % interval of a share, from one rate per task: by bootstrap, or exactly binomial (Clopper and Pearson 1934) if all
+    or no tasks succeed, since resampling then has zero width."""
     tail = 0.025 ** (1.0 / len(rates))
     if all(rate == 1.0 for rate in rates):
         return tail, 1.0
@@ -136,8 +136,8 @@ def share_interval(rates: Sequence[float]) -> Interval:
 def geometric_mean_interval(groups: Sequence[Sequence[float]]) -> Interval:
     """95 % bootstrap interval of the geometric mean over all values, resampling whole groups (tasks), seeded.
 
-    Samples of one task share its difficulty: resampling them one by one would claim too much. Empty groups are
-    passed over; one group gives an interval of no width. Raises ValueError for no values.
+    Samples of one task share its difficulty, so resampling them singly would give too narrow an interval. Empty groups are
+    skipped; a single group gives zero width. Raises ValueError for no values.
     """
     groups = [group for group in groups if len(group)]
     point = geometric_mean([value for group in groups for value in group])
@@ -154,12 +154,11 @@ def geometric_mean_interval(groups: Sequence[Sequence[float]]) -> Interval:
 
 
 def summarise(rollouts: Iterable[Rollout], tasks: Iterable[Task] = ()) -> dict[str, Any]:
-    """What metrics.json holds: the table of all rollouts, and one by suite, by family and by level. Where verdicts of
-    other protocols came along, one for each of those, too; `operators` where tasks are graphs, and `functions` where they are the
-    cases of functions.
+    """The content of metrics.json: a table of all rollouts, and one per suite, family and level; per further protocol if
+    verdicts have those; `operators` if tasks are graphs, and `functions` if tasks are cases of functions.
 
-    Families and difficulties come from `tasks`; a rollout whose task is not among them has a suite (its id up to
-    the last slash) and, where the id names one, a level. Every figure that cannot be computed is None.
+    Families and difficulties come from `tasks`; a rollout of another task has only a suite (its id up to the last slash) and,
+    if the id names one, a level. Figures that cannot be computed are None.
     """
     by_id = {task.id: task for task in tasks}
     everything = list(rollouts)
@@ -188,7 +187,7 @@ def summarise(rollouts: Iterable[Rollout], tasks: Iterable[Task] = ()) -> dict[s
 
 
 def _operators(rollouts: Sequence[Rollout], tasks: Mapping[str, Task]) -> dict[str, tuple[int, int]]:
-    """(right, judged) samples by operator of the tasks' graphs."""
+    """(correct, judged) samples by operator of the tasks' graphs."""
     named = {
         task.id: {packet(node.op) for node in Graph.model_validate_json(task.graph).nodes}
         for task in tasks.values()
@@ -202,12 +201,11 @@ def _operators(rollouts: Sequence[Rollout], tasks: Mapping[str, Task]) -> dict[s
 
 
 def _functions(rollouts: Sequence[Rollout], tasks: Mapping[str, Task]) -> dict[str, Any]:
-    """Where several tasks are the cases of one function (`suite/NAME/1`, `suite/NAME/2`): how many functions are right in
-    all of theirs. Nothing for other suites.
+    """For suites in which several tasks are cases of one function (`suite/NAME/1`, `suite/NAME/2`): how many functions are correct
+    in all cases. Empty for other suites.
 
-    pass@k is the probability that k samples of each case hold a right one for every case: samples of different cases are
-    drawn apart, so it is the product over the cases, and with k = 1 that of one sample each. A function with a case that
-    nobody judged is in no denominator.
+    pass@k is the probability that k samples per case include a correct one for every case: samples of different cases are
+    independent, so it is the product over the cases. A function with an unjudged case is excluded from every denominator.
     """
     cases: dict[str, dict[str, list[bool]]] = {}
     for task in tasks.values():
@@ -236,7 +234,7 @@ def _functions(rollouts: Sequence[Rollout], tasks: Mapping[str, Task]) -> dict[s
 
 
 def _beside(rollouts: Sequence[Rollout]) -> dict[str, dict[str, Any]]:
-    """A table by protocol, of those whose verdict every rollout has beside its own."""
+    """A table per further protocol, for protocols that every rollout's verdict has."""
     names = {tuple(verdict.protocol for verdict in r.verdict.beside) for r in rollouts}
     if len(names) != 1:
         return {}
@@ -301,7 +299,7 @@ def _table(rollouts: Sequence[Rollout]) -> dict[str, Any]:
 
 
 def _speedups(groups: Iterable[Sequence[float | None]]) -> dict[str, Any]:
-    """Geometric mean over correct, timed samples, one group a task, with its 95 % interval."""
+    """Geometric mean over correct, timed samples with its 95 % interval; one group per task."""
     known = [[s for s in group if s is not None] for group in groups]
     flat = [s for group in known for s in group]
     return {
@@ -313,7 +311,7 @@ def _speedups(groups: Iterable[Sequence[float | None]]) -> dict[str, Any]:
 
 
 def _speedup(rollout: Rollout, baseline: str) -> float | None:
-    """Baseline over candidate; None for a wrong or untimed sample, or a ratio out of a float's range."""
+    """Baseline over candidate time; None for a wrong or untimed sample, or a ratio outside a float's range."""
     timing = rollout.verdict.timing
     if timing is None or baseline not in (*timing.baseline_ms, FASTER):
         return None
@@ -322,7 +320,7 @@ def _speedup(rollout: Rollout, baseline: str) -> float | None:
 
 
 def _level(task_id: str, task: Task | None) -> str:
-    """`kernelbench/level1/...` -> "1"; other tasks go by their difficulty, the number of operators."""
+    """`kernelbench/level1/...` -> "1"; for other tasks their difficulty, the number of operators."""
     named = re.search(r"(?:^|/)level_?(\d+)(?:/|$)", task_id)
     return named[1] if named else str(task.difficulty) if task else ""
 
@@ -333,7 +331,7 @@ def _share(tests: Iterable[bool]) -> float | None:
 
 
 def _chunks(resamples: int, width: int) -> list[int]:
-    """`resamples` in parts small enough that a part's draw of `width` each stays under 32 MiB."""
+    """Split `resamples` into parts such that a part's draw, with rows of `width`, stays under 32 MiB."""
     part = max(1, (1 << 22) // width)
     return [min(part, resamples - start) for start in range(0, resamples, part)]
 
@@ -344,7 +342,7 @@ def _percentiles(found: NDArray[np.float64]) -> Interval:
 
 
 def _of_rows(statistic: Statistic, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """A statistic of each row; the two common ones without a Python loop."""
+    """A statistic of each row, without a Python loop for the two common ones."""
     if statistic is mean:
         return rows.mean(axis=1)
     if statistic is geometric_mean:

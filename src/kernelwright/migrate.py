@@ -1,12 +1,12 @@
-"""Kernels in names that PyTorch has removed, rewritten into names that it has.
+"""Rewrites kernels that use names which PyTorch has removed.
 
     migrate(code) -> Migrated(code, changed, left)
 
 An Inductor of 2024 emitted `grid(n)`, `get_raw_stream`, `empty_strided_cuda`, `assert_size_stride`, `reinterpret_tensor`,
-`extern_kernels`, `triton_helpers` and `libdevice`; models that learned from it still write them. What such a name did is
-written out here: by syntax, on text that is never executed. What the kernels compute stays, NaN apart (see
-`policy.compiler.helpers`). Only modules whose launches name their tile sizes are read, as KernelBook has them; not
-Inductor's own files with kernels in strings. Whether the result is right is for the judge.
+`extern_kernels`, `triton_helpers` and `libdevice`; models that learned from its output still write them. We replace each
+with what it did, by syntax only: the code is never executed. Results stay the same except for NaN (see
+`policy.compiler.helpers`). Only modules whose launches name their tile sizes are supported, as in KernelBook; not
+Inductor's own files with kernels in strings. Whether the result is correct is for the judge to decide.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from kernelwright.policy.compiler.reasons import CannotCompile
 from kernelwright.records import Candidate, Verdict
 
 _GONE = ("torch._inductor", "torch._C", "torch._dynamo", "triton.compiler", "triton.backends.compiler")
-"""Modules whose names are no public ones."""
+"""Modules whose names are not public."""
 _DROPPED = {
     "_cuda_getCurrentRawStream", "get_raw_stream", "assert_size_stride", "assert_alignment", "set_device",
     "start_graph", "end_graph",
 }  # fmt: skip
-"""Calls that change no value."""
+"""Calls that change no values."""
 _GUARDS = {"_DeviceGuard", "DeviceGuard"}
 _GRIDS = {"grid"}
 _EMPTY = {
@@ -42,23 +42,23 @@ _MATH_LEFT = {
     "abs", "ceil", "cos", "div_rn", "erf", "exp", "exp2", "fdiv", "floor", "fma", "log", "log2", "rsqrt", "sin",
     "sqrt", "sqrt_rn", "umulhi",
 }  # fmt: skip
-"""What `tl.math` has today; the rest moved to libdevice."""
+"""Functions that `tl.math` still has; the others moved to libdevice."""
 _MOST_ROWS = 65535
-"""Programs on a grid's second axis."""
+"""Most programs on a grid's second axis."""
 
 
 @dataclass(frozen=True)
 class Migrated:
     code: str
-    """As it was where nothing changed."""
+    """Unchanged if there was nothing to rewrite."""
     changed: tuple[str, ...] = ()
-    """Names that are gone, as the code called them."""
+    """The removed names that the code used."""
     left: str = ""
-    """Why some of it could not be rewritten."""
+    """Why part of it could not be rewritten."""
 
 
 def migrate(code: str) -> Migrated:
-    """Rewrite what older versions of PyTorch and Triton had. Code that does not parse stays as it is. Never raises."""
+    """Rewrite names of older versions of PyTorch and Triton. Code that does not parse is unchanged. Never raises."""
     try:
         tree = parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -94,7 +94,7 @@ def migrate(code: str) -> Migrated:
 
 
 def migrated(candidate: Candidate) -> Candidate:
-    """The candidate with its code rewritten, and what was; itself where there is nothing to do."""
+    """The candidate with its code rewritten and the removed names listed; unchanged if it has none."""
     if not candidate.code or candidate.problem is not None:
         return candidate
     made = migrate(candidate.code)
@@ -104,7 +104,7 @@ def migrated(candidate: Candidate) -> Candidate:
 
 
 def count_as_migrated(candidate: Candidate, verdict: Verdict) -> Verdict:
-    """The verdict on what a candidate became: never plainly `correct`, and it says what was rewritten."""
+    """The verdict on a rewritten candidate: lists what was rewritten, and is `migrated` instead of `correct`."""
     if not candidate.migrated:
         return verdict
     said = f"rewritten: {', '.join(candidate.migrated)}" + (f"; {verdict.detail}" if verdict.detail else "")
@@ -115,17 +115,17 @@ def count_as_migrated(candidate: Candidate, verdict: Verdict) -> Verdict:
 
 
 class _Names(ast.NodeTransformer):
-    """Rewrites every use of a name that is gone; `changed` are those that were met."""
+    """Rewrites every use of a removed name; `changed` are the names found."""
 
     def __init__(self) -> None:
         self.known: dict[str, str] = {}
-        """Local name -> what it was called where it came from."""
+        """Local name -> its name in the module it came from."""
         self.kernels: set[str] = set()
         self.changed: set[str] = set()
         self._device: ast.expr = ast.Constant("cuda")
 
     def read(self, tree: ast.Module) -> None:
-        """Note what is bound to names that are gone, before anything is rewritten."""
+        """Record local names of removed ones, before anything is rewritten."""
         for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom) and _gone(node.module or ""):
                 self.known.update({alias.asname or alias.name: alias.name for alias in node.names})
@@ -136,7 +136,7 @@ class _Names(ast.NodeTransformer):
                 self.kernels.add(node.name)
 
     def _met(self, node: ast.expr) -> str:
-        """What a callee that is gone was called where it came from; empty for any other."""
+        """The original name of a removed callee; empty for any other."""
         if isinstance(node, ast.Name):
             return self.known.get(node.id, "")
         path = _path(node)
@@ -199,7 +199,7 @@ class _Names(ast.NodeTransformer):
         return node
 
     def _heuristics(self, node: ast.expr) -> bool:
-        """Whether a decorator is one of Inductor's autotuner."""
+        """Whether a decorator belongs to Inductor's autotuner."""
         known = isinstance(node, ast.Call) and _path(node.func).split(".")[0] in self.known
         if not known or _is_jit(node):
             return False
@@ -258,7 +258,7 @@ class _Names(ast.NodeTransformer):
 
 
 def _programs(numels: Sequence[ast.expr], tiles: dict[str, ast.expr]) -> ast.expr:
-    """The tuple that `grid(*numels)` made of a launch's tile sizes; sizes are given slowest first."""
+    """The tuple that `grid(*numels)` computed from a launch's tile sizes; sizes come slowest first."""
     sides: list[ast.expr] = []
     for axis, numel in zip("XYZ", reversed(numels), strict=False):
         tile = tiles.get(f"{axis}BLOCK")
@@ -277,7 +277,7 @@ def _programs(numels: Sequence[ast.expr], tiles: dict[str, ast.expr]) -> ast.exp
 
 
 def _view(tensor: ast.expr, size: ast.expr, stride: ast.expr, offset: ast.expr | None = None) -> ast.Call:
-    """`reinterpret_tensor` by `as_strided`; the offset counts from the tensor's own."""
+    """`reinterpret_tensor` as `as_strided`; the offset is relative to the tensor's own."""
     arguments = [size, stride]
     if offset is not None and not (isinstance(offset, ast.Constant) and offset.value == 0):
         start = ast.Call(ast.Attribute(tensor, "storage_offset", ast.Load()), [], [])
@@ -286,7 +286,7 @@ def _view(tensor: ast.expr, size: ast.expr, stride: ast.expr, offset: ast.expr |
 
 
 def _tensor_argument(node: ast.FunctionDef) -> tuple[int, str] | None:
-    """(where a function has its tensors, the name of one): after `a, b = args`, else its first parameter but `self`."""
+    """(index in the body from which tensors are bound, name of one): after `a, b = args`, else the first parameter but `self`."""
     parameters = [one.arg for one in node.args.args if one.arg != "self"]
     for place, one in enumerate(node.body):
         if isinstance(one, ast.Assign) and isinstance(one.value, ast.Name) and one.value.id in parameters:
@@ -302,7 +302,7 @@ def _gone(path: str) -> bool:
 
 
 def _path(node: ast.AST) -> str:
-    """`torch.cuda.set_device` of such an expression; empty for others."""
+    """The dotted name of such an expression, as in `torch.cuda.set_device`; empty for others."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)

@@ -1,8 +1,8 @@
 """Every way a candidate can end, in the order of the verifier's funnel.
 
-`Outcome` is the finest grain; `Category` folds it to the failure taxonomy of the Toronto report
-(format, invalid import, compile, run-time, wrong result), with `cheating`, `limit`, `unproven`, `unsupported` and
-`infrastructure` beside it, which that report does not tell apart.
+`Outcome` is the finest level; `Category` groups outcomes by the failure taxonomy of the Toronto report (format, invalid
+import, compile, run-time, wrong result), plus `cheating`, `limit`, `unproven`, `unsupported` and `infrastructure`, which
+that report does not distinguish.
 """
 
 from enum import StrEnum
@@ -25,7 +25,7 @@ class Category(StrEnum):
 
 
 class Gate(StrEnum):
-    """The stages of the funnel, cheapest first. The first failure stops the descent."""
+    """The stages of the funnel, cheapest first. A candidate stops at its first failure."""
 
     PARSE = "parse"
     STATIC = "static"
@@ -40,13 +40,13 @@ class Gate(StrEnum):
 
 
 class Outcome(StrEnum):
-    """How a candidate ended. Members stand in funnel order; `correct` is the only acceptance."""
+    """How a candidate ended. Members are in funnel order; `correct` is the only acceptance."""
 
     # parse
     EMPTY_COMPLETION = "empty_completion"
-    """The policy said nothing."""
+    """The completion was empty."""
     TRUNCATED = "truncated"
-    """The completion hit its token budget before the code was whole."""
+    """The completion reached its token limit before the code was complete."""
     NO_CODE = "no_code"
     """No Python code could be found in the completion."""
     SYNTAX_ERROR = "syntax_error"
@@ -55,88 +55,87 @@ class Outcome(StrEnum):
     NO_ENTRY = "no_entry"
     """There is no class `ModelNew`."""
     NOT_TRITON = "not_triton"
-    """No `@triton.jit` kernel is defined, or none is ever launched in the code."""
+    """No `@triton.jit` kernel is defined, or the code never launches one."""
     FORBIDDEN_IMPORT = "forbidden_import"
     """An import that reaches outside torch, triton and pure Python helpers (os, ctypes, subprocess, ...)."""
     FORBIDDEN_CODE = "forbidden_code"
-    """A construct that only serves to reach the judge (exec, frame walks, patching of modules, ...)."""
+    """A construct whose only use is to attack the judge (exec, frame walks, patching of modules, ...)."""
     # load
     INVALID_IMPORT = "invalid_import"
-    """An import that does not exist here (the Toronto report's largest class)."""
+    """An import that does not exist here (the largest class in the Toronto report)."""
     LOAD_ERROR = "load_error"
     """Executing the module's top level raised."""
     CONSTRUCTOR_ERROR = "constructor_error"
     """`ModelNew(*get_init_inputs())` raised."""
     # compile
     COMPILE_ERROR = "compile_error"
-    """Triton's compiler refused a launched kernel for the target."""
+    """Triton's compiler rejected a launched kernel for the target."""
     OUT_OF_RESOURCES = "out_of_resources"
     """A kernel compiles but cannot be launched on the target (shared memory, registers, threads)."""
     # run
     RUNTIME_ERROR = "runtime_error"
     """`forward` or a kernel raised."""
     OUT_OF_BOUNDS = "out_of_bounds"
-    """A kernel read or wrote outside the storage its pointer came from."""
+    """A kernel read or wrote outside the storage that its pointer came from."""
     TIMEOUT = "timeout"
-    """A time limit passed."""
+    """A time limit was exceeded."""
     OUT_OF_MEMORY = "out_of_memory"
-    """A memory limit was hit."""
+    """A memory limit was exceeded."""
     EARLY_EXIT = "early_exit"
-    """The worker ended, or fell silent, before it had answered."""
+    """The worker exited or stopped responding before it answered."""
     MALFORMED_RESULT = "malformed_result"
-    """The worker's answer is not in the protocol's form."""
+    """The worker's answer violates the protocol."""
     TAMPERING = "tampering"
-    """Torch, Triton, the interpreter or the clock were found changed after the candidate ran."""
+    """Torch, Triton, the interpreter or the clock had been modified after the candidate ran."""
     # compare
     WRONG_STRUCTURE = "wrong_structure"
-    """Not the same number or nesting of output tensors."""
+    """The number or nesting of output tensors differs."""
     WRONG_SHAPE = "wrong_shape"
-    """An output has another shape, broadcastable or not."""
+    """An output's shape differs, broadcastable or not."""
     WRONG_DTYPE = "wrong_dtype"
-    """An output has another dtype."""
+    """An output's dtype differs."""
     INPUT_MUTATED = "input_mutated"
-    """An input was changed although the reference leaves it alone."""
+    """An input was changed that the reference does not change."""
     OUTPUT_ALIASED = "output_aliased"
-    """An output shares memory with an input although the reference's does not."""
+    """An output shares memory with an input, unlike the reference's."""
     UNWRITTEN = "unwritten"
-    """Part of an output still holds the poison that fresh memory is filled with."""
+    """Part of an output still has the poison value of fresh memory."""
     NON_FINITE = "non_finite"
-    """NaN or Inf where the oracle has none."""
+    """NaN or Inf where the oracle has finite values."""
     WRONG_VALUE = "wrong_value"
-    """A value lies outside the tolerance on the reference's own input distribution."""
+    """A value is outside the tolerance on the task's own input distribution."""
     WRONG_ON_DISTRIBUTION = "wrong_on_distribution"
-    """Right on the task's own inputs, wrong on scaled or negated ones."""
+    """Correct on the task's own inputs, wrong on scaled or negated ones."""
     WRONG_ON_SHAPE = "wrong_on_shape"
-    """Right on one shape set, wrong on another (boundary shapes among them)."""
+    """Correct on one shape set, wrong on another (including boundary shapes)."""
     LOW_PRECISION = "low_precision"
-    """Close, but with more error than an honest kernel of that precision makes."""
+    """Close, but with a larger error than an honest kernel of that precision."""
     # causality
     KERNEL_NOT_LAUNCHED = "kernel_not_launched"
     """No kernel of the candidate ran."""
     TORCH_COMPUTE = "torch_compute"
-    """Compute was done by torch outside the candidate's kernels, beyond what the task's policy allows."""
+    """Torch computed outside the candidate's kernels, beyond what the task's policy allows."""
     DECOY_KERNEL = "decoy_kernel"
-    """With the candidate's kernels turned into no-ops the output stays right."""
+    """The output stays correct when the candidate's kernels are replaced by no-ops."""
     # determinism, state
     STATEFUL = "stateful"
-    """A second call, on other inputs, answers wrongly (replay, caches, call counters)."""
+    """A second call, on other inputs, is wrong (replay, caches, call counters)."""
     NONDETERMINISTIC = "nondeterministic"
     """Two runs on the same inputs differ by more than the tolerance."""
     # timing
     TIMING_FORGED = "timing_forged"
-    """The claimed time lies below what the outside clock or the roofline allows."""
+    """The claimed time is below what the external clock or the roofline allows."""
     # end
     MIGRATED = "migrated"
-    """Right once names that PyTorch has removed were rewritten, where that was asked for; as it was written, it does not
-    import."""
+    """Correct after removed names of PyTorch were rewritten, if that was requested; as written, it does not import."""
     UNPROVEN = "unproven"
-    """Nothing was found wrong, but part of what it does could not be checked: no acceptance, and no accusation."""
+    """Nothing was found wrong, but part of it could not be checked: neither an acceptance nor an accusation."""
     CORRECT = "correct"
     """Accepted."""
     UNSUPPORTED = "unsupported"
-    """This backend cannot run the kernel (for example inline assembly). Not the candidate's failure."""
+    """This backend cannot run the kernel (for example inline assembly). Not the candidate's fault."""
     INFRASTRUCTURE_ERROR = "infrastructure_error"
-    """The judge failed. Not the candidate's failure."""
+    """The judge failed. Not the candidate's fault."""
 
     @property
     def category(self) -> Category:
@@ -148,18 +147,18 @@ class Outcome(StrEnum):
 
     @property
     def judged(self) -> bool:
-        """False when the candidate got no fair verdict, so that no reward may be computed from it."""
+        """False if the candidate got no fair verdict, so that no reward may be computed from it."""
         return self not in (Outcome.UNSUPPORTED, Outcome.INFRASTRUCTURE_ERROR)
 
     @property
     def compiled(self) -> bool:
-        """True when the candidate got past the compile gate (whatever came later)."""
+        """True if the candidate passed the compile gate, whatever happened later."""
         order = list(Outcome)
         return self.judged and order.index(self) > order.index(Outcome.OUT_OF_RESOURCES)
 
     @property
     def well_formed(self) -> bool:
-        """True when the completion held parseable Python with a `ModelNew` and a Triton kernel."""
+        """True if the completion contained parseable Python with a `ModelNew` and a Triton kernel."""
         order = list(Outcome)
         return self.judged and order.index(self) > order.index(Outcome.NOT_TRITON)
 

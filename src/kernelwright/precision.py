@@ -1,18 +1,18 @@
-"""The precision in which a task is asked: what its reference runs in, and what a candidate may do.
+"""The precision of a task: how its reference runs, and which precision candidates may use.
 
-    default   PyTorch's default flags: convolutions in TF32, products in IEEE float32; and what the task's source sets
+        default   PyTorch's default flags (convolutions in TF32, products in IEEE float32), and what the task's source sets
     ieee      no TF32 anywhere, whatever the source sets
     tf32      products and convolutions of float32 in TF32
     bf16      parameters and floating-point inputs cast to bfloat16; sums in float32
     fp16      the same in float16
 
-A task's source allows TF32 in products as PyTorch does, anywhere in its text:
+A task's source allows TF32 in products in the same ways as in PyTorch, anywhere in its text:
 
     torch.backends.cuda.matmul.allow_tf32 = True
     torch.backends.cuda.matmul.fp32_precision = "tf32"
     torch.set_float32_matmul_precision("high")          ("medium" counts as "high")
 
-Tolerances are no part of this: they follow from what the reference gets wrong under these rules.
+Tolerances are not set here: they follow from the reference's own error under these rules.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from kernelwright.records import PrecisionName, Task
 
 NAMES: tuple[PrecisionName, ...] = get_args(PrecisionName)
 CAST = {"bf16": "bfloat16", "fp16": "float16"}
-"""The dtype that a precision casts to, where it does."""
+"""The dtype to which a precision casts, if it does."""
 _SWITCHES = {
     "torch.backends.cuda.matmul.allow_tf32": (True,),
     "torch.backends.cuda.matmul.fp32_precision": ("tf32",),
@@ -38,19 +38,19 @@ _CALL, _LOWER = "torch.set_float32_matmul_precision", ("high", "medium")
 
 @dataclasses.dataclass(frozen=True)
 class Precision:
-    """The rules that a precision stands for, for one task."""
+    """The rules of a precision for one task."""
 
     name: PrecisionName = "default"
     products: bool = False
-    """Whether products of float32 matrices may be made in TF32."""
+    """Whether products of float32 matrices may use TF32."""
     convolutions: bool = True
-    """Whether convolutions of float32 may be."""
+    """Whether convolutions of float32 may use TF32."""
     cast: str = ""
-    """The dtype that parameters and floating-point inputs are cast to; empty: they stay as the source makes them."""
+    """The dtype that parameters and floating-point inputs are cast to; empty: no cast."""
 
     @property
     def flags(self) -> dict[str, bool]:
-        """As they are set in processes that run a reference or a candidate."""
+        """The flags of processes that run a reference or a candidate."""
         return {"products": self.products, "convolutions": self.convolutions}
 
 
@@ -62,12 +62,12 @@ def precision_of(task: Task) -> Precision:
     name = task.precision
     if name in ("ieee", "tf32"):
         return Precision(name, name == "tf32", name == "tf32")
-    cast = "" if task.graph else CAST.get(name, "")  # a graph says what each of its values is
+    cast = "" if task.graph else CAST.get(name, "")  # # a graph has a dtype for each of its values
     return Precision(name, products=allows_tf32(task.source), cast=cast)
 
 
 def check_name(name: str) -> PrecisionName:
-    """`name` itself. Raises UserError for a precision that there is none of."""
+    """`name` itself. Raises UserError for an unknown precision."""
     for known in NAMES:
         if name == known:
             return known
@@ -75,8 +75,8 @@ def check_name(name: str) -> PrecisionName:
 
 
 def asked_in(task: Task, name: str) -> Task:
-    """`task` asked in a precision: another task. Raises UserError for an unknown one, and for a graph that is in another dtype
-    for the most part."""
+    """`task` in another precision, as a new task. Raises UserError for an unknown precision, and for a graph whose main dtype
+    does not match."""
     precision = check_name(name)
     if precision == task.precision:
         return task
@@ -90,7 +90,7 @@ def asked_in(task: Task, name: str) -> Task:
 
 @functools.lru_cache(maxsize=1024)
 def allows_tf32(source: str) -> bool:
-    """Whether a task's source lets products be made in TF32."""
+    """Whether a task's source allows TF32 in products."""
     try:
         tree = parse(source)
     except (SyntaxError, ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""A progress bar with an ETA for long commands, or a line now and then where there is no terminal."""
+"""A progress bar with an ETA for long commands; without a terminal, a line now and then."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Bar:
     """`with Bar("sft", total=200) as bar: bar.advance(1, "loss 0.41")`."""
 
     def __init__(self, title: str, total: int, *, done: int = 0, quiet: bool = False) -> None:
-        """`done` units were finished by an earlier run. `quiet` shows nothing."""
+        """`done`: units finished by an earlier run. `quiet`: show nothing."""
         self.title, self.total, self.done, self.quiet = title, total, done, quiet
         self._first, self._start, self._said = done, time.monotonic(), 0.0
         self._bar: Any = None
@@ -41,7 +41,7 @@ class Bar:
             self._bar.stop()
 
     def advance(self, count: int = 1, note: str = "") -> None:
-        """`count` more units are finished; `note` is shown beside the ETA."""
+        """Add `count` finished units; `note` is shown next to the ETA."""
         self.done += count
         if self._bar is not None:
             self._bar.update(self._bar.task_ids[0], completed=self.done, note=note)

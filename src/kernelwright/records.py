@@ -2,8 +2,8 @@
 
     task -> prompt -> completion -> candidate -> verdict -> reward -> rollout
 
-Illegal states cannot be built: a failing `Verdict` with a timing raises, a `Candidate` without code must
-say why. Nothing here imports torch, so a log can be read and re-scored anywhere.
+Illegal states cannot be built: a failing `Verdict` with a timing raises, and a `Candidate` without code must give a
+reason. Nothing here imports torch, so a log can be read and scored again anywhere.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Agent = Literal["frontend", "midend", "backend"]
 Backend = Literal["interpret", "cuda"]
 ProtocolName = Literal["strict", "kernelbench", "toronto", "printed"]
 PrecisionName = Literal["default", "ieee", "tf32", "bf16", "fp16"]
-"""What a reference runs in: PyTorch's default flags, TF32 off or on, or weights and inputs in half precision."""
+"""How a reference runs: with PyTorch's default flags, TF32 off or on, or weights and inputs in half precision."""
 Span = tuple[int, int]
 PositiveMs = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
@@ -51,28 +51,28 @@ class Task(Record):
     """Python text with `class Model(nn.Module)`, `get_inputs()` and `get_init_inputs()`."""
     dtype: str = "float32"
     shapes: Mapping[str, Mapping[str, int]] = {}
-    """Shape sets: name -> {module-level constant of `source`: other value}. `{}` is the source as it stands.
-    `small` (and any name starting with it) is what the interpreter runs; `full` defaults to `{}`."""
+    """Shape sets: name -> {module-level constant of `source`: new value}. `{}` is the source unchanged.
+    The interpreter runs `small` and names starting with it; `full` defaults to `{}`."""
     ranges: Mapping[str, tuple[int, int | None]] = {}
-    """The family of sizes that it is asked for: free constants of `source`, each with the least and the most (None: any) that it
-    may be. Empty: it is asked at its own sizes, and tried at others only lest it be made for a few."""
+    """The range of sizes that kernels must support: constants of `source`, each with its least and most value (None: no limit).
+    Empty: only its own sizes count, and a few others are tested against overfitting to them."""
     family: str = ""
     """Operator family, for curricula and per-category tables."""
     difficulty: int = 1
     """Number of operators in the graph."""
     policy: Literal["full", "partial"] = "full"
-    """`full`: only allocation, views and metadata outside the candidate's kernels. `partial`: see `min_share`."""
+    """`full`: outside the candidate's kernels, only allocation, views and metadata. `partial`: see `min_share`."""
     min_share: float = Field(default=1.0, ge=0.0, le=1.0)
-    """Least share of GPU time in the candidate's own kernels, under `partial`."""
+    """Least share of GPU time in the candidate's own kernels under `partial`."""
     graph: str = ""
-    """JSON of the `Graph` that `source` was printed from, in function form; empty for other tasks. No part of its
-    identity, which `source` has."""
+    """JSON of the `Graph` that `source` was printed from, in function form; empty for other tasks. Not part of the digest, since
+    `source` is."""
     precision: PrecisionName = "default"
-    """What it is asked in (`kernelwright.precision`)."""
+    """The precision of the task (`kernelwright.precision`)."""
     gradients: bool = False
-    """Whether its backward pass is asked, too: gradients of floating-point inputs and of parameters."""
+    """Whether the backward pass is part of the task: gradients of floating-point inputs and of parameters."""
     lowered: Literal[""] = Field(default="", exclude=True, repr=False)
-    """Empty in files of before, and written no more."""
+    """Always empty; kept to read older files, and no longer written."""
 
     def shape_sets(self, prefix: str) -> dict[str, dict[str, int]]:
         """The shape sets whose name starts with `prefix` (`small` also matches `small_odd`)."""
@@ -80,7 +80,7 @@ class Task(Record):
 
     @property
     def digest(self) -> str:
-        """Identity by content: 16 hex digits over source, dtype, shapes, policy and what it is asked in and for."""
+        """Identity by content: 16 hex digits over source, dtype, shapes, policy, precision, gradients and ranges."""
         body = self.model_dump_json(include={"source", "dtype", "shapes", "policy", "min_share"})
         body += ("" if self.precision == "default" else self.precision) + "gradients" * self.gradients
         body += str(sorted(self.ranges.items())) if self.ranges else ""
@@ -100,13 +100,13 @@ class Prompt(Record):
     messages: tuple[Message, ...] = Field(min_length=1)
     max_tokens: int = Field(gt=0)
     answer: Literal["plan+code", "plan"] = "plan+code"
-    """What is asked for. Where it is the plan alone, the library's printer writes the code."""
+    """Requested answer. If it is only the plan, the library's printer writes the code."""
     task: Task | None = Field(default=None, exclude=True, repr=False)
-    """For policies that read no text; it is not logged."""
+    """For policies that read no text; not logged."""
 
 
 class Completion(Record):
-    """What the policy said."""
+    """The policy's output."""
 
     text: str
     token_ids: tuple[int, ...] | None = None
@@ -125,19 +125,19 @@ class Completion(Record):
 
 
 class Candidate(Record):
-    """What was parsed out of a completion."""
+    """Plan and code parsed from a completion."""
 
     plan: str = ""
     code: str = ""
     plan_span: Span | None = None
-    """Token span [start, end) of the plan, where token pieces were given; else None."""
+    """Token span [start, end) of the plan, if token pieces were given; else None."""
     code_span: Span | None = None
     thought_spans: tuple[Span, ...] = ()
-    """Token spans of what stands in think tags, with the tags."""
+    """Token spans of the text in think tags, including the tags."""
     migrated: tuple[str, ...] = ()
-    """Names in the completion that PyTorch has removed, and that `code` has no more (`--migrate`)."""
+    """Names removed from PyTorch that the completion used and `code` no longer does (`--migrate`)."""
     problem: Outcome | None = None
-    """Why there is no usable code; None when there is."""
+    """Why there is no usable code; None if there is."""
     detail: str = ""
 
     @model_validator(mode="after")
@@ -153,7 +153,7 @@ class Candidate(Record):
 
 
 class Launch(Record):
-    """One traced launch of one of the candidate's kernels, under one shape set."""
+    """One traced launch of a candidate's kernel, under one shape set."""
 
     kernel: str
     grid: tuple[int, int, int]
@@ -164,7 +164,7 @@ class Launch(Record):
 
 
 class Binary(Record):
-    """What the cross-compiler made of one launched kernel."""
+    """Properties of one launched kernel after cross-compilation."""
 
     kernel: str
     target: str
@@ -176,11 +176,11 @@ class Binary(Record):
     """Static plus dynamic shared memory per block."""
     num_warps: int
     occupancy: float
-    """Resident warps over the most an SM can hold, in [0, 1]."""
+    """Resident warps over the most that an SM can hold, in [0, 1]."""
 
 
 class Mismatch(Record):
-    """The first place where candidate and oracle part."""
+    """The first difference between candidate and oracle."""
 
     output: int
     index: tuple[int, ...]
@@ -189,11 +189,11 @@ class Mismatch(Record):
     allowed: float
     """Absolute error allowed there."""
     wrong_share: float
-    """Share of the output's elements that are out of tolerance."""
+    """Share of the output's elements outside the tolerance."""
 
 
 class Cost(Record):
-    """Modelled work of one forward pass on a target. Always a model, never a measurement."""
+    """Modelled work of one forward pass on a target; never a measurement."""
 
     target: str
     bytes: float
@@ -203,7 +203,7 @@ class Cost(Record):
     launches: int
     ms: PositiveMs
     roofline_ms: float
-    """Least time the target's sheet allows for the useful bytes and operations."""
+    """Least time for the useful bytes and operations, by the target's data sheet."""
 
     @property
     def roofline_fraction(self) -> float:
@@ -211,11 +211,11 @@ class Cost(Record):
 
 
 FASTER = "faster"
-"""In place of a baseline: whichever of a verdict's takes less time."""
+"""Stands for a verdict's faster baseline."""
 
 
 class Timing(Record):
-    """How fast a correct candidate is, against both baselines.
+    """The time of a correct candidate and of the baselines.
 
     `kind` says whether the milliseconds come from the cost model or from a clock.
     """
@@ -225,18 +225,18 @@ class Timing(Record):
     candidate_ms: PositiveMs
     candidate_ci: tuple[float, float]
     baseline_ms: Mapping[str, PositiveMs]
-    """`eager` always; `compile` is torch.compile where it was clocked; when modelled, what its own kernels take by the cost
-    model where they are known, else a fused model of it."""
+    """`eager` always; `compile` is torch.compile: if measured, only when it was timed; if modelled, by the cost of its own kernels
+    when those are known, else by a fused model."""
     speedup_ci: Mapping[str, tuple[float, float]]
     """95 % confidence interval of baseline / candidate, per baseline."""
     roofline_fraction: float | None = None
     gflop_s: float | None = None
-    """Operations of the reference's products and convolutions, in GFLOP, over the candidate's seconds; None without any."""
+    """Operations of the reference's products and convolutions, in GFLOP, per second of the candidate's time; None without any."""
     gb_s: float | None = None
-    """What must be read and written once, in GB, over the candidate's seconds."""
+    """Bytes that must be read and written once, in GB, per second of the candidate's time."""
     samples: int = 1
     known_ms: PositiveMs | None = None
-    """Of the best kernel of the task that was known before, by the same kind of clock. No baseline: no table has it."""
+    """Time of the best kernel known before for this task, on the same kind of clock. Not a baseline: no table shows it."""
 
     @model_validator(mode="after")
     def _has_eager(self) -> Self:
@@ -246,42 +246,41 @@ class Timing(Record):
 
     @property
     def faster_baseline(self) -> str:
-        """The name of the baseline that takes less."""
+        """The name of the faster baseline."""
         return min(self.baseline_ms, key=lambda name: self.baseline_ms[name])
 
     def speedup(self, baseline: str = "eager") -> float:
-        """Baseline time over candidate time (dimensionless); `faster` is whichever baseline takes less."""
+        """Baseline time over candidate time (dimensionless); `faster` is the faster baseline."""
         return self.baseline_ms[self.faster_baseline if baseline == FASTER else baseline] / self.candidate_ms
 
     def over_known(self) -> float | None:
-        """Best known time over the candidate's: the ratio of modelled times, the least that the interval of a measured one
-        allows; None where nothing is known."""
+        """Best known time over the candidate's; for a measured time, the lower end of its interval. None if no kernel is known."""
         if self.known_ms is None:
             return None
         return self.known_ms / (self.candidate_ms if self.kind == "modelled" else self.candidate_ci[1])
 
 
 class Proof(Record):
-    """What exact arithmetic says of a candidate (`verify/exact`): equal to the reference for every input, or not known."""
+    """Comparison in exact arithmetic (`verify/exact`): `proven` equal to the reference for every input, or only `tested`."""
 
     status: Literal["proven", "tested"]
     reason: str = ""
-    """Of `tested`: what could not be followed, or what differs."""
+    """For `tested`: what could not be followed, or what differs."""
     shapes: tuple[str, ...] = ()
-    """The shape sets that were asked."""
+    """The shape sets that were compared."""
     differs: float = 0.0
-    """Largest share of an output's elements that differ, where the two sides could be compared."""
+    """Largest share of an output's elements that differ, if the two sides could be compared."""
     functions: tuple[str, ...] = ()
-    """Where they differ: what is known by its arguments alone, so that they may be equal and not in one form."""
+    """If they differ: opaque functions in the results, because of which equal values may have different forms."""
 
 
 class Evidence(Record):
-    """What the verifier saw, however far it came."""
+    """What the verifier observed, up to the gate it reached."""
 
     cases: int = 0
     """Correctness cases passed (shapes x seeds x distributions)."""
     worst_error: float | None = None
-    """Largest error seen, as a share of the error allowed (1.0 is the limit)."""
+    """Largest error as a share of the allowed error (1.0 is the limit)."""
     mismatch: Mismatch | None = None
     where: str = ""
     """The case (shape set, distribution) that failed."""
@@ -292,18 +291,18 @@ class Evidence(Record):
     aten_ops: Mapping[str, int] = {}
     """Aten operators outside the candidate's kernels that are not allocation, views or metadata."""
     own_share: float | None = None
-    """Share of a call's time that the candidate's kernels take; None where it was not measured or modelled."""
+    """Share of a call's time in the candidate's kernels; None if neither measured nor modelled."""
     deterministic: bool | None = None
-    """Whether a second call on the same inputs, in other surroundings, gave the same bits; None where none was made. Only what
-    updates memory atomically may differ."""
+    """Whether a second call on the same inputs, under other conditions, gave the same bits; None if there was none. Only atomic
+    updates may differ."""
     proof: Proof | None = None
-    """None where nobody asked."""
+    """None if it was not requested."""
     seconds: Mapping[str, float] = {}
     """Wall-clock seconds per gate."""
 
 
 class Verdict(Record):
-    """The judge's word on one candidate for one task.
+    """The judge's verdict on one candidate for one task.
 
     >>> Verdict(task_id="t", outcome="wrong_value", gate="small_shapes", timing=some_timing)
     ValueError: ... a failing verdict has no timing
@@ -312,23 +311,23 @@ class Verdict(Record):
     task_id: str
     outcome: Outcome
     gate: Gate
-    """The gate at which it was decided."""
+    """The gate that decided."""
     detail: str = ""
     """One short, model-readable message: the compiler's line, the first wrong index, the forbidden call."""
     protocol: ProtocolName = "strict"
     precision: PrecisionName = "default"
-    """That the task was asked in."""
+    """The task's precision."""
     gradients: bool = False
     """Whether gradients were judged, too."""
     sizes: Mapping[str, tuple[int, int]] = {}
-    """Of an accepted kernel, where a family of sizes was asked: the range of each free size for which the verdict holds. It was
-    judged at both ends, and at sizes drawn between them."""
+    """For an accepted kernel of a task with ranges: the range of each free size for which the verdict holds. It was judged at both
+    ends and at random sizes between."""
     backend: Backend = "interpret"
     evidence: Evidence = Evidence()
     timing: Timing | None = None
     candidate_digest: str = ""
     beside: tuple[Verdict, ...] = ()
-    """What other protocols say of the same candidate, where they were asked for."""
+    """Verdicts of other requested protocols on the same candidate."""
 
     @model_validator(mode="after")
     def _only_correct_is_timed(self) -> Self:
@@ -337,8 +336,7 @@ class Verdict(Record):
         return self
 
     def holds_for(self, name: str, size: int, hint: int) -> bool:
-        """Whether a free size, of the constant or symbol `name`, lies where it was judged; at `hint` alone, where no family of
-        sizes was asked."""
+        """Whether a free size, the constant or symbol `name`, is in the range that was judged; without ranges, only `hint` is."""
         least, most = self.sizes.get(name.upper(), (hint, hint))
         return least <= size <= most
 
@@ -347,12 +345,12 @@ class Verdict(Record):
         return self.outcome.accepted
 
     def speedup(self, baseline: str = "eager") -> float | None:
-        """Baseline over candidate, or None where there is none: never 1.0, never 0."""
+        """Baseline over candidate time; None without a timing, never 1.0 or 0."""
         return None if self.timing is None else self.timing.speedup(baseline)
 
 
 class Reward(Record):
-    """A number per segment, from a verdict and nothing else. None: the sample must not be trained on."""
+    """A number per segment, computed only from a verdict. None: the sample must not be trained on."""
 
     preset: str
     plan: float | None
@@ -364,17 +362,17 @@ class Reward(Record):
 
 
 class Rollout(Record):
-    """One line of a run's log: everything needed to score it again without a GPU."""
+    """One line of a run's log: everything needed to score a sample again without a GPU."""
 
     task_id: str
     title: str = ""
-    """What the task is, for people: `linear+gelu 1024x8192x8192 bf16`; empty in logs of before."""
+    """The task's title for people: `linear+gelu 1024x8192x8192 bf16`; empty in older logs."""
     dtype: str = ""
-    """The task's main type, as torch names it."""
+    """The task's main dtype, as torch names it."""
     stage: str
     step: int = 0
     group: str = ""
-    """Samples of one prompt share it."""
+    """Shared by the samples of one prompt."""
     turn: int = 0
     prompt: Prompt
     completion: Completion
@@ -390,36 +388,36 @@ class Example(Record):
     kind: Literal["translate", "repair", "improve"] = "translate"
     task: Task
     kernel: str = ""
-    """The kernel the prompt shows: broken for `repair`, slower for `improve`, none for `translate`."""
+    """The kernel in the prompt: broken for `repair`, slower for `improve`, none for `translate`."""
     feedback: str = ""
     """The verifier's message on `kernel` for `repair`, its profile for `improve`."""
     plan: str
     code: str
     teacher: str = ""
-    """Who wrote `code`: a gold, a library template, inductor, a language model."""
+    """Origin of `code`: a gold, a library template, inductor, a language model."""
     split: Literal["train", "validation", "heldout"] = "train"
     graph: str = ""
-    """Digest of the operator graph: what splits are made by."""
+    """Digest of the operator graph, by which splits are made."""
 
 
 class Shown(Record):
-    """The kernel that a prompt shows: correct and slower for `improve`, broken for `repair`."""
+    """A kernel shown in a prompt: correct and slower for `improve`, broken for `repair`."""
 
     plan: str = ""
     code: str
     feedback: str
-    """The verifier's message on a broken one, the profile of a slow one."""
+    """The verifier's message on a broken kernel, the profile of a slow one."""
     us: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    """Microseconds of one call; None: it is broken."""
+    """Microseconds of one call; None if it is broken."""
 
 
 class Pair(Record):
-    """One supervised example in function form: a graph, and a plan with the kernel that was printed from it, judged or (`judged` is
-    false) taken at the printer's word.
+    """One supervised example in function form: a graph, a plan, and the kernel printed from it, which was judged unless `judged` is
+    false.
 
     write: graph -> plan and code. improve: a verified kernel with its profile -> a faster plan and code. repair: a broken
-    kernel with the verifier's message -> the one it was made from. `task` is what the judge judged; `task.graph` is the JSON
-    of its `Graph`, `task.shapes` its small sizes.
+    kernel with the verifier's message -> the kernel it was made from. `task` is what was judged; `task.graph` is the JSON of its
+    `Graph`, `task.shapes` its small sizes.
 
     >>> Pair(kind="improve", task=task, ..., us=12.0, shown=None)
     ValueError: ... improve shows a kernel
@@ -428,34 +426,34 @@ class Pair(Record):
     kind: Literal["write", "improve", "repair"] = "write"
     task: Task
     digest: str = Field(min_length=16)
-    """Of the graph: what a cache or an archive is keyed by."""
+    """Digest of the graph: the key of caches and archives."""
     structure: str = Field(min_length=16)
-    """Digest of the normalised graph without sizes: what splits and decontamination go by."""
+    """Digest of the normalised graph without sizes: used for splits and decontamination."""
     label: str
     """Operators in order, `linear+gelu`."""
     source: Literal["catalogue", "random", "harvest", "files", "archive"]
-    """Where the graph comes from."""
+    """Origin of the graph."""
     writer: str = "library"
-    """Who wrote the code: `library` prints schedules, `inductor` is torch's compiler, else a model's name."""
+    """Origin of the code: `library` prints schedules, `inductor` is torch's compiler, else a model's name."""
     precision: PrecisionName
     target: str
-    """GPU that the times hold for."""
+    """GPU that the times are for."""
     plan: str
-    """Lines of the plan, in the grammar of `synth/plan.py`; empty where `writer` has no schedule."""
+    """Lines of the plan, in the grammar of `synth/plan.py`; empty if `writer` has no schedule."""
     code: str
     """`def kernel(...)` over the graph's arguments with its `@triton.jit` functions."""
     schedule: str = ""
-    """JSON of the schedule that `plan` says."""
+    """JSON of the schedule in `plan`."""
     clock: Literal["modelled", "measured"] = "modelled"
     us: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    """Microseconds of one call at full size; None where it was not priced."""
+    """Microseconds of one call at full size; None if it has no price."""
     best_us: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    """Of the fastest kernel that is known for this graph on this target."""
+    """Microseconds of the fastest known kernel for this graph on this target."""
     outcome: Outcome = Outcome.CORRECT
     cases: int = 0
-    """Correctness cases that it passed."""
+    """Number of correctness cases passed."""
     judged: bool = True
-    """False: the printer's word is taken for the code, as `data make judged=...` allows."""
+    """False: the code was not judged, as `data make judged=...` allows."""
     shown: Shown | None = None
     split: Literal["train", "validation", "heldout"] = "train"
 
@@ -474,7 +472,7 @@ class Pair(Record):
 
 
 def write_jsonl(path: Path, records: Iterable[Record]) -> int:
-    """Write one record a line, flushing each, so that a killed run loses at most a line. Returns the count."""
+    """Write one record per line, flushing each, so that a killed run loses at most one line. Returns the count."""
     count = 0
     with path.open("w", encoding="utf-8") as out:
         for record in records:
@@ -485,7 +483,7 @@ def write_jsonl(path: Path, records: Iterable[Record]) -> int:
 
 
 def read_jsonl(path: Path, kind: type[R]) -> Iterator[R]:
-    """Read records back. A torn last line (a killed writer) is passed over; any other bad line is a UserError."""
+    """Read records back. An incomplete last line (a killed writer) is skipped; any other invalid line raises UserError."""
     with path.open(encoding="utf-8") as lines:
         for number, line in enumerate(lines, 1):
             if not line.strip():
@@ -501,11 +499,11 @@ def read_jsonl(path: Path, kind: type[R]) -> Iterator[R]:
 
 
 Supervised = Example | Pair
-"""What supervised training reads."""
+"""The records that supervised training reads."""
 
 
 def read_supervised(path: Path) -> Iterator[Supervised]:
-    """The supervised examples of a file, in function form or not: its first line says which. Raises as `read_jsonl`."""
+    """The supervised examples of a file; its first line shows whether they are in function form. Raises like `read_jsonl`."""
     with path.open(encoding="utf-8") as lines:
         first = next((line for line in lines if line.strip()), "")
     if '"structure":' in first:

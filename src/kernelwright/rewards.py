@@ -1,10 +1,10 @@
-"""From a verdict to a reward, a number for the plan and one for the code. Pure functions, named presets.
+"""Rewards from verdicts: a number for the plan and one for the code. Pure functions, named presets.
 
-Nothing but the verdict enters a preset. A verdict without a fair verdict (`unsupported`, `infrastructure_error`) gives
-None for both segments under every preset, and so does a reward that is no finite number. A preset whose source
-pays one number for the whole completion gives half of it to each segment, so that `Reward.total` is the
-source's number under uniform credit and both segments learn under hierarchical credit. A correct candidate that
-could not be timed is paid for its correctness only: the least that a correct candidate of the preset can get.
+Presets depend only on the verdict. A candidate without a fair verdict (`unsupported`, `infrastructure_error`) gets None for
+both segments under every preset, and so does a reward that is not finite. A preset whose source gives one number for the
+whole completion gives half of it to each segment, so that `Reward.total` is the source's number under uniform credit and
+both segments learn under hierarchical credit. A correct candidate that could not be timed gets the least reward of a
+correct candidate under the preset.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ Segments = tuple[float, float]
 
 
 def reward(preset: str, verdict: Verdict, **context: Any) -> Reward:
-    """The reward of `verdict` under a preset, or a user's function (`my_reward.py:reward`).
+    """The reward of `verdict` under a preset or a user's function (`my_reward.py:reward`).
 
-    A user's function is given the verdict, and of `context` (candidate, completion) what its parameters name; it
-    returns a number, (plan, code), or None for no reward. Raises UserError for an unknown preset and for a function
-    that cannot be loaded, raises, or returns something else.
+    A user's function gets the verdict and, of `context` (candidate, completion), what its parameters name; it returns a number,
+    (plan, code), or None for no reward. Raises UserError for an unknown preset, and for a function that cannot be loaded,
+    raises, or returns something else.
     """
     if not extensions.names_function(preset):
         check_preset(preset)
@@ -46,7 +46,7 @@ def reward(preset: str, verdict: Verdict, **context: Any) -> Reward:
 
 
 def check_preset(preset: str) -> None:
-    """Raises UserError, listing the presets, unless `preset` is one, or names a user's function that can be loaded."""
+    """Raises UserError, listing the presets, unless `preset` is one or names a user's function that can be loaded."""
     if extensions.names_function(preset):
         extensions.load(preset, "reward")
     elif preset not in PRESETS:
@@ -57,7 +57,7 @@ def check_preset(preset: str) -> None:
 
 
 def _own(spec: str, verdict: Verdict, context: Mapping[str, Any]) -> Segments | None:
-    """What a user's function pays."""
+    """The reward by a user's function."""
     paid = extensions.call(extensions.load(spec, "reward"), spec, "reward", verdict, **context)
     if paid is None:
         return None
@@ -87,24 +87,24 @@ def toronto_midend(verdict: Verdict) -> Segments:
 
 
 def autotriton(verdict: Verdict) -> Segments:
-    """Rule times execution, each 0 or 1: is it Triton at all, and do the tests pass.
+    """Rule times execution, each 0 or 1: whether it is Triton at all, and whether the tests pass.
 
-    Source: AutoTriton (Li et al. 2025, arXiv 2507.05687). The rule there looks for `@triton.jit`; here it is that
-    the code is well formed and was not caught cheating, which also counts a kernel that only decorates torch.
+    Source: AutoTriton (Li et al. 2025, arXiv 2507.05687). Its rule looks for `@triton.jit`; ours requires that the code is
+    well formed and was not caught cheating, which also excludes a kernel that only decorates torch.
     """
     rule = verdict.outcome.well_formed and verdict.outcome.category is not Category.CHEATING
     return _halves(float(rule) * float(verdict.correct))
 
 
 SLOW, PAID_WHERE_SLOW = 0.3, 0.25
-"""Speedup over eager below which `usable` pays less, far enough from 1 for the cost model's errors, and what."""
+"""`usable` pays less below this speedup over eager, a margin wide enough for the cost model's errors; and how much."""
 
 
 def usable(verdict: Verdict) -> Segments:
-    """1 for what is right, a quarter where that is far slower than eager or nobody knows, else 0.
+    """1 for a correct kernel, a quarter if it is far slower than eager or its speed is unknown, 0 otherwise.
 
-    Source: ours, for stages that ask for correctness and clock nothing: the cost model will do. Under `autotriton` a policy
-    found out that tiles of four elements are as right as any (docs/history/log.md).
+    Source: ours, for stages that reward correctness and measure no times: the cost model suffices. Under `autotriton`, a policy
+    learned that tiles of four elements are as correct as any (docs/history/log.md).
     """
     if not verdict.correct:
         return _halves(0.0)
@@ -136,8 +136,8 @@ def kevin(verdict: Verdict) -> Segments:
 def drkernel(verdict: Verdict) -> Segments:
     """correct + min(speedup, 3) + share of GPU time in the candidate's own kernels; 0 unless correct.
 
-    Source: Dr.Kernel (Liu et al. 2026, arXiv 2602.05885). The share is the evidence's `own_share`; where torch computed
-    nothing it is 1, and where it did and nobody measured the share, 0.
+    Source: Dr.Kernel (Liu et al. 2026, arXiv 2602.05885). The share is the evidence's `own_share`; if that is unknown, 1 if torch
+    computed nothing, else 0.
     """
     if not verdict.correct:
         return _halves(0.0)
@@ -148,15 +148,15 @@ def drkernel(verdict: Verdict) -> Segments:
 
 
 STEP = 0.05
-"""Speed counts in whole steps of 5 %, several times the noise of an interleaved median: within a group of equally
-fast kernels, noise then gives no advantage, which scaling by the standard deviation would blow up."""
+"""Speed counts in whole steps of 5 %, several times the noise of an interleaved median. So noise gives no advantage within a
+group of equally fast kernels, which scaling by the standard deviation would amplify."""
 PAY = ((1 / 8, -0.75), (1.0, 0.0), (4.0, 0.8), (64.0, 1.0))
-"""(speedup over eager, what it pays), joined by straight lines over the logarithm and flat at both ends. Most is
-paid up to 4x; the tail is for tasks whose roofline lies far above eager, so that 8x is still better than 4x."""
+"""(speedup over eager, reward), interpolated linearly over the logarithm and constant beyond both ends. Most of the reward is
+up to 4x; the tail is for tasks whose roofline is far above eager, so that 8x is still better than 4x."""
 _CORRECT, _SPEED_SHARE = 0.75, 0.25
 
 _LADDER: Mapping[Outcome, float] = {
-    # Nothing to learn from, or nothing honest: the floor. An empty answer is not worth more than a decoy, nor less.
+    # Nothing to learn from, or nothing honest: the floor. An empty answer is worth exactly as much as a decoy.
     Outcome.EMPTY_COMPLETION: -1.0,
     Outcome.NO_CODE: -1.0,
     Outcome.NOT_TRITON: -1.0,
@@ -177,37 +177,36 @@ _LADDER: Mapping[Outcome, float] = {
     Outcome.OUT_OF_MEMORY: -0.25,
     Outcome.RUNTIME_ERROR: -0.25,
     Outcome.OUT_OF_BOUNDS: -0.2,
-    # Is it right?
+    # Is it correct?
     Outcome.WRONG_STRUCTURE: -0.1,
     Outcome.WRONG_SHAPE: -0.1,
     Outcome.WRONG_DTYPE: -0.1,
     Outcome.UNWRITTEN: 0.0,
     Outcome.NON_FINITE: 0.0,
     Outcome.WRONG_VALUE: 0.0,
-    # Right on some cases.
+    # Correct on some cases.
     Outcome.WRONG_ON_DISTRIBUTION: 0.2,
     Outcome.WRONG_ON_SHAPE: 0.25,
     Outcome.LOW_PRECISION: 0.3,
     Outcome.NONDETERMINISTIC: 0.3,
-    # Nothing was found wrong, and part could not be checked: neither paid nor punished.
+    # Nothing was found wrong, but part could not be checked: neither rewarded nor punished.
     Outcome.UNPROVEN: 0.0,
 }
 _CAP = {Gate.PARSE: -0.7, Gate.STATIC: -0.7, Gate.LOAD: -0.5, Gate.TRACE: -0.35, Gate.COMPILE: -0.35}
-"""The most a failure at a gate gets, whatever its name: a time-out while loading is no run."""
+"""The most that a failure at a gate gets, whatever its outcome: a time-out while loading is not a run."""
 
 
 def wright(verdict: Verdict) -> Segments:
     """The default, ours: bounded in [-1, 1] per segment, graded along the funnel, speed in coarse steps.
 
-    Code: a failure gets its rung of the funnel, from -1 to 0.3; a correct candidate 0.75 plus a quarter of the
-    plan's speed term, because block sizes, warps and stages are written in the code. Plan: -1 for a failure; for
-    a correct candidate the speed term: the lower end of the interval of its speedup over eager, in whole steps of
-    5 %, on the scale of `PAY`, within [-0.75, 1]. Cheating gets -1 for both.
+    Code: a failure gets its rung of the funnel, from -1 to 0.3; a correct candidate 0.75 plus a quarter of the plan's speed
+    term, because block sizes, warps and stages are written in the code. Plan: -1 for a failure; for a correct candidate the
+    speed term: the lower end of the interval of its speedup over eager, in whole steps of 5 %, on the scale of `PAY`, within
+    [-0.75, 1]. Cheating gets -1 for both.
 
-    What it asks of an optimiser: every correct candidate, however slow, beats every incorrect one in each segment
-    (plan -0.75 > -1, code 0.56 > 0.3) and so in any weighting of them; the bottom rungs are level, so that neither
-    silence nor a decoy is a way out; avoiding the timer pays like the slowest kernel; and no single verdict can
-    outweigh a group, however large the speedup it claims.
+    Properties: every correct candidate, however slow, beats every incorrect one in each segment (plan -0.75 > -1, code
+    0.56 > 0.3) and so in any weighting of them; the lowest rungs are equal, so neither silence nor a decoy pays; avoiding
+    the timer pays like the slowest kernel; and no single verdict can outweigh a group, however large the speedup it claims.
     """
     if verdict.outcome.accepted:
         speed = _speed_term(verdict)
@@ -219,11 +218,11 @@ def wright(verdict: Verdict) -> Segments:
 
 
 def plans(verdict: Verdict) -> Segments:
-    """Plan: the speed over the best kernel that was known, in whole steps of 5 %, doublings within [-1, 1]. Code: 1 where it is
-    right, else 0; -1 for cheating.
+    """Plan: the speed relative to the best known kernel, in whole steps of 5 %, as doublings within [-1, 1]. Code: 1 if it is
+    correct, else 0; -1 for cheating.
 
-    Source: ours, after TritonRL: a plan is paid for its time, code for doing what the plan says. A wrong kernel's plan gets
-    what one of twice the time gets, for nobody knows its own. Where no kernel is known, eager is.
+    Source: ours, after TritonRL: a plan is rewarded for its time, code for implementing the plan. A wrong kernel's plan gets the
+    reward of twice the best time, since its own is unknown. Without a known kernel, eager takes its place.
     """
     if not verdict.outcome.accepted:
         return -1.0, -1.0 if verdict.outcome.category is Category.CHEATING else 0.0
@@ -251,14 +250,14 @@ PRESETS: Mapping[str, Callable[[Verdict], Segments]] = {
 
 
 UNTIMED = frozenset(["toronto-frontend", "autotriton", "usable"])
-"""Presets that ask for no time: they pay every correct candidate alike, or by a rough price."""
+"""Presets that need no measured time: they pay every correct candidate equally, or by a rough modelled time."""
 
 
 def discounted_returns(turns: Sequence[Reward], gamma: float = 0.4) -> list[Reward]:
     """Returns of a conversation's turns: each turn's reward plus gamma times the return of the next.
 
-    Discounting goes backward, so that a turn is paid for what it made possible, never for what came before
-    (Kevin: sum, gamma 0.4). A turn without a reward stays without and adds nothing to the turns before it.
+    Discounting goes backward: a turn is rewarded for later turns, never for earlier ones (Kevin: sum, gamma 0.4). A turn without
+    a reward stays without one and adds nothing to earlier turns.
     """
     returns: list[Reward] = []
     plan = code = 0.0
@@ -274,12 +273,12 @@ def _halves(total: float) -> Segments:
 
 
 def _speedup(verdict: Verdict) -> float:
-    """Eager time over the candidate's; 0 where a correct candidate was not timed."""
+    """Eager time over the candidate's; 0 if a correct candidate was not timed."""
     return verdict.speedup() or 0.0
 
 
 def _speed_term(verdict: Verdict) -> float:
-    """The plan's reward for a correct candidate: `PAY` at the steps it is known to be faster or slower than eager."""
+    """The plan's reward for a correct candidate: `PAY` at the speedup that is certain, in whole steps."""
     low = 0.0 if verdict.timing is None else verdict.timing.speedup_ci["eager"][0]
     if not low > 0:  # also NaN
         return PAY[0][1]
@@ -289,9 +288,9 @@ def _speed_term(verdict: Verdict) -> float:
 
 
 def _steps(ratio: float) -> int:
-    """Whole steps of speed towards parity, so that the dead band there reaches from 1/1.05 to 1.05."""
+    """Whole steps of speed, rounded towards parity, so that the dead band around it reaches from 1/1.05 to 1.05."""
     exact = math.log(ratio) / math.log1p(STEP)
-    return math.trunc(exact + math.copysign(1e-9, exact))  # a hair further against rounding
+    return math.trunc(exact + math.copysign(1e-9, exact))  # # a tiny outward shift, against rounding
 
 
 assert {o for o in Outcome if o.judged and o.category is not Category.CHEATING} - set(_LADDER) == {

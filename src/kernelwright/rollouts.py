@@ -1,9 +1,8 @@
-"""The chain, on one screen: prompts -> completions -> candidates -> verdicts -> rewards -> rollouts.
+"""The whole chain: prompts -> completions -> candidates -> verdicts -> rewards -> rollouts.
 
-Training and evaluation both call `roll`, so what is rewarded is what is measured. Verification starts while
-the policy is still writing: each completion goes to the verifier the moment it is whole. A judge that fails
-and a kernel that the backend cannot run are data (a verdict without a fair verdict, a reward of None), never
-a crash.
+Training and evaluation use the same code, so what is rewarded is what is measured. Each completion goes to the verifier as soon as
+it ends, while the policy still samples others. A failure of the judge, or a kernel that the backend cannot run, is data (a
+verdict that is not fair, a reward of None), never a crash.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from kernelwright.synth.to_triton import label_of, print_triton
 
 
 class Verifier(Protocol):
-    """What is needed of a judge: `verify.VerifierPool`, or `Judge` around one."""
+    """The interface of a judge: `verify.VerifierPool`, or `Judge` around one."""
 
     def submit(self, task: Task, candidate: Candidate) -> Future[Verdict]: ...
 
@@ -43,8 +42,8 @@ Memory = Callable[[Task, Candidate], Verdict | None]
 
 
 def with_print(task: Task, candidate: Candidate) -> Candidate:
-    """The candidate of an answer that is a plan alone: its code is the library's print of what the plan decides. The operators are
-    the graph's, whichever it names. Where the plan is none, or its nest is that of other operators, it says so and has no code."""
+    """The candidate of an answer that is only a plan: its code is the library's print of the plan. Operators come from the graph,
+    whatever the plan names. If the plan is invalid, or its nest is for other operators, the candidate has a problem and no code."""
     if candidate.code or not task.graph or not candidate.plan:
         return candidate
     graph = Graph.model_validate_json(task.graph)
@@ -60,15 +59,15 @@ def with_print(task: Task, candidate: Candidate) -> Candidate:
 
 
 def in_module(task: Task, candidate: Candidate) -> Candidate:
-    """The candidate as a judge takes it: where the task is a graph, `kernel(...)` with a `ModelNew` around it.
+    """The candidate in the form that a judge takes: for a graph, a `ModelNew` is added around `kernel(...)`.
 
-    Without a function `kernel` it has no entry, and says so; a candidate with a `ModelNew` of its own stays as it is.
+    Without a function `kernel`, its problem is `no_entry`; a candidate with its own `ModelNew` is unchanged.
     """
     if not task.graph or not candidate.code or candidate.problem is not None:
         return candidate
     try:
         body = parse(candidate.code).body
-    except (SyntaxError, ValueError, RecursionError):  # the judge says what is wrong with it
+    except (SyntaxError, ValueError, RecursionError):  # # the judge reports the error
         return candidate
     names = {node.name for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
     if "ModelNew" in names:
@@ -81,18 +80,19 @@ def in_module(task: Task, candidate: Candidate) -> Candidate:
 
 
 class Judge:
-    """A verifier that judges the same case once: one verdict a (task, code), while it remembers it.
+    """Caches a verifier's verdicts by (task, code), so that it judges each case once.
 
-    Candidates for tasks in function form go to it as `in_module` writes them. Only fair verdicts are remembered. `limit` is how many; the oldest is forgotten first.
+    Candidates for tasks in function form are passed on in the form of `in_module`. Only fair verdicts are cached, at most
+    `limit`; the oldest is dropped first.
     """
 
     def __init__(self, pool: Verifier, limit: int = 4096, memory: Memory | None = None) -> None:
-        """`memory` is asked before the pool: what was judged in earlier runs (`archive.verdicts`)."""
+        """`memory` is asked before the pool, for verdicts of earlier runs (`archive.verdicts`)."""
         self._pool, self._limit, self._memory = pool, limit, memory
         self._known: dict[tuple[str, ...], Future[Verdict]] = {}
         self._lock = threading.Lock()
         self.asked = self.judged = 0
-        """Cases submitted, and those that went on to the pool."""
+        """Cases submitted, and those passed on to the pool."""
 
     def submit(self, task: Task, candidate: Candidate) -> Future[Verdict]:
         key = (task.id, task.digest, candidate.digest, str(candidate.problem))
@@ -111,7 +111,7 @@ class Judge:
             return future
 
     def _remembered(self, task: Task, candidate: Candidate) -> Future[Verdict] | None:
-        """What memory says of a candidate, as if it had been judged."""
+        """The verdict from memory, in the form of a judge's."""
         found = None if self._memory is None else self._memory(task, candidate)
         if found is None:
             return None
@@ -135,9 +135,9 @@ def roll(
     seed: int = 0,
     known_us: Sequence[float | None] = (),
 ) -> list[list[Rollout]]:
-    """`n` rollouts of each prompt; `tasks[i]` is the task that `prompts[i]` asks about, `known_us[i]` its best known time.
+    """`n` rollouts of each prompt; `tasks[i]` is the task of `prompts[i]`, `known_us[i]` its best known time.
 
-    Raises UserError for a broken task and an unknown reward; every other failure is data.
+    Raises UserError for a broken task or an unknown reward; every other failure is data.
     """
     rolling = Rolling(
         policy, prompts, tasks, verifier, reward=reward, stage=stage, step=step, known_us=known_us
@@ -147,9 +147,9 @@ def roll(
 
 
 class Rolling:
-    """`roll` in two parts: `generate` returns while verdicts are still out, `collect` waits for them.
+    """`roll` in two parts: `generate` returns while verdicts are pending, `collect` waits for them.
 
-    What an earlier process generated can be put in again, by `take` for each completion, instead of `generate`.
+    Instead of `generate`, completions of an earlier process can be added with `take`.
     """
 
     def __init__(
@@ -167,9 +167,9 @@ class Rolling:
         migrating: bool = False,
         drop_broken: bool = False,
     ) -> None:
-        """`known_us[i]`: the best time that is known for `tasks[i]`, which timings are then held against; with `among`, where none is
-        known, the fastest of the prompt's own samples. `migrating`: candidates are judged without names that PyTorch has removed; right ones are `migrated` then. `drop_broken`: one broken task among many of a corpus costs its own samples, as a failure of
-        the judge's does."""
+        """`known_us[i]`: best known time of `tasks[i]`, with which times are compared; with `among`, if unknown, the fastest of the
+        prompt's own samples. `migrating`: rewrite names that PyTorch has removed before judging; correct candidates are then
+        `migrated`. `drop_broken`: a broken task loses only its own samples, as when the judge fails, instead of raising."""
         self.known_us, self.among = known_us or [None] * len(tasks), among
         self.migrating, self.drop_broken = migrating, drop_broken
         self.policy, self.prompts, self.tasks = policy, prompts, tasks
@@ -180,21 +180,21 @@ class Rolling:
             policy.busy = hush
         self.completions: dict[tuple[int, int], Completion] = {}
         self.generate_s = self.wait_s = 0.0
-        """Seconds until the last completion was whole, and seconds that `collect` then waited for verdicts."""
+        """Seconds until the last completion ended, and seconds that `collect` then waited for verdicts."""
         self._candidate: dict[tuple[int, int], Candidate] = {}
         self._verdict: dict[tuple[int, int], Future[Verdict]] = {}
         self._written: dict[tuple[int, int], float] = {}
         self._began = time.perf_counter()
 
     def generate(self, n: int, *, temperature: float, top_p: float, seed: int) -> None:
-        """Sample; each completion goes to the verifier the moment it is whole."""
+        """Sample; each completion goes to the verifier as soon as it ends."""
         self.policy.generate(
             self.prompts, n, temperature=temperature, top_p=top_p, seed=seed, on_completion=self.take
         )
         self.generate_s = time.perf_counter() - self._began
 
     def take(self, row: int, sample: int, completion: Completion) -> None:
-        """Parse a completion of `prompts[row]` and start its verification."""
+        """Parse a completion of `prompts[row]` and submit it."""
         if self.prompts[row].answer == "plan":
             completion = until_plan(completion, self.policy.pieces(completion) or ())
         parsed = candidates.parse(completion.text, self.policy.pieces(completion), completion.finish_reason)
@@ -208,7 +208,7 @@ class Rolling:
         self._verdict[row, sample] = self.judge.submit(self.tasks[row], parsed)
 
     def collect(self) -> list[list[Rollout]]:
-        """The rollouts, prompt by prompt, once their verdicts are there."""
+        """The rollouts by prompt, once all verdicts have arrived."""
         began = time.perf_counter()
         groups: list[list[Rollout]] = [[] for _ in self.prompts]
         places = sorted(self.completions)
@@ -243,23 +243,23 @@ class Rolling:
         return groups
 
     def _answer(self, place: tuple[int, int]) -> Verdict:
-        """The verdict on a sample, waited for."""
+        """Wait for a sample's verdict."""
         parsed = self._candidate[place]
         verdict = await_verdict(self._verdict[place], self.tasks[place[0]], parsed, self.drop_broken)
         return migrate.count_as_migrated(parsed, verdict)
 
 
 def quiet_gpu(verifier: Verifier) -> Callable[[], AbstractContextManager[Any]] | None:
-    """What to enter while working on a GPU that may also be the verifier's, so that no clock runs there then.
+    """A context for work on a GPU that may also be the verifier's: while active, nothing is timed there.
 
-    None where the verifier has no GPU.
+    None if the verifier has no GPU.
     """
     pool = _pool_of(verifier)
     return getattr(pool, "at_work", None) if getattr(pool, "gpus", None) else None
 
 
 def spent_on_gpus(verifier: Verifier) -> dict[str, float]:
-    """Seconds so far that the verifier's GPUs spent on references and on clocks; empty without GPUs."""
+    """Seconds so far that the verifier's GPUs spent on references and on timing; empty without GPUs."""
     total: dict[str, float] = {}
     for gpu in getattr(_pool_of(verifier), "gpus", None) or ():
         for what, seconds in gpu.spent.items():
@@ -272,12 +272,12 @@ def _pool_of(verifier: Verifier) -> Verifier:
 
 
 def hand_on(given: Rollout, made: Rollout) -> Rollout:
-    """What a stage of the pipeline hands on: `made` where it is verified and faster, else what it was given."""
+    """What a pipeline stage passes on: `made` if it is verified and faster, else `given`."""
     return made if made.verdict.correct and faster(made.verdict.timing, given.verdict.timing) else given
 
 
 def beside_known(verdict: Verdict, us: float | None) -> Verdict:
-    """The verdict with the best known time beside its own."""
+    """The verdict with the best known time added."""
     if us is None or verdict.timing is None:
         return verdict
     timing = verdict.timing.model_copy(update={"known_ms": us / 1e3})
@@ -285,13 +285,13 @@ def beside_known(verdict: Verdict, us: float | None) -> Verdict:
 
 
 def _fastest(verdicts: Sequence[Verdict]) -> float | None:
-    """Microseconds of the fastest right one; None where none was timed."""
+    """Microseconds of the fastest correct one; None if none was timed."""
     times = [1e3 * one.timing.candidate_ms for one in verdicts if one.correct and one.timing is not None]
     return min(times, default=None)
 
 
 def faster(new: Timing | None, old: Timing | None) -> bool:
-    """Whether `new` beats `old`: less time by the model, which has no noise, or clocked apart beyond the noise."""
+    """Whether `new` is faster than `old`: a shorter modelled time, since that has no noise, or non-overlapping intervals."""
     if new is None or old is None:
         return old is None and new is not None
     if new.kind == old.kind == "modelled":
@@ -302,8 +302,8 @@ def faster(new: Timing | None, old: Timing | None) -> bool:
 def await_verdict(
     future: Future[Verdict], task: Task, candidate: Candidate, drop_broken: bool = False
 ) -> Verdict:
-    """The verdict, or one that says that the judge failed. A broken task is the user's to mend: UserError, unless it is one among
-    many, of which the samples are then left out."""
+    """Wait for the verdict; a failure of the judge becomes a verdict, too. A broken task raises UserError for the user to fix; with
+    `drop_broken`, only its samples are lost."""
     try:
         return future.result()
     except Exception as error:
@@ -319,7 +319,7 @@ def await_verdict(
 
 
 def _failed(future: Future[Verdict]) -> bool:
-    """True for a case that is closed without a fair verdict by the judge's own failure."""
+    """True if a finished case has no fair verdict because the judge itself failed."""
     if not future.done():
         return False
     if future.cancelled() or future.exception() is not None:

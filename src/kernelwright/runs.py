@@ -1,13 +1,13 @@
-"""A run folder: where a long command keeps what it did, so that it can be stopped, read and resumed.
+"""A run folder: keeps the results of a long command, so that it can be stopped, read and resumed.
 
-    RUN/config.json        what was asked            RUN/curves.jsonl     one line a step
-    RUN/environment.json   versions and machine      RUN/rollouts.jsonl   everything that was judged
-    RUN/metrics.json       the summary               RUN/state.json       which parts are done
-    RUN/stages/<stage>/    checkpoints               RUN/eval/<stage>/    a run folder of its own
+        RUN/config.json        the settings              RUN/curves.jsonl     one line per step
+        RUN/environment.json   versions and machine      RUN/rollouts.jsonl   everything that was judged
+        RUN/metrics.json       the summary               RUN/state.json       which parts are done
+        RUN/stages/<stage>/    checkpoints               RUN/eval/<stage>/    a run folder of its own
 
-Whole files appear by rename, so a reader sees the old or the new one, never half. Lines are appended and
-flushed one at a time; a torn last line (a killed writer) is cut off before the next append. Not guaranteed:
-that two processes may write to one folder at a time, nor survival of a power cut (nothing is fsynced).
+Files are replaced by rename, so a reader sees either the old or the new one. Lines are appended and flushed one at a time; an
+incomplete last line (a killed writer) is cut off before the next append. Not supported: two processes writing to one folder
+at once; nor does it survive a power cut (nothing is fsynced).
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def write_records(path: Path, records: Iterable[Record]) -> Path:
-    """A JSONL file of records, whole or not at all."""
+    """Write records to a JSONL file atomically."""
     return write_text(path, "".join(record.model_dump_json() + "\n" for record in records))
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """The object in a JSON file, or None when there is no such file. Makes no folder. Raises UserError for another content."""
+    """The object in a JSON file, or None without the file. Creates no folder. Raises UserError for other content."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
@@ -54,7 +54,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 
 class RunFolder:
-    """One run's folder. Created with its parents; raises UserError where that cannot be."""
+    """One run's folder. Created with its parents; raises UserError if that fails."""
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
@@ -69,16 +69,16 @@ class RunFolder:
         return self.path / name
 
     def write_json(self, name: str, value: BaseModel | Mapping[str, Any] | list[Any]) -> Path:
-        """Write one JSON file whole or not at all."""
+        """Write one JSON file atomically."""
         plain = value.model_dump(mode="json") if isinstance(value, BaseModel) else value
         return write_text(self.path / name, json.dumps(plain, indent=2, ensure_ascii=False) + "\n")
 
     def read_json(self, name: str) -> dict[str, Any] | None:
-        """The object in a JSON file of this folder, or None when there is no such file."""
+        """The object in a JSON file of this folder, or None without the file."""
         return read_json(self.path / name)
 
     def append(self, name: str, rows: Iterable[Record | Mapping[str, Any]]) -> None:
-        """Append rows as lines, each flushed, after cutting off what a killed writer may have left."""
+        """Append rows as lines, each flushed, after cutting off an incomplete line of a killed writer."""
         path = self.path / name
         with writing(path):
             _cut_torn_line(path)
@@ -89,12 +89,12 @@ class RunFolder:
                     out.flush()
 
     def rows(self, name: str, kind: type[R]) -> list[R]:
-        """The records of a JSONL file of this folder; none where there is no such file."""
+        """The records of a JSONL file of this folder; empty without the file."""
         path = self.path / name
         return list(read_jsonl(path, kind)) if path.exists() else []
 
     def lines(self, name: str) -> list[dict[str, Any]]:
-        """The plain rows of a JSONL file of this folder, without a torn last line."""
+        """The rows of a JSONL file of this folder as dicts, without an incomplete last line."""
         path = self.path / name
         if not path.exists():
             return []
@@ -102,7 +102,7 @@ class RunFolder:
         return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines() if line.strip()]
 
     def keep_rows(self, name: str, keep: Any) -> None:
-        """Rewrite a JSONL file with only the rows for which `keep(row: dict)` holds."""
+        """Rewrite a JSONL file with only the rows for which `keep(row: dict)` is true."""
         if (self.path / name).exists():
             kept = [row for row in self.lines(name) if keep(row)]
             write_text(self.path / name, "".join(json.dumps(row) + "\n" for row in kept))
@@ -110,7 +110,7 @@ class RunFolder:
     # -- resume --------------------------------------------------------------------------------------------
 
     def done(self, part: str) -> bool:
-        """True when `finish(part)` was called in this or an earlier process."""
+        """Whether `finish(part)` was called in this or an earlier process."""
         return part in (self.read_json("state.json") or {}).get("done", [])
 
     def finish(self, part: str) -> None:
@@ -119,9 +119,9 @@ class RunFolder:
             self.write_json("state.json", {"done": [*parts, part]})
 
     def start(self, config: BaseModel | Mapping[str, Any], *, resume: bool) -> None:
-        """Write config.json and environment.json, or check that a resumed run asks for the same thing.
+        """Write config.json and environment.json, or check that a resumed run has the same settings.
 
-        Raises UserError when the folder holds a run and `resume` is False, or holds another run's config.
+        Raises UserError if the folder holds a run and `resume` is False, or holds a run with other settings.
         """
         plain = config.model_dump(mode="json") if isinstance(config, BaseModel) else dict(config)
         old = self.read_json("config.json")
@@ -138,7 +138,7 @@ class RunFolder:
 
 
 def write_text(path: Path, text: str) -> Path:
-    """Write a text file whole or not at all: to a temporary file beside it, then renamed."""
+    """Write a text file atomically: to a temporary file next to it, then renamed."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with writing(path):
         try:
@@ -153,7 +153,7 @@ def write_text(path: Path, text: str) -> Path:
 
 @contextlib.contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
-    """Yield a staging folder that becomes `path` (replacing it) on success and is removed on any failure."""
+    """Yield a staging folder that replaces `path` on success and is removed on failure."""
     staging = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with writing(path):
         shutil.rmtree(staging, ignore_errors=True)
@@ -173,9 +173,9 @@ def new_folder(path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turn failures to write (a full disk, no permission) into one line that says what to do.
+    """Turn failures to write (a full disk, no permission) into a one-line error with the fix.
 
-    Torch and safetensors wrap a full disk in errors of their own, so free space is asked for as well.
+    Torch and safetensors wrap a full disk in their own errors, so we check free space as well.
     """
     try:
         yield
@@ -192,7 +192,7 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def environment() -> dict[str, Any]:
-    """What a reader needs to repeat the run: versions, machine, command, time. Imports nothing heavy."""
+    """What is needed to repeat the run: versions, machine, command, time. Imports nothing heavy."""
     versions = {}
     for package in ("torch", "triton", "transformers", "trl", "numpy"):
         with contextlib.suppress(metadata.PackageNotFoundError):

@@ -1,8 +1,8 @@
-"""Other sizes for the same task: rewrite module-level integer constants of a reference's source.
+"""Changes a task's sizes: rewrites module-level integer constants of a reference's source.
 
-Pure text in, text out: nothing is executed, comments and layout stay as they are. A constant is a name
-assigned at the top level of the module (`N = 4`, `N: int = 4`, `M, N = 4, 8`); an element of a tuple constant
-is named `NAME[index]` (`shape = (32, 64)` has `shape[0]` and `shape[1]`).
+Text in, text out: nothing is executed, and comments and layout are preserved. A constant is a name assigned at the top level
+of the module (`N = 4`, `N: int = 4`, `M, N = 4, 8`); an element of a tuple constant is named `NAME[index]`
+(`shape = (32, 64)` has `shape[0]` and `shape[1]`).
 
 Does not guarantee that the rewritten source still runs: sizes may contradict each other.
 """
@@ -29,7 +29,7 @@ _ELEMENT = re.compile(r"^(\w+)\[(\d+)\]$")
 
 
 def constants(source: str) -> dict[str, int]:
-    """Module-level integer constants (bools are not), tuple elements among them, in order of appearance."""
+    """Module-level integer constants (no bools), including tuple elements, in order of appearance."""
     found: dict[str, int] = {}
     tree = _parse(source)
     for name, value in bindings(tree):
@@ -62,7 +62,7 @@ def apply_shape(source: str, overrides: Mapping[str, int]) -> str:
             pending.pop(name, None)
             edits.append((*span(value), str(int(overrides[name]))))
     for name, statement in _chained_assignments(tree):
-        # `A = B = 4` shares one literal: the override follows on the same line instead.
+        # `A = B = 4` shares one literal, so the override is appended on the same line instead.
         if name in overrides:
             pending.pop(name, None)
             _, end = span(statement)
@@ -87,7 +87,7 @@ def _parse(source: str) -> ast.Module:
 
 
 def bindings(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
-    """(name, value expression) of every plain top-level binding, elements of tuple values included."""
+    """(name, value expression) of every plain top-level binding, including elements of tuple values."""
     for statement in tree.body:
         if isinstance(statement, ast.AnnAssign) and statement.value is not None:
             yield from _target(statement.target, statement.value)
@@ -121,7 +121,7 @@ def _chained_assignments(tree: ast.Module) -> Iterator[tuple[str, ast.Assign]]:
 
 
 def _integer(value: ast.expr) -> int | None:
-    """The value of an integer literal or of plain arithmetic over them (`2048 * 2`); None for anything else."""
+    """The value of an integer literal or of plain arithmetic on such (`2048 * 2`); None for anything else."""
     if isinstance(value, ast.Constant):
         return value.value if type(value.value) is int else None
     if isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.USub):

@@ -1,17 +1,17 @@
-"""The data engine: graphs in, verified pairs of plan and kernel out. What is where:
+"""The data engine: from graphs to verified pairs of plan and kernel. Its files:
 
-    settings.py       what a corpus is made of
-    problems.py       one problem by its number: a graph as a task, kernels by several schedules, broken ones among them
-    decide.py         verdicts -> pairs: write, improve, repair
-    chunks.py         a corpus in parts, by a judge that is there or by a process a core (worker.py)
-    contamination.py  what must not be trained on, by structure
-    merge.py          parts -> examples.jsonl, tasks.jsonl, tokenizer/ (tokenizer.py), card (card.py)
-    build.py          all of it in one call
-    validate.py       a corpus before the judge again
-    harvest.py        tasks from the models of packages, cut into graphs
-    distill.py        kernels from a language model; importing.py takes pairs that others made
+        settings.py       the settings of a corpus
+        problems.py       one problem by number: a graph as a task, kernels from several schedules, broken kernels
+        decide.py         verdicts -> pairs: write, improve, repair
+        chunks.py         a corpus in parts, judged by a given verifier or by one process per core (worker.py)
+        contamination.py  removes what computes a benchmark's function, by structure
+        merge.py          parts -> examples.jsonl, tasks.jsonl, tokenizer/ (tokenizer.py), card (card.py)
+        build.py          all of it in one call
+        validate.py       judges a corpus again
+        harvest.py        tasks from packages' models, cut into graphs
+        distill.py        kernels from a language model; importing.py imports existing pairs
 
-`build` does all of it, and goes on where it was stopped:
+`build` does all of it, and resumes where it was stopped:
 
     from kernelwright.data import CorpusSettings, build
     card = build(CorpusSettings.of(recipe.data, recipe.seed), run / "data", pool)

@@ -1,4 +1,4 @@
-"""A corpus in one call: parts, merged. Resumable: what is whole is left as it is."""
+"""Builds a corpus in one call: makes the parts and merges them. Resumable: finished parts are kept."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def build(
     workers: int = 0,
     benchmarks: Sequence[Path] = (),
 ) -> dict[str, Any]:
-    """The card of the corpus in `folder`, which is made where it is not there yet.
+    """Make (or resume) the corpus in `folder`. Returns its card.
 
-    With a verifier, its workers judge, and those of `pricing` price where `settings.priced` says so; else `workers` processes do (0: one a core). Raises UserError for a folder that holds
-    a corpus of other settings, and where nothing is left to train on.
+    With a verifier, its workers judge, and those of `pricing` price kernels if `settings.priced`; otherwise `workers` processes
+    judge (0: one per core). Raises UserError for a folder with a corpus of other settings, or if no training pair is left.
     """
     for place in benchmarks:
-        next(tasks_of(place), None)  # a place that holds none is said now, not after hours
+        next(tasks_of(place), None)  # # an empty place should fail now, not after hours
     run = RunFolder(folder)
     run.start(settings, resume=True)
     make_parts(settings, folder, workers or cores(), verifier, progress, pricing)

@@ -1,7 +1,7 @@
-"""The card of a corpus: shares by operator, dtype, source, nest and schedules a graph, and one sentence on what it covers.
+"""The card of a corpus: counts by operator, dtype, source, nest and schedules per graph, and a sentence on what it covers.
 
-DIR/card.json for programs, DIR/README.md for people. Says what was judged and what the judge refused; not how well a model
-trained on it does.
+DIR/card.json for programs, DIR/README.md for people. Says what was judged and what was rejected, not how well a model
+trained on it performs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ COVERS = (
 
 _TABLES = ("kinds", "answers", "sources", "precisions", "nests", "writers", "schedules a graph", "dropped")
 _COMMON = 30
-"""Operators that a summary names."""
+"""Most operators listed in a summary."""
 
 
 def describe(pairs: Sequence[Pair]) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def _count(values: Iterable[str]) -> dict[str, int]:
 
 
 def lengths(rows: Sequence[tuple[Pair, tuple[int, ...]]]) -> dict[str, Any]:
-    """Tokens of prompt, answer and both by kind: median, 95th percentile and most."""
+    """Tokens of prompt, answer and both, by kind: median, 95th percentile and maximum."""
     table: dict[str, Any] = {}
     for kind in sorted({pair.kind for pair, _ in rows}):
         counts = [count for pair, count in rows if pair.kind == kind]
@@ -81,7 +81,7 @@ def lengths(rows: Sequence[tuple[Pair, tuple[int, ...]]]) -> dict[str, Any]:
 
 
 def count_accepted(judged: Mapping[str, int]) -> tuple[int, int]:
-    """(kernels accepted at the first try, kernels judged)."""
+    """(kernels accepted at the first attempt, kernels judged)."""
     outcomes = [
         (name.split(": ")[1], count)
         for name, count in judged.items()
@@ -101,7 +101,7 @@ def _is_nest(name: str) -> bool:
 
 
 def summary(card: Mapping[str, Any]) -> str:
-    """The card in some lines of Markdown, for the card of a model that learned from it."""
+    """The card in a few lines of Markdown, for the model card of a model trained on it."""
     right, judged = count_accepted(card["judged"])
     operators = list(card["operators"].items())
     lines = [

@@ -1,12 +1,12 @@
-"""A corpus in parts, so that any run can go on and machines add up: every chunk of problems is a file of its own.
+"""Makes a corpus in parts, so that a run can resume and machines can share it: each chunk of problems has its own files.
 
-    DIR/parts/pairs-000012.jsonl            what was accepted, as `Pair`; of `practice-...`, tasks alone
-    DIR/parts/pairs-000012.rejected.jsonl   what was not, as `Refused`, with its verdict
-    DIR/parts/pairs-000012.survivors.jsonl  kernels with a planted fault that the judge accepted, to be read by a person
-    DIR/parts/pairs-000012.done.json        counts and seconds: written last, so a chunk without it is made again
+        DIR/parts/pairs-000012.jsonl            accepted kernels, as `Pair`; in `practice-...`, only tasks
+        DIR/parts/pairs-000012.rejected.jsonl   rejected kernels, as `Refused`, with verdicts
+        DIR/parts/pairs-000012.survivors.jsonl  kernels with a planted fault that the judge accepted, for human review
+        DIR/parts/pairs-000012.done.json        counts and seconds; written last, so a chunk without it is made again
 
-Problems hang on settings and number alone: it does not matter who makes which chunk, in what order, or how often. Where a
-verifier is given its workers share the chunks; else there is a process a core, each with a judge of its own.
+Problems depend only on settings and number, so chunks may be made by any process, in any order, any number of times. With a
+given verifier, its workers share the chunks; otherwise there is one process per core, each with its own judge.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
     from kernelwright.rollouts import Verifier
 
 LIVES = 3
-"""Processes that may follow one another in the place of one; with the last of them the run dies."""
+"""Processes tried for each worker; when the last one dies, the run fails."""
 
 
 class Chunk(BaseModel):
-    """Problems `start` to `stop`."""
+    """The problems from `start` up to, but excluding, `stop`."""
 
     kind: Literal["pairs", "practice"]
     start: int
@@ -53,7 +53,7 @@ class Chunk(BaseModel):
 
 
 def chunks(settings: CorpusSettings) -> list[Chunk]:
-    """All of a corpus."""
+    """All chunks of a corpus."""
     counts: tuple[tuple[Literal["pairs", "practice"], int], ...] = (
         ("practice", settings.practice),
         ("pairs", settings.graphs),
@@ -73,7 +73,7 @@ def make_chunk(
     tasks: Sequence[Task] = (),
     pricing: Verifier | None = None,
 ) -> None:
-    """Make one chunk and write its files. Raises InfrastructureError where the judge fails. `pricing`: see `decide.ask`."""
+    """Make one chunk and write its files. Raises InfrastructureError if the judge fails. `pricing`: see `decide.ask`."""
     start, counts = time.perf_counter(), Counter[str]()
     problems: list[Problem] = []
     for number in range(chunk.start, chunk.stop):
@@ -109,7 +109,7 @@ def make_parts(
     progress: Progress | None = None,
     pricing: Verifier | None = None,
 ) -> None:
-    """Every chunk that is not there yet. Raises InfrastructureError when worker after worker dies."""
+    """Make every missing chunk. Raises InfrastructureError if worker after worker dies."""
     parts = folder / "parts"
     parts.mkdir(parents=True, exist_ok=True)
     everything = chunks(settings)
@@ -134,12 +134,12 @@ def make_parts(
 
 
 def tasks_of(settings: CorpusSettings) -> list[Task]:
-    """The harvested tasks in function form, if any."""
+    """The harvested tasks in function form; empty without `settings.tasks`."""
     return [task for task in load_suite(settings.tasks) if task.graph] if settings.tasks else []
 
 
 class ChunkWorker(Helper):
-    """A process that makes chunks: `worker.py` is what runs there."""
+    """A process that makes chunks; it runs `worker.py`."""
 
     def __init__(self, settings: CorpusSettings, parts: Path) -> None:
         super().__init__(
@@ -150,7 +150,7 @@ class ChunkWorker(Helper):
 def _share(
     settings: CorpusSettings, parts: Path, left: list[Chunk], workers: int, count: Callable[[], None]
 ) -> None:
-    """Every chunk that is left, by as many processes as there are workers, each watched by a thread."""
+    """Make the remaining chunks in `workers` processes, each watched by a thread."""
     waiting: queue.SimpleQueue[Chunk] = queue.SimpleQueue()
     for part in left:
         waiting.put(part)
@@ -182,7 +182,7 @@ def _share(
 def _make_all(
     process: ChunkWorker, waiting: queue.SimpleQueue[Chunk], stop: threading.Event, count: Callable[[], None]
 ) -> None:
-    """Chunks, until none waits. Raises InfrastructureError when the process dies; its chunk then waits again."""
+    """Make chunks until none is waiting. If the process dies, requeues its chunk and raises InfrastructureError."""
     while not stop.is_set():
         try:
             part = waiting.get_nowait()
@@ -197,7 +197,7 @@ def _make_all(
 
 
 def summary(folders: Sequence[Path]) -> tuple[Counter[str], float]:
-    """What all chunks that are done counted, and the seconds of one core that they took."""
+    """Total counts of all finished chunks, and the core-seconds they took."""
     total, seconds = Counter[str](), 0.0
     for path in (one for folder in folders for one in sorted((folder / "parts").glob("*.done.json"))):
         told: dict[str, Any] = json.loads(path.read_text("utf-8"))
@@ -207,6 +207,6 @@ def summary(folders: Sequence[Path]) -> tuple[Counter[str], float]:
 
 
 def parts_of(folder: Path, kind: str) -> Iterator[Path]:
-    """The finished parts of a kind, in the order of their names."""
+    """The finished parts of a kind, ordered by name."""
     for path in sorted((folder / "parts").glob(f"{kind}-*.done.json")):
         yield path.with_name(path.name.replace(".done.json", ".jsonl"))

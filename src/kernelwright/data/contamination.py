@@ -1,11 +1,11 @@
-"""What must not be trained on: whatever computes the function of a benchmark's file, at any sizes, in any spelling.
+"""Keeps benchmarks out of the training data: removes pairs that compute a benchmark file's function, in any size or spelling.
 
-References are captured as graphs, on tensors without data and in a child process, and compared by `graph.structure`: a
-pair whose graph has a file's structure goes. Single operators are meant to recur (a softmax is a softmax): they stay, and
-the card lists which. References are the files that define a `Model`, calls that TritonBench-T's tests make, and JSONL
-files of tasks.
+References are captured as graphs, on fake tensors in a child process, and compared by `graph.structure`: a pair whose
+graph has a file's structure is removed. Single operators are expected to recur (a softmax is a softmax): they stay, and
+the card lists them. References are files that define a `Model`, calls in the tests of TritonBench-T, and JSONL files of
+tasks.
 
-Does not see a file that cannot be captured: those are listed in the card.
+A file that cannot be captured is not compared; the card lists those.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from kernelwright.tasks import tritonbench
 from kernelwright.tasks.reference import Reference
 
 SECONDS = 60.0
-"""For one file."""
+"""Most seconds per file."""
 MEMORY = 16 * 2**30
 
 
@@ -51,28 +51,28 @@ def get_init_inputs(): return []
 
 @dataclasses.dataclass
 class Benchmarks:
-    """Structures of everything in some folders, with the file that each comes from."""
+    """Structures of all references in some folders, each with its file."""
 
     files: dict[str, str] = dataclasses.field(default_factory=dict)
     singles: dict[str, str] = dataclasses.field(default_factory=dict)
-    """Those of one operator."""
+    """The same for references of a single operator."""
     uncaptured: list[str] = dataclasses.field(default_factory=list)
     recurring: Counter[str] = dataclasses.field(default_factory=Counter)
-    """Pairs by single operator that a benchmark has, too."""
+    """Pairs that are a single operator of a benchmark, by label."""
     removed: list[dict[str, str]] = dataclasses.field(default_factory=list)
 
     @classmethod
     def of(cls, places: Iterable[Path]) -> Benchmarks:
-        """Read folders of Python files, and JSONL files of tasks. Raises UserError for a place that holds none."""
+        """Read folders of Python files and JSONL files of tasks. Raises UserError for a place without any."""
         found = cls()
-        _structure_of(_WARM_UP)  # what torch sets up at the first capture, once and not in every child
+        _structure_of(_WARM_UP)  # # lets torch set itself up once here, not in every child
         for place in places:
             for task in tasks_of(place):
                 found.add(task)
         return found
 
     def add(self, task: Task) -> None:
-        """Capture a reference and remember its structure."""
+        """Capture a reference and store its structure."""
         known = structure_of(task)
         if known is None:
             self.uncaptured.append(task.id)
@@ -82,7 +82,7 @@ class Benchmarks:
             self.singles.setdefault(known[0], task.id)
 
     def leak(self, pair: Pair) -> bool:
-        """Whether a pair computes what a benchmark's file computes; counted and listed."""
+        """Whether a pair computes a benchmark file's function; counted and listed."""
         if pair.structure in self.singles:
             self.recurring[pair.label] += 1
         where = self.files.get(pair.structure)
@@ -91,7 +91,7 @@ class Benchmarks:
         return where is not None
 
     def describe(self) -> dict[str, object]:
-        """For the card."""
+        """The figures of the card."""
         return {
             "structures": len(self.files),
             "single operators": len(self.singles),
@@ -103,12 +103,12 @@ class Benchmarks:
 
 
 def structure_of(task: Task) -> tuple[str, int] | None:
-    """(structure, operators) of a reference that may do anything; None where it cannot be captured."""
+    """(structure, number of operators) of an untrusted reference; None if it cannot be captured."""
     if task.graph:
         graph = Graph.model_validate_json(task.graph)
         return structure(graph), operator_count(graph)
     if "from_pretrained" in task.source:
-        return None  # a model of a hub, to be downloaded
+        return None  # # would download a model from a hub
 
     def run(out: BinaryIO) -> None:
         out.write(json.dumps(_structure_of(task)).encode())
@@ -121,7 +121,7 @@ def structure_of(task: Task) -> tuple[str, int] | None:
 
 
 def _structure_of(task: Task) -> tuple[str, int]:
-    """Of a reference on tensors without data."""
+    """The same, in this process, on fake tensors."""
     reference = Reference(task.source)
     with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
         module, inputs = reference.module().eval(), tuple(reference.inputs())
@@ -130,7 +130,7 @@ def _structure_of(task: Task) -> tuple[str, int]:
 
 
 def tasks_of(place: Path) -> Iterator[Task]:
-    """The references in a folder of Python files, or a JSONL file of tasks. Raises UserError where there are none."""
+    """The references in a folder of Python files or a JSONL file of tasks. Raises UserError if there are none."""
     if place.is_file():
         yield from read_jsonl(place, Task)
         return

@@ -1,10 +1,10 @@
-"""A problem before the judge, and the pairs that come of it.
+"""Has a problem's kernels judged, and makes pairs of the verdicts.
 
-    write     the graph -> each accepted plan with its code
-    improve   an accepted kernel with its profile -> the fastest one, where that is faster by `min_gain`
-    repair    a broken kernel with the judge's message -> the one it was made from
+        write     the graph -> each accepted plan with its code
+        improve   an accepted kernel with its profile -> the fastest one, if that is faster by `min_gain`
+        repair    a broken kernel with the judge's message -> the kernel it was made from
 
-What the judge rejects is kept with its verdict.
+Rejected kernels are kept with their verdicts.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 
 
 class Refused(Record):
-    """A kernel that the judge rejected, or accepted with a fault in it."""
+    """A kernel that the judge rejected, or accepted despite a planted fault."""
 
     task: Task
     plan: str
-    """The answer's plan; of a survivor the fault's kind."""
+    """The answer's plan; for a survivor, the kind of its fault."""
     code: str
     verdict: Verdict
 
 
 class Decided(Record):
-    """What came of a problem."""
+    """The results of a problem."""
 
     pairs: tuple[Pair, ...] = ()
     refused: tuple[Refused, ...] = ()
@@ -46,11 +46,11 @@ class Decided(Record):
 
 
 Asked = tuple[Problem, list[Future[Verdict]], list[Future[Verdict]]]
-"""A problem, and what the judge will say to its answers and to its broken kernels."""
+"""A problem with the pending verdicts on its answers and on its broken kernels."""
 
 
 def ask(problem: Problem, verifier: Verifier, pricing: Verifier | None = None) -> Asked:
-    """Submit every kernel of a problem that is to be judged, or to be priced where it is not judged and somebody prices."""
+    """Submit every kernel of a problem to the judge or, if the problem is not judged, to `pricing`, if given."""
     asked = verifier if problem.judged else pricing
     if asked is None:
         return problem, [], []
@@ -62,7 +62,7 @@ def ask(problem: Problem, verifier: Verifier, pricing: Verifier | None = None) -
 
 
 def decide(settings: CorpusSettings, asked: Asked) -> Decided:
-    """The pairs of a problem, when its verdicts are in. Raises InfrastructureError where the judge failed."""
+    """The pairs of a problem, once its verdicts arrive. Raises InfrastructureError if the judge failed."""
     problem, answers, broken = asked
     counts: Counter[str] = Counter()
     if not problem.judged:
@@ -98,7 +98,7 @@ def _improvements(
     best: float | None,
     counts: Counter[str],
 ) -> list[Pair]:
-    """Each slower kernel with its profile, answered by the fastest."""
+    """Each slower kernel with its profile, paired with the fastest."""
     timed = sorted(
         ((us, number) for number, (_, verdict) in enumerate(right) if (us := _us(verdict)) is not None)
     )
@@ -121,7 +121,7 @@ def _repairs(
     best: float | None,
     counts: Counter[str],
 ) -> list[Pair]:
-    """Each broken kernel that the judge rejects, with its message."""
+    """Each broken kernel that the judge rejects, with its message, paired with the original."""
     made = []
     for fault, future in zip(problem.broken, broken, strict=True):
         verdict = fair(future)
@@ -150,7 +150,7 @@ def _pair(
 
 
 def _print(settings: CorpusSettings, problem: Problem, answer: Answer) -> Pair:
-    """What is known of an answer before anybody judges it."""
+    """The pair of an answer that was not judged."""
     return Pair(
         task=problem.task,
         digest=problem.graph.digest,
@@ -168,7 +168,7 @@ def _print(settings: CorpusSettings, problem: Problem, answer: Answer) -> Pair:
 
 
 def split_of(settings: CorpusSettings, problem: Problem) -> Literal["train", "validation", "heldout"]:
-    """By the structure alone, so that no size or spelling of a held-out graph is trained on."""
+    """The split, by structure only, so that no size or spelling of a held-out graph is trained on."""
     place = int(problem.structure[:8], 16) / 2**32
     if problem.operators <= 1 or place >= settings.heldout + settings.validation:
         return "train"
@@ -180,7 +180,7 @@ def _us(verdict: Verdict) -> float | None:
 
 
 def fair(future: Future[Verdict]) -> Verdict:
-    """The judge's word, waited for. Raises InfrastructureError where the judge itself failed."""
+    """Wait for a verdict. Raises InfrastructureError if the judge itself failed."""
     verdict = future.result()
     if verdict.outcome is Outcome.INFRASTRUCTURE_ERROR:
         raise InfrastructureError(

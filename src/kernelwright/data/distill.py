@@ -1,11 +1,11 @@
-"""The language-model teacher: any OpenAI-compatible endpoint writes kernels, the judge's word goes back to it.
+"""Distils a language model: any OpenAI-compatible endpoint writes kernels, and gets the judge's messages back.
 
-    OUT                  accepted answers as examples, `teacher` the model's name
-    OUT's .turns.jsonl   every task with all that was asked and answered, reasoning included, accepted or not
+        OUT                  accepted answers as examples; `teacher` is the model's name
+        OUT's .turns.jsonl   every task with all questions and answers, reasoning included, accepted or not
 
-A task that is rejected is asked again with the judge's message, up to `turns` times. What an endpoint does wrong (no
-chat completion, an empty answer, no end) is a counted reason; several tasks in a row that fail so end the run. A
-stopped run goes on where `.turns.jsonl` ends. Answers are kept in the order of the tasks.
+A rejected task is asked again with the judge's message, for up to `turns` turns. Endpoint failures (no chat completion, an
+empty or endless answer) are counted by reason; several failing tasks in a row end the run. A stopped run resumes where
+`.turns.jsonl` ends. Answers are in the order of the tasks.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ if TYPE_CHECKING:
     from kernelwright.rollouts import Verifier
 
 IN_A_ROW = 5
-"""Tasks in a row that the endpoint fails before it is given up."""
+"""Tasks in a row that may fail at the endpoint before the run ends."""
 
 
 class Turn(Record):
-    """One question and what came of it."""
+    """One question and its result."""
 
     answer: str
-    """All that the model said, its reasoning in `<think>`."""
+    """All of the model's output, with reasoning in `<think>`."""
     outcome: str
-    """The verdict's outcome, or what was wrong with the answer."""
+    """The verdict's outcome, or the problem with the answer."""
     feedback: str = ""
-    """What the next turn is told."""
+    """The message to the next turn."""
 
 
 class Distilled(Record):
-    """One task with all of its turns."""
+    """One task with all its turns."""
 
     task_id: str
     turns: tuple[Turn, ...]
@@ -55,7 +55,7 @@ class Distilled(Record):
 
 
 class Teacher:
-    """Asks for one task until it is accepted, the turns are over, or the budget is."""
+    """Asks about a task until an answer is accepted, or turns or budget are used up."""
 
     def __init__(
         self,
@@ -68,14 +68,14 @@ class Teacher:
         max_tokens: int = 4096,
         temperature: float = 0.7,
     ) -> None:
-        """`requests` is the budget of the whole run, 0 for none; `instruction` is added to every question."""
+        """`requests`: budget of the whole run, 0 for none; `instruction`: added to every question."""
         self.policy, self.verifier, self.turns, self.max_tokens = policy, verifier, turns, max_tokens
         self.instruction, self.temperature = instruction.strip(), temperature
         self._left = requests or 1 << 60
         self._lock = threading.Lock()
 
     def teach(self, task: Task) -> Distilled:
-        """Raises InfrastructureError where the judge fails."""
+        """Ask about one task. Raises InfrastructureError if the judge fails."""
         turns: list[Turn] = []
         last, told, seen = "", "", ""
         while len(turns) < self.turns:
@@ -110,7 +110,7 @@ class Teacher:
         return made.model_copy(update={"messages": (*rest, asked)})
 
     def _judged(self, task: Task, candidate: Candidate) -> tuple[str, str]:
-        """The outcome, and what to tell the model."""
+        """The outcome, and the feedback for the model."""
         if candidate.problem is not None:
             return candidate.problem.value, f"{candidate.problem.value}: {candidate.detail}"
         verdict = fair(self.verifier.submit(task, candidate))
@@ -123,9 +123,9 @@ class Teacher:
 def distill(
     suite: Sequence[Task], out: Path, teacher: Teacher, parallel: int = 8, progress: Progress | None = None
 ) -> Counter[str]:
-    """Have every task answered, `parallel` at a time. Returns how many ended how.
+    """Ask about every task, `parallel` at a time. Returns counts by reason.
 
-    Raises UserError when the endpoint fails `IN_A_ROW` tasks in a row, InfrastructureError when the judge fails.
+    Raises UserError if `IN_A_ROW` tasks in a row fail at the endpoint, InfrastructureError if the judge fails.
     """
     stream = Stream(out.with_name(f"{out.stem}.turns.jsonl"), Distilled)
     done = len(stream)

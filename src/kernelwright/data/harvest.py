@@ -1,11 +1,11 @@
-"""Graphs that a kernel is written for, out of models as their packages have them, their licences recorded.
+"""Harvests graphs to write kernels for from packages' models, and records the packages' licences.
 
-    models() -> build one -> submodules with the arguments of a real call -> capture -> groups -> symbols and small sizes
-             -> one task in function form a group that has a nest
+        models() -> build each -> submodules with arguments of a real call -> capture -> groups -> symbols and small sizes
+                 -> one task in function form for each group that has a nest
 
-A file of the user's names the models: a function in it yields (name, build), and `build()` is (model, args, kwargs). Each
-model is built and run in a forked process within limits, which contain accidents, not attacks. Groups that compute what
-an earlier one computes at the same sizes are left out. Nothing of a package but its graphs is kept.
+A function in a user's file names the models: it yields (name, build), and `build()` returns (model, args, kwargs). Each
+model is built and run in a forked process with limits, which contain accidents, not attacks. Groups that compute the
+same as an earlier one at the same sizes are dropped. Only graphs of a package are kept.
 """
 
 from __future__ import annotations
@@ -37,30 +37,30 @@ from kernelwright.synth.library import program_of
 from kernelwright.synth.primitives import Unsupported
 
 SECONDS = 600.0
-"""For one model."""
+"""Most seconds per model."""
 MEMORY = 16 * 2**30
 
 Build = Callable[[], tuple[torch.nn.Module, tuple[Any, ...], dict[str, Any]]]
 
 
 class Origin(Record):
-    """Where a submodule comes from, and what became of its groups."""
+    """Where a submodule comes from, and what its groups became."""
 
     model: str
     path: str = ""
-    """Dotted name in the model; empty: the model itself."""
+    """Dotted name in the model; empty for the model itself."""
     package: str = ""
     version: str = ""
     licence: str = ""
     tasks: tuple[Task, ...] = ()
     left: tuple[str, ...] = ()
-    """Why groups, or all of it, gave none."""
+    """Why groups, or the whole submodule, gave no task."""
 
 
 def harvest(spec: str, out: Path, progress: Progress | None = None) -> Counter[str]:
-    """Write the tasks to `out`, origins beside it; goes on where a stopped run left off. Returns how many ended how.
+    """Write the tasks to `out` and their origins next to it; resumes a stopped run. Returns counts by result.
 
-    `spec` is `my_models.py:function`. Raises UserError where there is no such function, or it yields something else.
+    `spec` is `my_models.py:function`. Raises UserError if there is no such function, or it yields something else.
     """
     tasks, origins = Stream(out, Task), Stream(out.with_name(f"{out.stem}.origins.jsonl"), Origin)
     models = _models(spec)
@@ -111,7 +111,7 @@ def origins_of(name: str, build: Build) -> list[Origin]:
     try:
         model, args, kwargs = build()
         taken = submodules(model, args, kwargs, whole=True)
-    except Exception as error:  # whatever a package's model raises: it gives no tasks
+    except Exception as error:  # # a package's model may raise anything; then it gives no tasks
         return [Origin(model=name, left=(f"does not run: {one_line(error, 80)}",))]
     return [_origin(name, one) for one in taken]
 
@@ -142,7 +142,7 @@ def _origin(name: str, called: Called) -> Origin:
 
 
 def _package(top: str) -> tuple[str, str, str]:
-    """Name, version and licence of the distribution that has a top-level module; what is not installed has neither."""
+    """Name, version and licence of the distribution that has a top-level module; without one, only the module's name."""
     for name in importlib.metadata.packages_distributions().get(top, ()):
         told = importlib.metadata.metadata(name)
         said = [*told.get_all("License-Expression", []), *told.get_all("License", [])]

@@ -1,10 +1,10 @@
-"""Pairs that others made, in KernelBook's form: a PyTorch module and Triton that an older Inductor emitted for it.
+"""Imports existing pairs in KernelBook's form: a PyTorch module, and Triton code that an older Inductor generated for it.
 
-    rows (parquet, JSONL, a hub name) -> task + code -> names that are gone rewritten -> judge -> examples
+        rows (parquet, JSONL, a hub name) -> task + code -> removed names rewritten -> judge -> examples
 
-Columns: `python_code`, `triton_code` and, where it is given, `entry_point`, the module's class. Accepted pairs go to
-`OUT`, the rest with its reason to `OUT`'s `.rejected.jsonl`, in the order of the rows; a stopped run goes on. Modules
-are executed by the judge, in its sandbox, never here. Licences are the data set's affair: filter before importing.
+Columns: `python_code`, `triton_code` and optionally `entry_point`, the module's class. Accepted pairs go to `OUT`, others
+with the reason to `OUT`'s `.rejected.jsonl`, in the order of the rows; a stopped run resumes. Modules are executed only by
+the judge, in its sandbox. Licences are not checked: filter the data set before importing.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from kernelwright.rollouts import Verifier
 from kernelwright.tasks.files import json_rows, parquet_rows
 
 AHEAD = 64
-"""Rows whose verdicts may be under way before the first of them is decided."""
+"""Most rows with pending verdicts before we wait for the first."""
 REFERENCE, KERNEL, ENTRY = ("python_code", "pytorch_code"), ("triton_code",), "entry_point"
 REWRITTEN = "imported, rewritten"
-"""The teacher of an example whose names were mended; that of the others is `AS_IT_WAS`."""
+"""Teacher of an example whose names were rewritten; the others have `AS_IT_WAS`."""
 AS_IT_WAS = "imported"
 _CONFIG = """import types
 
@@ -42,11 +42,11 @@ _TEST_HELPERS = "_paritybench_helpers"
 
 
 class Refused(Record):
-    """A row that became no example."""
+    """A row that did not become an example."""
 
     row: int
     reason: str
-    """`unreadable: ...`, `left: ...` (a name that has no counterpart), or `judge: OUTCOME`."""
+    """`unreadable: ...`, `left: ...` (a removed name without replacement), or `judge: OUTCOME`."""
     rewritten: tuple[str, ...] = ()
     verdict: Verdict | None = None
     code: str = ""
@@ -55,9 +55,9 @@ class Refused(Record):
 def bring(
     source: str, out: Path, verifier: Verifier, *, limit: int = 0, progress: Progress | None = None
 ) -> Counter[str]:
-    """Import the rows of `source`. Returns how many ended how; `rewritten` and `as they were` are accepted ones.
+    """Import the rows of `source`. Returns counts by result; `accepted` splits into `rewritten` and `as they were`.
 
-    Raises UserError for a source that cannot be read, InfrastructureError when the judge itself fails.
+    Raises UserError for a source that cannot be read, InfrastructureError if the judge itself fails.
     """
     given = rows(source)
     given = given[: limit or None]
@@ -109,7 +109,7 @@ def _judge_all(
 
 
 def draft(row: Mapping[str, Any], number: int) -> Example | Refused:
-    """What a row says as an unjudged example, or why it is none."""
+    """A row as an unjudged example, or why it cannot be one."""
     name = str(row.get(ENTRY) or "")
     try:
         reference = reference_of(str(_column(row, REFERENCE)), name)
@@ -129,7 +129,7 @@ def draft(row: Mapping[str, Any], number: int) -> Example | Refused:
 def reference_of(text: str, name: str) -> str:
     """A module's file in the KernelBench form: `class Model`, and `get_init_inputs` without keywords.
 
-    Raises ValueError where it has no such class.
+    Raises ValueError without such a class or its `get_inputs`.
     """
     tree = _rename(parse(text), name, "Model")
     helped = False
@@ -151,7 +151,7 @@ def reference_of(text: str, name: str) -> str:
 
 
 def module_of(text: str, name: str) -> str:
-    """The Triton side with its class named `ModelNew`. Raises ValueError where it has none."""
+    """The Triton side with its class renamed to `ModelNew`. Raises ValueError without such a class."""
     tree = parse(text)
     classes = [one.name for one in tree.body if isinstance(one, ast.ClassDef)]
     own = next((one for one in (f"{name}New", "ModelNew") if one in classes), "")
@@ -166,7 +166,7 @@ def module_of(text: str, name: str) -> str:
 
 
 def _rename(tree: ast.Module, name: str, to: str) -> ast.Module:
-    """The tree with the class `name` called `to`; without a name, its last class that has a `forward`."""
+    """The tree with the class `name` renamed to `to`; without a name, the last class with a `forward`."""
     if not name:
         found = [one for one in tree.body if isinstance(one, ast.ClassDef) and method_of(one, "forward")]
         name = found[-1].name if found else to
@@ -179,7 +179,7 @@ def _rename(tree: ast.Module, name: str, to: str) -> ast.Module:
 
 
 def _without_keywords(asked: ast.FunctionDef, model: ast.ClassDef) -> None:
-    """`return [[a], {'b': 1}]` -> `return [a, 1]`, in the order of the constructor, whose defaults fill what is between."""
+    """`return [[a], {'b': 1}]` -> `return [a, 1]`, in the constructor's order; its defaults fill gaps."""
     given = next((one.value for one in asked.body if isinstance(one, ast.Return)), None)
     if not isinstance(given, ast.List) or len(given.elts) != 2:
         return
@@ -212,7 +212,7 @@ def _without_keywords(asked: ast.FunctionDef, model: ast.ClassDef) -> None:
 
 
 def rows(source: str) -> list[Mapping[str, Any]]:
-    """The rows of a parquet or JSONL file, or of a data set on the hub. Raises UserError with the mend."""
+    """The rows of a parquet or JSONL file, or of a data set on the hub. Raises UserError if there are none, or columns lack."""
     path = Path(source).expanduser()
     if path.suffix in (".jsonl", ".ndjson"):
         found: list[Mapping[str, Any]] = [row for _, row in json_rows(path)]
@@ -239,7 +239,7 @@ def _hub_rows(name: str) -> list[Mapping[str, Any]]:
         raise UserError(f"{name}: a hub name needs datasets; pip install 'kernelwright[train]'") from None
     try:
         return list(datasets.load_dataset(name, split="train"))
-    except Exception as error:  # offline, gone, gated: the library raises whatever its client does
+    except Exception as error:  # # offline, removed, gated: the library raises whatever its client does
         raise UserError(
             f"{name}: the hub did not give it ({one_line(error, 160)}); download its parquet file and name that"
         ) from None

@@ -1,10 +1,10 @@
-"""From parts to the corpus that training reads: what is there twice, a benchmark's or too long goes, and is counted.
+"""Merges parts into the corpus that training reads; duplicates, benchmarks' functions and long pairs are dropped and counted.
 
-    DIR/examples.jsonl           `Pair` records, graphs in random order   DIR/tokenizer/   learned from the training pairs
-    DIR/tasks.jsonl           practice tasks: no structure of theirs is held out
-    DIR/contamination.jsonl   what was removed, and for which file    DIR/card.json, DIR/README.md
+        DIR/examples.jsonl        `Pair` records, graphs in random order   DIR/tokenizer/   trained on the training pairs
+        DIR/tasks.jsonl           practice tasks, none with a held-out structure
+        DIR/contamination.jsonl   what was removed, and for which file    DIR/card.json, DIR/README.md
 
-Parts of several folders (machines with seeds of their own) merge into one.
+Parts from several folders (such as machines with different seeds) merge into one corpus.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from kernelwright.records import Pair, Task, read_jsonl
 from kernelwright.runs import RunFolder, new_folder, write_records, write_text
 
 LEARNED = 6000
-"""Texts that the tokenizer is learned from."""
+"""Most texts that the tokenizer is trained on."""
 
 
 def merge(
@@ -44,7 +44,7 @@ def merge(
 ) -> dict[str, Any]:
     """Write the corpus of `folder` from its own parts and those of `sources`. Returns the card.
 
-    Raises UserError where no pair for training is left, or a benchmark's folder holds nothing.
+    Raises UserError if no training pair is left, or a benchmark's folder is empty.
     """
     run, folders = RunFolder(folder), [folder, *sources]
     forbidden, dropped = Benchmarks.of(benchmarks), Counter[str]()
@@ -61,7 +61,7 @@ def merge(
     tasks = list(_practice(folders, heldout))
     write_records(folder / "tasks.jsonl", tasks)
     write_text(folder / "contamination.jsonl", "".join(json.dumps(one) + "\n" for one in forbidden.removed))
-    # Last: where it is, the corpus is taken to be whole.
+    # Last, since its presence means that the corpus is complete.
     write_records(folder / "examples.jsonl", kept)
     counts, seconds = summary(folders)
     card = {
@@ -87,7 +87,7 @@ def _keep_new(
     dropped: Counter[str],
     progress: Progress | None,
 ) -> Iterator[Pair]:
-    """Pairs that are new, at most some that differ in numbers only, and no benchmark's."""
+    """Pairs that are new, not a benchmark's, and not too many that differ only in numbers."""
     seen: set[str] = set()
     alike: Counter[str] = Counter()
     paths = [path for folder in folders for path in parts_of(folder, "pairs")]
@@ -111,7 +111,7 @@ def _keep_new(
 
 
 def _mix(pairs: Sequence[Pair], seed: int) -> list[Pair]:
-    """In random order, but for those of one graph, which stay together: whoever reads them prints it once."""
+    """Shuffle, but keep pairs of one graph together, so that readers print each graph once."""
     graphs: dict[str, list[Pair]] = {}
     for pair in pairs:
         graphs.setdefault(pair.digest, []).append(pair)
@@ -123,7 +123,7 @@ def _mix(pairs: Sequence[Pair], seed: int) -> list[Pair]:
 def _tokenize(
     settings: CorpusSettings, folder: Path, kept: list[Pair], dropped: Counter[str]
 ) -> tuple[list[Pair], dict[str, Any]]:
-    """Learn the tokenizer from training pairs; leave out what is too long; the lengths of what stays."""
+    """Train the tokenizer on training pairs. Returns the pairs that are not too long, and a table of their lengths."""
     texts = list(on_all_cores(lambda pair: text_of(pair, settings), kept))
     training = [text for text, pair in zip(texts, kept, strict=True) if pair.split == "train"]
     chosen = random.Random(settings.seed).sample(training, min(len(training), LEARNED))
@@ -132,7 +132,7 @@ def _tokenize(
         tokenizer = train_tokenizer(
             learned, settings.vocab_size, staging, style=settings.style, cut=settings.cut
         )
-    tokens = lru_cache(512)(lambda text: len(tokenizer(text)["input_ids"]))  # neighbours have one prompt
+    tokens = lru_cache(512)(lambda text: len(tokenizer(text)["input_ids"]))  # # neighbours share a prompt
     counts = list(on_all_cores(lambda text: (tokens(text[0]), tokens(text[1])), texts))
     fits = [not settings.max_tokens or sum(count) <= settings.max_tokens for count in counts]
     dropped["too long"] += len(kept) - sum(fits)
@@ -141,7 +141,7 @@ def _tokenize(
 
 
 def text_of(pair: Pair, settings: CorpusSettings) -> tuple[str, str]:
-    """What training shows and what it wants said."""
+    """A pair's (prompt, answer) as training sees them."""
     prompt, said = prompts.example_pair(pair, settings.style)
     return "\n".join(message.content for message in prompt.messages), said
 

@@ -1,8 +1,8 @@
-"""Names of a drawn graph's values as other writers of graphs choose them, so that a model copies names and knows none by heart.
+"""Renames a drawn graph's values in the styles of other graph writers, so that a model copies names instead of memorising them.
 
-drawn       x, y, clamp, mul_1         by operators
-captured    x1, w1, b1, h1, h2         whole modules (`graph/capture.py`)
-groups      x0, w1, v0, v1             parts of modules (`graph/partition.py`)
+drawn       x, y, clamp, mul_1         by operator
+captured    x1, w1, b1, h1, h2         as for whole modules (`graph/capture.py`)
+groups      x0, w1, v0, v1             as for parts of modules (`graph/partition.py`)
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SHARES: dict[NameStyle, float] = {"drawn": 0.25, "captured": 0.25, "groups": 0.5
 def rename_values(
     graph: Graph, rng: random.Random, styles: Sequence[str] = ()
 ) -> tuple[Graph, dict[str, str]]:
-    """The same graph under names of a style that is drawn, of `styles` if any are given, and each old name's new one."""
+    """The graph renamed in a randomly drawn style (of `styles`, if given), and the mapping from old to new names."""
     shares = {style: share for style, share in SHARES.items() if not styles or style in styles}
     style = rng.choices(list(shares), list(shares.values()))[0]
     if style == "groups":
@@ -39,7 +39,7 @@ def rename_values(
 
 
 def _capture(graph: Graph) -> Graph:
-    """Arguments called x1, x2 ..., weights w1, w2 ..., and b1 for the vector behind w1."""
+    """Rename arguments to x1, x2 ..., weights to w1, w2 ..., and a vector that follows w1 to b1."""
     counts: Counter[str] = Counter()
     new: dict[str, str] = {}
     for one in graph.arguments:
@@ -47,7 +47,7 @@ def _capture(graph: Graph) -> Graph:
         stem = "x" if one.role == "input" else "b" if vector and counts["w"] > counts["b"] else "w"
         counts[stem] = counts["w"] if stem == "b" else counts[stem] + 1
         new[one.name] = f"{stem}{counts[stem]}"
-    # In two steps, so that no new name is an old one that is still to be read.
+    # In two steps, so that no new name equals an old one that is still in use.
     away = {
         name: f"_{name}" for node in graph.nodes for v in node.outputs if v is not None for name in (v.name,)
     }

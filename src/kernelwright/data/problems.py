@@ -1,9 +1,9 @@
-"""One problem of a corpus, by its number: a graph as a task, kernels for it by several schedules, broken ones among them.
+"""Makes one problem of a corpus from its number: a graph as a task, kernels from several schedules, and broken kernels.
 
-    number -> catalogue row or random graph or harvested task -> symbols, small sizes -> schedules -> plans and code
+        number -> catalogue row, random graph or harvested task -> symbols, small sizes -> schedules -> plans and code
 
-The same settings and number give the same problem on any machine. Does not guarantee that a kernel is right: `decide.py`
-asks the judge.
+The same settings and number give the same problem on any machine. Kernels are not guaranteed to be correct: `decide.py`
+has them judged.
 """
 
 from __future__ import annotations
@@ -44,18 +44,18 @@ DTYPES: dict[PrecisionName, str] = {
     "bf16": "bfloat16", "fp16": "float16", "default": "float32", "ieee": "float32", "tf32": "float32",
 }  # fmt: skip
 _MOST_ALIKE = 0.9
-"""Share of a result's elements that may be the same number."""
+"""Most of a result's elements that may be equal, as a share."""
 TRIES = 30
-"""Draws for one problem at most."""
+"""Most draws for one problem."""
 
 
 class Skipped(Exception):
-    """No problem came of a number; the message is counted."""
+    """A number gave no problem; the message is counted."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
-    """One schedule as plan and code."""
+    """One schedule with its plan and code."""
 
     schedule: Any
     plan: str
@@ -64,7 +64,7 @@ class Answer:
 
 @dataclasses.dataclass(frozen=True)
 class Broken:
-    """A kernel with one planted fault, and which answer it was made from."""
+    """A kernel with one planted fault, and the index of the answer it was made from."""
 
     of: int
     kind: str
@@ -73,7 +73,7 @@ class Broken:
 
 @dataclasses.dataclass(frozen=True)
 class Problem:
-    """What the judge is asked about."""
+    """A task, its graph, and the kernels to be judged."""
 
     task: Task
     graph: Graph
@@ -87,14 +87,14 @@ class Problem:
     judged: bool = True
 
     def candidate(self, code: str) -> Candidate:
-        """Code as the judge takes it."""
+        """The candidate that the judge gets for `code`."""
         return Candidate(code=stitch.candidate(code, self.graph))
 
 
 def problem(
     settings: CorpusSettings, number: int, tasks: Sequence[Task] = (), practice: bool = False
 ) -> Problem:
-    """The problem of that number; of `practice` ones the task alone. Raises Skipped."""
+    """The problem with that number; with `practice`, only its task. Raises Skipped."""
     rng = random.Random(f"{settings.seed}/{'practice' if practice else 'pairs'}/{number}")
     names, shares = zip(*settings.precisions, strict=True)
     precision: PrecisionName = rng.choices(names, shares)[0]
@@ -103,7 +103,7 @@ def problem(
     for _ in range(TRIES):
         try:
             task, graph, source = _draw(settings, rng, precision, number, tasks)
-            if not task.shapes:  # no size is free, and a judge asks small ones
+            if not task.shapes:  # # no size is free, but the judge needs small ones
                 raise NotDrawn("no size is free")
             if len(graph.nodes) > settings.most_operators:
                 raise NotDrawn("too many operators")
@@ -130,7 +130,7 @@ def problem(
 def _draw(
     settings: CorpusSettings, rng: random.Random, precision: PrecisionName, number: int, tasks: Sequence[Task]
 ) -> tuple[Task, Graph, Literal["catalogue", "random", "harvest"]]:
-    """A task with its graph. Raises NotDrawn, Unsupported or UserError."""
+    """Draw a task with its graph. Raises NotDrawn, Unsupported or UserError."""
     if tasks and rng.random() < 0.5:
         return (*_harvest(tasks[rng.randrange(len(tasks))], settings.varied, precision, rng), "harvest")
     dtype = DTYPES[precision]
@@ -166,7 +166,7 @@ def _draw(
 
 
 def _harvest(task: Task, varied: float, precision: PrecisionName, rng: random.Random) -> tuple[Task, Graph]:
-    """A harvested graph in the precision that was drawn, or with `varied` one that was made of it."""
+    """A harvested graph in the drawn precision or, with probability `varied`, a variation of it."""
     graph = recast(Graph.model_validate_json(task.graph), DTYPES[precision])
     identity = f"{task.id}/{precision}"
     if varied and rng.random() < varied:
@@ -182,7 +182,7 @@ def _harvest(task: Task, varied: float, precision: PrecisionName, rng: random.Ra
 
 
 def varies(graph: Graph, described: Mapping[str, Draw], shape: Mapping[str, int]) -> bool:
-    """Whether every result of a graph varies from element to element, or from draw to draw: else doing nothing is right."""
+    """Whether every result varies between elements or between draws; otherwise a kernel that does nothing could pass."""
     symbols = {name.lower(): size for name, size in shape.items()}
     runs = []
     with torch.random.fork_rng(devices=[]), torch.no_grad():
@@ -202,9 +202,9 @@ def varies(graph: Graph, described: Mapping[str, Draw], shape: Mapping[str, int]
 def _answers(
     settings: CorpusSettings, graph: Graph, precision: PrecisionName, rng: random.Random, told_apart: bool
 ) -> tuple[Answer, ...]:
-    """The library's best known schedule first, then others: all alike where they will be `told_apart`, else those that should
-    be fast. Kernels are named by their nest: the plan has the operators, and a small model has less to copy. Raises Unsupported
-    where none can be printed."""
+    """The library's best schedule first, then others: random ones if `told_apart` (judged or priced), else those that should be
+    fast. Kernels are named by their nest: the plan has the operators, so a small model has less to copy. Raises Unsupported if
+    none can be printed."""
     found = schedules_of(graph, settings.target, precision)
     if told_apart:
         order = found[:1] + rng.sample(found[1:], len(found) - 1)
@@ -229,7 +229,7 @@ def _answers(
 def _broken(
     settings: CorpusSettings, answers: Sequence[Answer], precision: PrecisionName, rng: random.Random
 ) -> tuple[Broken, ...]:
-    """Planted faults, each of another kind: of precision in float32 alone, for in less PyTorch rounds as much itself."""
+    """Planted faults of random kinds. Those of precision only in float32: in lower precisions PyTorch itself rounds as much."""
     kinds = [*faults.KINDS, *(faults.PRECISION if DTYPES[precision] == "float32" else ())]
     whole, part = divmod(settings.faults, 1)
     count = int(whole) + (rng.random() < part) if answers else 0

@@ -1,4 +1,4 @@
-"""What a corpus is made of: one typed, frozen record. Laptop and full size are the same pipeline with other numbers."""
+"""The settings of a corpus: one typed, frozen record. Laptop and full-size corpora differ only in numbers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kernelwright.synth.random_graphs import FORMS
 
 
 class CorpusSettings(BaseModel):
-    """Which graphs to draw, how many schedules of each, what to plant, and what to keep. Every field changes the corpus."""
+    """Which graphs to draw, how many schedules of each, which faults to plant, and what to keep. Every field changes the corpus."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -23,64 +23,64 @@ class CorpusSettings(BaseModel):
     graphs: int = Field(20_000, ge=0)
     """Graphs drawn for pairs."""
     practice: int = Field(4_000, ge=0)
-    """Further graphs that are written as tasks only, for reinforcement learning: nobody shows how."""
+    """Further graphs, written as tasks without kernels, for reinforcement learning."""
     catalogue: float = Field(0.25, ge=0, le=1)
-    """Share of the graphs that are rows of the catalogue; the rest is random, or from `tasks`."""
+    """Share of graphs from the catalogue; the rest are random, or from `tasks`."""
     tasks: str = ""
     """JSONL of tasks in function form (`data harvest`), drawn as often as random graphs; empty: none."""
     forms: tuple[str, ...] = tuple(FORMS)
-    """Of random graphs."""
+    """Forms of random graphs."""
     operators: tuple[str, ...] = ()
-    """Of random graphs, by their names in ATen, such as `["add", "sum"]`; none: all."""
+    """Operators of random graphs, by ATen name, such as `["add", "sum"]`; none: all."""
     ranks: tuple[Annotated[int, Field(ge=1, le=4)], ...] = ()
     """Dimensions of the arguments of random graphs; none: 1 to 4."""
     reduced: tuple[int, ...] = ()
-    """Dimensions that reductions of random graphs go over and drop, such as `[0]`; none: any, one or several, kept at times."""
+    """Dimensions that reductions of random graphs drop, such as `[0]`; none: any one or several, sometimes kept."""
     names: tuple[NameStyle, ...] = ()
-    """Styles in which values are named (`data/naming.py`); none: all."""
+    """Naming styles of values (`data/naming.py`); none: all."""
     varied: float = Field(0.0, ge=0, le=1)
-    """Share of the graphs that are made more like parts of modules, and of harvested ones that get other operators
+    """Share of graphs changed to resemble parts of modules, and of harvested graphs that get other operators
     (`data/variety.py`)."""
     most_operators: int = Field(12, ge=1)
-    """Nodes of a graph at most."""
+    """Most nodes of a graph."""
     schedules: int = Field(5, ge=1)
-    """Of a graph at most: the library's best, others that are worth a search, drawn."""
+    """Most schedules of a graph: the library's best, and random ones of those worth a search."""
     judged: float = Field(1.0, ge=0, le=1)
-    """Share of the graphs whose kernels go before the judge. Of the others the printer's word is taken: their schedules are the
-    library's best and draws by predicted time (`synth/ranking.py`), nothing is broken or improved, and nothing has a time. A
-    judged kernel costs a second of a core, a printed one 15 ms; the card has the share of judged ones that is right."""
+    """Share of graphs whose kernels are judged. The other graphs get the library's best schedules and draws by predicted time
+    (`synth/ranking.py`), unjudged; they have no broken or improved kernels and no times. A judged kernel costs a second of a core,
+    an unjudged one 15 ms; the card has the share of judged kernels that are right."""
     priced: bool = False
-    """Kernels that are not judged are run at one small size and priced all the same, a third of a second each: their schedules are drawn as
-    those of the others are, and they are improved, too."""
+    """Run and price kernels that are not judged, at one small size, a third of a second each. Their schedules are then drawn as for
+    judged ones, and they get *improve* pairs, too."""
     faults: float = Field(0.4, ge=0)
-    """Broken kernels of a graph, on average, for *repair*."""
+    """Mean number of broken kernels per graph, for *repair*."""
     min_gain: float = Field(1.1, gt=1)
-    """Least ratio of times, shown kernel over answer, in an *improve* pair."""
+    """Least time ratio, shown kernel over answer, in an *improve* pair."""
     precisions: tuple[tuple[PrecisionName, float], ...] = (
         ("bf16", 0.45),
         ("default", 0.25),
         ("ieee", 0.2),
         ("fp16", 0.1),
     )
-    """How often each is drawn. In `default` products are IEEE and convolutions TF32."""
+    """Frequency of each precision. In `default`, products are IEEE and convolutions TF32."""
     target: str = "h200"
     """GPU that binaries and times are for."""
     heldout: float = Field(0.08, ge=0, lt=1)
-    """Share of the structures, by digest, that training never sees. Single operators are always for training."""
+    """Share of structures, by digest, held out of training. Single operators are never held out."""
     validation: float = Field(0.02, ge=0, lt=1)
     chunk: int = Field(16, gt=0)
-    """Graphs of one part file."""
+    """Graphs per part file."""
     deadline: float = Field(30.0, gt=0)
-    """Seconds that the judge gives a kernel."""
+    """Most seconds that the judge spends on a kernel."""
     most_alike: int = Field(4, ge=1)
-    """Pairs at most that differ in sizes and numbers alone."""
+    """Most pairs that differ only in sizes and numbers."""
     style: Style = "compact"
-    """How prompts are rendered where the tokenizer is learned and lengths are counted; `chat` learns none."""
+    """Prompt style for training the tokenizer and counting lengths; `chat` trains none."""
     vocab_size: int = Field(4096, ge=260)
     cut: Cut = "words"
-    """Where the tokenizer cuts: `tokenizer.PIECES`."""
+    """How the tokenizer splits text: `tokenizer.PIECES`."""
     max_tokens: int = Field(2048, ge=0)
-    """Tokens of prompt and answer at most; 0: no limit."""
+    """Most tokens of prompt plus answer; 0: no limit."""
 
     @field_validator("forms")
     @classmethod
@@ -104,7 +104,7 @@ class CorpusSettings(BaseModel):
 
     @classmethod
     def of(cls, data: DataConfig, seed: int) -> Self:
-        """As a recipe's `[data]` says."""
+        """The settings in a recipe's `[data]`."""
         given = data.model_dump(include=set(cls.model_fields))
         if precisions := given.pop("precisions"):
             given["precisions"] = tuple(precisions.items())
@@ -112,7 +112,7 @@ class CorpusSettings(BaseModel):
 
     @classmethod
     def parse(cls, fields: dict[str, object]) -> Self:
-        """From plain fields. Raises UserError with the valid keys."""
+        """Settings from plain fields. Raises UserError with the valid keys."""
         for key in fields:
             if key not in cls.model_fields:
                 raise UserError(

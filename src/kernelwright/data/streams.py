@@ -1,7 +1,7 @@
-"""JSONL files that grow as `NAME.part` and get their name when they are whole.
+"""JSONL files that are written as `NAME.part` and renamed when complete.
 
-A step that is stopped, by Ctrl-C, an error or a kill, leaves its part; run again, it continues there. Lines reach the
-file one by one, so a kill loses at most the last one. Survival of a power cut is not guaranteed (nothing is fsynced).
+A command that is stopped (Ctrl-C, an error, a kill) leaves its part, and continues it when run again. Each line is written at
+once, so a kill loses at most the last one. May not survive a power cut (nothing is fsynced).
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from kernelwright.records import R, read_jsonl
 from kernelwright.runs import writing
 
 Progress = Callable[[str, int, int], None]
-"""Called with a step's name, how much of it is done, and how much there is."""
+"""Called with a step's name, units done, and units in total."""
 
 
 class Stream(Generic[R]):
-    """One such file of records of one kind. `whole` is true when an earlier run finished it."""
+    """A file of records of one kind. `whole` is true if an earlier run finished it."""
 
     def __init__(self, out: Path, kind: type[R]) -> None:
-        """Cuts off a torn last line. Raises UserError where the folder cannot be written."""
+        """Cuts off an incomplete last line. Raises UserError if the folder cannot be written."""
         self.out, self.kind = out, kind
         self.part = out.with_name(out.name + ".part")
         self.whole = out.exists() and not self.part.exists()
@@ -34,11 +34,11 @@ class Stream(Generic[R]):
 
     @property
     def path(self) -> Path:
-        """Where the records are now."""
+        """The file that holds the records now."""
         return self.out if self.whole else self.part
 
     def records(self) -> Iterator[R]:
-        """The records written so far. Raises UserError for a line that is none."""
+        """The records written so far. Raises UserError for an invalid line."""
         return read_jsonl(self.path, self.kind)
 
     def __len__(self) -> int:
@@ -51,7 +51,7 @@ class Stream(Generic[R]):
             self._file.write(record.model_dump_json() + "\n")
 
     def __enter__(self) -> Stream[R]:
-        """Open for writing; nothing happens to a file that is whole."""
+        """Open for writing; does nothing if the file is complete."""
         if not self.whole:
             self._file = self.part.open("a", encoding="utf-8", buffering=1)
         return self

@@ -1,10 +1,10 @@
-"""A byte-level BPE tokenizer trained on the corpus it will serve, for models trained from scratch.
+"""A byte-level BPE tokenizer trained on its corpus, for models trained from scratch.
 
-Two kinds of token. Lines, and parts of lines between numbers, that a good share of the texts hold word for word
-(imports, the grid, a launch up to its warps) are one token each: they say nothing, so they should cost nothing.
-Everything else is cut into words, numbers and punctuation before merges are learned, so that an operator is the same
-token wherever it stands, and a block size is one token that a model can copy and a reward can move. Tags such as `<plan>` are ordinary text, so decoding keeps them; only
-padding and the end of a sequence are special. Any text can be encoded and comes back unchanged.
+There are two kinds of token. Lines, and parts of lines between numbers, that many texts share word for word (imports, the
+grid, a launch up to its warps) become one token each, since they carry no information. All other text is split into words,
+numbers and punctuation before merges are learned, so that an operator is the same token everywhere, and a block size is one
+token that a model can copy and a reward can move. Tags such as `<plan>` are ordinary text, so decoding keeps them; only
+padding and the end token are special. Any text can be encoded and decodes unchanged.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ PIECES: dict[Cut, str] = {
     "words": rf"(?<=\n) +|^ +| ?[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*(?:\(| =)?|{_BREAKS}",
     "names": rf"(?<=\n) +|^ +|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+\(?|[A-Za-z]+\d*|{_BREAKS}",
 }
-"""Indentation; a dotted name with the bracket after it; a name; a number; punctuation. `words` are names with the space before and
-the bracket or equals sign after them. `names` are cut at underscores, too, so that an operator is the same token in a graph, a plan,
-a kernel's name and an expression: what a small model has to copy, it can."""
+"""Regular expressions of indentation, dotted names with their bracket, names, numbers and punctuation. In `words`, names
+include the space before and the bracket or equals sign after them. `names` also splits at underscores, so that an operator is
+the same token in a graph, a plan, a kernel's name and an expression, and a small model can copy it."""
 _LINE = re.compile(r"[^\n]*\n+|[^\n]+$")
 _NUMBER = re.compile(r"(?<![\w.])([2-9]|\d\d+|\d+\.\d*[1-9]\d*)(?![\w.])")
-"""A number that a writer is free to choose, such as a tile; not 0, 1, 0.0 or 1.0."""
+"""A number that a writer can choose, such as a tile size; not 0, 1, 0.0 or 1.0."""
 _COMMON = 4
-"""At most one in so many of the tokens that are learned is a stretch."""
+"""At most one in this many learned tokens is a stretch."""
 _BOILERPLATE = 0.3
-"""Share of the texts that hold a stretch, where names are tokens of their own: no line about an operator is as common."""
+"""Least share of texts with a stretch when `cut` is `names`: high enough to exclude lines about an operator."""
 _SHORTEST = 5
-"""Characters of the shortest stretch that is worth a token."""
+"""Least characters of a stretch that becomes a token."""
 
 
 def train_tokenizer(
@@ -47,12 +47,12 @@ def train_tokenizer(
     style: Style = "compact",
     cut: Cut = "words",
 ) -> Any:
-    """Learn at most `vocab_size` tokens (256 bytes and 2 specials among them); save to `folder` where given.
+    """Train a tokenizer of at most `vocab_size` tokens (including 256 bytes and 2 specials); save it to `folder`, if given.
 
-    `share` is the least share of `texts` that hold a stretch which becomes one token; `style` is how `texts` ask, and is
-    kept with the tokenizer (`prompt_style`), so that a policy is asked as it was trained. Returns a
+    `share`: least share of `texts` that contain a stretch for it to become one token. `style`: prompt style of `texts`, stored
+    with the tokenizer (`prompt_style`), so that a policy is prompted as it was trained. Returns a
     `transformers.PreTrainedTokenizerFast` with `pad_token != eos_token`, left padding, no chat template: messages
-    are joined by line ends. Raises UserError when `vocab_size` leaves no room for a merge.
+    are joined by line ends. Raises UserError if `vocab_size` leaves no room for merges.
     """
     room = vocab_size - 258
     if room <= 0:
@@ -97,13 +97,13 @@ def train_tokenizer(
 
 
 def stretches(text: str) -> list[str]:
-    """The lines of a text, with the line ends after them, cut before and after every free number."""
+    """The lines of a text with their line ends, split before and after every free number."""
     return [part for line in _LINE.findall(text) for part in _NUMBER.split(line) if part]
 
 
 def common_stretches(texts: Sequence[str], share: float) -> dict[str, int]:
-    """Stretches that at least `share` of the texts hold, and in how many; the most common first. Short ones are
-    left to the words."""
+    """Stretches that at least `share` of the texts contain, with the number of texts, most common first. Short ones are left
+    out."""
     counts = Counter(part for text in texts for part in set(stretches(text)))
     least = max(2.0, share * len(texts))
     return {

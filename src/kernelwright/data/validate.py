@@ -1,4 +1,4 @@
-"""A corpus before the judge again: answers must pass under another secret, kernels shown as broken must still fail."""
+"""Judges a corpus again: answers must pass under another secret, and kernels shown as broken must still fail."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def validate(
     path: Path, verifier: Verifier, sample: int = 0, seed: int = 0, progress: Progress | None = None
 ) -> Counter[str]:
-    """How many answers, and how many broken kernels, ended how. `sample` pairs are drawn; 0: all."""
+    """Counts of answers and broken kernels by outcome. `sample`: number of pairs drawn; 0: all."""
     pairs = list(read_jsonl(path, Pair))
     if sample and sample < len(pairs):
         pairs = random.Random(seed).sample(pairs, sample)

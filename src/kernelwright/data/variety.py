@@ -1,8 +1,8 @@
-"""Drawn graphs made more like parts of modules: weights that were computed, values that another part reads, sizes that stay.
+"""Changes drawn graphs to resemble parts of modules: computed weights, intermediate results, fixed sizes.
 
-A part of a module gets as an input what the part before it made, also where that is a convolution's weight; it returns values
-that are read again later, and some of its sizes are numbers. Random graphs are drawn as whole functions and have none of
-that. Harvested graphs have it, and are few: others are made of them by other operators in the same places.
+A part of a module gets the previous part's results as inputs, even as a convolution's weight; it returns values that are
+read again later, and some of its sizes are fixed. Random graphs, drawn as whole functions, have none of that. Harvested
+graphs do, but are few: we make more by replacing their operators.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from kernelwright.graph.partition import subgraph
 from kernelwright.graph.types import Graph, Node, Ref, TensorType, Value
 
 _LARGEST = 256
-"""Of the sizes that may stay as they are: a task's small sizes have them, too."""
+"""Largest size that may stay fixed, since a task's small sizes include it."""
 _MAPS = [
     "relu", "gelu", "silu", "tanh", "sigmoid", "hardswish", "hardsigmoid", "selu", "mish",
     "relu6", "abs", "neg", "sin", "cos", "erf", "atan", "square",
 ]  # fmt: skip
-"""Of one tensor and no numbers, finite and not steep wherever they are asked, so one may stand for another."""
+"""Interchangeable functions of one tensor, without numeric arguments; finite for all inputs and not steep."""
 _JOINS = ["add", "sub", "mul", "maximum", "minimum"]
-"""Of two tensors."""
+"""Functions of two tensors."""
 _FLOATS = ("float32", "float16", "bfloat16")
 
 
 def vary_sizes(
     graph: Graph, kept: Collection[tuple[str, int]], rng: random.Random
 ) -> tuple[Graph, set[tuple[str, int]]]:
-    """The graph, and its dimensions that stay as they are, after one to three of the changes, those that apply."""
+    """The graph after one to three of the changes, as far as they apply, and its dimensions that must not become symbols."""
     kept = set(kept)
     changes = rng.sample(["roles", "results", "sizes"], rng.choices((1, 2, 3), (4, 2, 1))[0])
     if "roles" in changes:
@@ -42,7 +42,7 @@ def vary_sizes(
 
 
 def _other_roles(graph: Graph, rng: random.Random) -> Graph:
-    """Weights handed over as inputs; now and then, and where there are none, inputs that are weights."""
+    """Turn weights into inputs; sometimes, and without weights always, inputs into weights."""
     weights = any(one.role == "weight" for one in graph.arguments)
     role = "input" if weights and rng.random() < 0.8 else "weight"
     change = [rng.random() < 0.6 for _ in graph.arguments]
@@ -56,7 +56,7 @@ def _other_roles(graph: Graph, rng: random.Random) -> Graph:
 
 
 def _one_more_result(graph: Graph, rng: random.Random) -> Graph:
-    """A value on the way is a result, too."""
+    """Return an intermediate value as a further result."""
     found = [
         value.name
         for node in graph.nodes
@@ -72,7 +72,7 @@ def _one_more_result(graph: Graph, rng: random.Random) -> Graph:
 
 
 def _sizes_that_stay(graph: Graph, rng: random.Random) -> set[tuple[str, int]]:
-    """One or two dimensions of arguments."""
+    """Choose one or two dimensions of arguments to stay fixed."""
     found = [
         (one.name, dim)
         for one in graph.arguments
@@ -84,8 +84,8 @@ def _sizes_that_stay(graph: Graph, rng: random.Random) -> set[tuple[str, int]]:
 
 
 def vary_operators(graph: Graph, rng: random.Random) -> Graph:
-    """A harvested graph that ends earlier at times, with other elementwise operators in the places of some and one more behind
-    its results at times. Views, products and norms stay as the module has them."""
+    """A harvested graph, sometimes cut short, with some elementwise operators replaced and sometimes one more after its results.
+    Views, products and norms stay as in the module."""
     if len(graph.nodes) > 1 and rng.random() < 0.3:
         graph = _begin_of(graph, rng)
     nodes = [_other_operator(node, rng) if rng.random() < 0.5 else node for node in graph.nodes]
@@ -103,7 +103,7 @@ def vary_operators(graph: Graph, rng: random.Random) -> Graph:
 
 
 def _begin_of(graph: Graph, rng: random.Random) -> Graph:
-    """Up to some operator, with what that needs."""
+    """The graph up to a random intermediate value, with only the nodes it needs."""
     made = [
         value.name
         for node in graph.nodes[:-1]
@@ -123,7 +123,7 @@ def _begin_of(graph: Graph, rng: random.Random) -> Graph:
 
 
 def _other_operator(node: Node, rng: random.Random) -> Node:
-    """Another of as many tensors, where it is an elementwise operator of floats that has others."""
+    """Replace an elementwise float operator by another with as many tensors; other nodes are returned unchanged."""
     [value, *more] = node.outputs
     if more or value is None or not isinstance(value.type, TensorType) or value.type.dtype not in _FLOATS:
         return node

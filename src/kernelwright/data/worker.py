@@ -1,6 +1,6 @@
-"""One core's share of a corpus: `python -m kernelwright.data.worker SETTINGS PARTS` makes the chunks it is asked for.
+"""Makes chunks of a corpus on one core: `python -m kernelwright.data.worker SETTINGS PARTS` makes those it is asked for.
 
-Started by `chunks.py`. Holds a judge of its own.
+Started by `chunks.py`. Has its own judge.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kernelwright.verify import VerifierPool
 
 
 def main(settings: str, parts: str) -> None:
-    """Serve until standard input ends."""
+    """Serve until standard input closes."""
     torch.set_num_threads(1)
     wanted = CorpusSettings.model_validate_json(settings)
     tasks = tasks_of(wanted)
