@@ -1,13 +1,13 @@
 """A graph becomes a reference only after it has agreed with its module on secret random inputs and weights.
 
-    agree(captured.part)        raises UserError where they differ; returns how far apart they were
+    agree(captured.part)        raises UserError if they differ; returns the largest differences
 
-Inputs are drawn anew (`draws.py`), weights and float buffers are changed, so that a bias of zeros or a norm of ones
-hides nothing. Module and graph run on the same values twice: in the module's own dtypes, and in fp64, where the
-module runs its own Python with every float widened operator by operator, so that a cast within it does not matter.
+Inputs are drawn afresh (`draws.py`); weights and float buffers are changed, so that a bias of zeros or a norm of ones
+hides nothing. Module and graph run on the same values twice: in the module's own dtypes, and in fp64. There the module runs
+its own Python with every float widened operator by operator, so that casts within it do not matter.
 
-Does not guarantee equality for values that were not drawn: a branch on data would have failed to be captured, but
-torch.where and clamps have regions that no draw may reach.
+Does not guarantee equality for values that were not drawn: capture would have failed at a branch on data, but torch.where
+and clamps may have regions that no draw reaches.
 """
 
 from __future__ import annotations
@@ -30,31 +30,31 @@ from kernelwright.graph.pairs import complex_view, real_view
 from kernelwright.graph.types import Argument, NumberType, TensorType
 
 _FP64 = 1e-7
-"""Largest difference in fp64, as a share of the largest value: sums in another order, not another function."""
+"""Largest difference in fp64 relative to the largest value: allows for another order of sums, not for another function."""
 _NATIVE = {torch.float64: 1e-9, torch.float32: 1e-4, torch.bfloat16: 4e-2, torch.float16: 1e-2}
-"""The same in a dtype of results, or of what they are computed in."""
+"""The same by the narrowest dtype that is computed in."""
 _OWN, _MOST_OWN = 3.0, 0.1
-"""Times the module's own error in its dtypes, of which so much counts: a softmax of large halves is far from fp64 by itself."""
+"""Factor on the module's own error in its dtypes, and the most of this error to allow: a softmax of large fp16 values is itself far from fp64."""
 
 _NEVER = 1e30
-"""Magnitude from which on a number is a mask's `never`: the least of a dtype, which is another one in fp64. Beside it no
-other difference would show."""
+"""Magnitude from which a number counts as a mask's minus infinity: the lowest of a dtype, which differs in fp64. Relative to it
+no other difference would show."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Agreement:
-    """How far graph and module were apart, as a share of the largest value of the result."""
+    """Largest difference between graph and module, relative to the largest value of the result."""
 
     native: float
     fp64: float | None
-    """None where the module cannot run in fp64; `why` says why."""
+    """None if the module cannot run in fp64, with the reason in `why`."""
     why: str = ""
 
 
 def agree(part: Part, *, seed: int | None = None, fp64: bool = True) -> Agreement:
-    """Compare a graph with its module. `seed` is secret where none is given.
+    """Compare a graph with its module. `seed` is secret by default.
 
-    Raises UserError where they differ, where results are not finite on any draw, and for random operators.
+    Raises UserError if they differ, if no draw gives finite results, and for random operators.
     """
     if any(operators.kind(node.op) == "random" for node in part.graph.nodes):
         raise UserError(f"{part.graph.name} draws random numbers; call eval(), or set its probabilities to 0")
@@ -67,7 +67,7 @@ def agree(part: Part, *, seed: int | None = None, fp64: bool = True) -> Agreemen
         except UserError:
             if attempt:
                 raise
-            continue  # an operator does not take just any integers: those of the example are next
+            continue  # an operator rejects arbitrary integers: use those of the example next
         if _tells(expected):
             break
     else:
@@ -89,7 +89,7 @@ def agree(part: Part, *, seed: int | None = None, fp64: bool = True) -> Agreemen
 
 
 def _error(native: Any, exact: Any) -> float:
-    """How far a result of the module in its own dtypes is from fp64's; 0.0 where that cannot be said."""
+    """Difference of a result in the module's own dtypes from fp64, at most `_MOST_OWN`; 0.0 if it is undefined."""
     both = isinstance(native, torch.Tensor) and isinstance(exact, torch.Tensor)
     far = _distance(native, exact) if both and native.shape == exact.shape else 0.0
     return min(far, _MOST_OWN) if far < float("inf") else 0.0
@@ -124,7 +124,7 @@ def _both(part: Part, values: Mapping[str, Any], fp64: bool) -> tuple[list[Any],
 
 @contextlib.contextmanager
 def _holding(part: Part, values: Mapping[str, Any]) -> Iterator[None]:
-    """The module with its weights and buffers set to `values` for a while."""
+    """Set the module's weights and buffers to `values` within the context."""
     own = {
         **dict(part.module.named_buffers(remove_duplicate=False)),
         **dict(part.module.named_parameters(remove_duplicate=False)),
@@ -146,14 +146,14 @@ def _holding(part: Part, values: Mapping[str, Any]) -> Iterator[None]:
 
 
 def _key(part: Part, argument: Argument) -> str:
-    """The name of an argument's tensor in the module, which for a method is its owner's."""
+    """The name of an argument's tensor in the module, or for a method in its owner."""
     if isinstance(getattr(part.module, "owner", None), torch.nn.Module):
         return f"owner.{argument.origin}"
     return argument.origin
 
 
 class _Widened(TorchDispatchMode):
-    """Runs every operator in fp64: floats are widened on their way in, and casts to narrower ones are not made."""
+    """Runs every operator in fp64: widens floats on input and skips casts to narrower ones."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         def wide(value: Any) -> Any:
@@ -210,7 +210,7 @@ def _draw(part: Part, described: Mapping[str, draws.Draw], seed: int, near: bool
 
 
 def _change(value: torch.Tensor) -> torch.Tensor:
-    """Other values of the same signs; zeros throughout become small numbers."""
+    """Other values of the same signs; all zeros become small numbers."""
     if not value.is_floating_point():
         return value.detach()
     value = value.detach()
@@ -220,7 +220,7 @@ def _change(value: torch.Tensor) -> torch.Tensor:
 
 
 def _apart(part: Part, got: Sequence[Any], expected: Sequence[Any], tolerances: Sequence[float]) -> float:
-    """The largest difference as a share of the result's largest value. Raises UserError beyond a result's tolerance."""
+    """The largest difference relative to the result's largest value. Raises UserError beyond a result's tolerance."""
     if len(got) != len(expected):
         raise UserError(
             f"{part.graph.name}: the graph gives {len(got)} results, the module {len(expected)}; the graph is not used"
@@ -261,7 +261,7 @@ def _distance(one: torch.Tensor, other: torch.Tensor) -> float:
 
 
 def _tolerance(part: Part) -> float:
-    """Of the narrowest float that the graph computes with."""
+    """The tolerance of the narrowest float that the graph computes with."""
     found = {one.dtype for one in part.graph.types().values() if isinstance(one, TensorType)}
     return max(
         (_NATIVE[dtype] for dtype in _NATIVE if str(dtype).removeprefix("torch.") in found), default=0.0
@@ -269,7 +269,7 @@ def _tolerance(part: Part) -> float:
 
 
 def _tells(results: Sequence[Any]) -> bool:
-    """Whether there is a finite number in each float result."""
+    """Whether every float result has a finite number."""
     floats = [
         one for one in results if isinstance(one, torch.Tensor) and one.is_floating_point() and one.numel()
     ]

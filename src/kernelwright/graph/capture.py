@@ -1,14 +1,14 @@
-"""Any module or function as graphs: torch.export first, Dynamo where that fails.
+"""Any module or function as graphs: torch.export first, Dynamo if that fails.
 
     captured = capture(module, (x,), {"mask": mask})
-    captured.graph                                   the one graph; UserError where there are several
+    captured.graph                                   the one graph; UserError if there are several
     captured.nest(execute(captured.graph, captured.bind((x,), {"mask": mask})))      what the module returns
 
 Weights, buffers and lifted constants are arguments of the graph; `values` has the module's own tensors for them, not
-copies. The module is captured as it stands: in training or eval mode, with its hooks, under the caller's autocast.
+copies. The module is captured in its present state: training or eval mode, hooks, the caller's autocast.
 
-Does not guarantee that a graph computes what the module does: `agree.py` finds out, and nothing may be used as a
-reference before it has. Nor that a module with graph breaks can be put together again from its graphs.
+Does not guarantee that a graph computes what the module does: `agree.py` checks that, and must have before a graph serves as
+a reference. Nor can a module with graph breaks necessarily be reassembled from its graphs.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ class Call:
     """How arguments and results nest in the module's own call."""
 
     inputs: pytree.TreeSpec
-    """Of `(args, kwargs)`."""
+    """Structure of `(args, kwargs)`."""
     leaves: tuple[str | tuple[Constant], ...]
     """Per leaf: an argument of the graph, or the constant that it was captured for."""
     outputs: pytree.TreeSpec
     results: tuple[int | tuple[Constant], ...]
-    """Per leaf of the output: a place in the graph's results, or a constant."""
+    """Per leaf of the output: an index into the graph's results, or a constant."""
     complex: frozenset[str] = frozenset()
-    """Arguments for which the call has complex tensors."""
+    """Arguments that are complex tensors in the module's call."""
 
     @functools.cached_property
     def form(self) -> tuple[int, tuple[str, ...]]:
-        """How many arguments are given by place, and the names of the others."""
+        """(number of positional arguments, names of keyword arguments)."""
         return _form(self.inputs)
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -78,14 +78,14 @@ class Call:
         return found
 
     def unbind(self, values: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The module's `(args, kwargs)`, of values by argument."""
+        """The module's `(args, kwargs)` from values by argument."""
         given = {one: complex_view(values[one]) if one in self.complex else values[one] for one in values}
         flat = [given[one] if isinstance(one, str) else one[0] for one in self.leaves]
         args, kwargs = pytree.tree_unflatten(flat, self.inputs)
         return args, kwargs
 
     def nest(self, results: Sequence[Any]) -> Any:
-        """What the module returns, of the graph's results."""
+        """The module's return value from the graph's results."""
         flat = [results[at] if isinstance(at, int) else at[0] for at in self.results]
         return pytree.tree_unflatten(flat, self.outputs)
 
@@ -96,7 +96,7 @@ def _form(spec: pytree.TreeSpec) -> tuple[int, tuple[str, ...]]:
 
 
 def _same(value: Any, known: Any) -> bool:
-    """Whether a number, word or None is the one that a graph was captured for: 1, 1.0 and True are three."""
+    """Whether a number, string or None is the one that a graph was captured for; 1, 1.0 and True are distinct."""
     return bool(value == known) and all(
         isinstance(value, of) == isinstance(known, of) for of in (bool, float)
     )
@@ -110,10 +110,10 @@ class Part:
     values: dict[str, torch.Tensor]
     """Weights, buffers and constants by argument: the module's own tensors."""
     inputs: dict[str, Any]
-    """Inputs by argument, as the example call had them."""
+    """Inputs of the example call by argument."""
     call: Call
     module: torch.nn.Module
-    """What the graph stands for."""
+    """The module, method or function that the graph represents."""
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -123,14 +123,14 @@ class Part:
 
 @dataclasses.dataclass(frozen=True)
 class Captured:
-    """What became of a module: one graph for its whole forward, or the graphs between its breaks."""
+    """The result of a capture: one graph for the whole forward, or the graphs between its breaks."""
 
     parts: tuple[Part, ...]
     how: How
 
     @property
     def part(self) -> Part:
-        """The only part. Raises UserError where there are several."""
+        """The only part. Raises UserError if there are several."""
         if self.how == "dynamo":
             raise UserError(
                 f"the module breaks into {len(self.parts)} graphs (Python between them decides on data); take `parts` one by one"
@@ -139,7 +139,7 @@ class Captured:
 
     @property
     def graph(self) -> Graph:
-        """The whole forward. Raises UserError where it broke into several graphs."""
+        """The graph of the whole forward. Raises UserError if it broke into several."""
         return self.part.graph
 
     def bind(self, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -147,7 +147,7 @@ class Captured:
         return {**self.part.call.bind(args, kwargs or {}), **self.part.values}
 
     def nest(self, results: Sequence[Any]) -> Any:
-        """What the module would return, of the graph's results; new values of buffers are left out."""
+        """The module's return value from the graph's results; new values of buffers are left out."""
         return self.part.call.nest(results)
 
 
@@ -162,8 +162,8 @@ def capture(
 ) -> Captured:
     """The graphs of `module(*args, **kwargs)`, without gradients.
 
-    `dynamic` keeps the first two dimensions of inputs as symbols where torch.export can, `breaks` takes several graphs
-    from Dynamo where export fails. Raises UserError, in one line, for what cannot be captured.
+    `dynamic` keeps the first two dimensions of inputs as symbols where torch.export can; `breaks` accepts several graphs
+    from Dynamo if export fails. Raises UserError, in one line, for what cannot be captured.
     """
     args, kwargs = _each_once((tuple(args), dict(kwargs or {})))
     label = name or _label(module)
@@ -195,13 +195,13 @@ def capture(
 
 
 _NAMES = (torch.dtype, torch.device, torch.layout, torch.memory_format)
-"""Arguments that name something, which torch.export does not take."""
+"""Types of arguments that torch.export does not accept, such as dtypes and devices."""
 
 
 def _with_names(
     module: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], dynamic: bool, breaks: bool, name: str
 ) -> Captured:  # fmt: skip
-    """`capture` with the arguments that are names held fixed: None stands in their place while torch traces."""
+    """`capture` with the arguments of these types fixed: None replaces them while torch traces."""
     places = {at: one for at, one in enumerate(args) if isinstance(one, _NAMES)}
     words = {key: one for key, one in kwargs.items() if isinstance(one, _NAMES)}
 
@@ -227,7 +227,7 @@ def _with_names(
 
 
 def _each_once(call: tuple[tuple[Any, ...], dict[str, Any]]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The same call with a copy of each tensor that it has given before: export would take both for one input."""
+    """The same call with a copy of each repeated tensor: export would merge the repetitions into one input."""
     seen: set[int] = set()
 
     def apart(one: Any) -> Any:
@@ -248,18 +248,18 @@ def _attempt(
     dynamic: bool,
     reasons: list[Exception],
 ) -> tuple[torch.export.ExportedProgram, How] | None:
-    """The exported program, decomposed; None where torch cannot, with why added to `reasons`."""
+    """The exported program, decomposed; None if torch fails, with the reasons added to `reasons`."""
     shapes = _dynamic(module, args, kwargs) if dynamic else None
     hows: tuple[tuple[bool, How], ...] = ((False, "export"), (True, "strict export"))
     for strict, how in hows:
         try:
-            with contextlib.redirect_stderr(io.StringIO()):  # it prints half a graph where it fails
+            with contextlib.redirect_stderr(io.StringIO()):  # on failure it prints half a graph
                 program = torch.export.export(module, args, kwargs, strict=strict, dynamic_shapes=shapes)
             return decompose(program), how
-        except UserError as error:  # of the graph, which another way to export makes no shorter
+        except UserError as error:  # about the graph, which is the same under strict export
             reasons.append(error)
             break
-        except Exception as error:  # the user's code under tracing raises what it likes
+        except Exception as error:  # user code under tracing may raise anything
             reasons.append(error)
     return None
 
@@ -274,7 +274,7 @@ def _capture(
     name: str,
     own: Mapping[int, Origin] | None = None,
 ) -> Captured:
-    """`own` says which inputs are a module's weights and buffers."""
+    """Translate an exported program. `own`: identity of a tensor -> which weight or buffer of the module it is."""
     assert program.call_spec.in_spec is not None
     flat = pytree.tree_leaves((args, _order(kwargs, program.call_spec.in_spec)))
     known = {}
@@ -354,7 +354,7 @@ def _broken(
     with state_kept(module), torch._dynamo.config.patch(recompile_limit=64):
         try:
             torch.compile(module, backend=collect, dynamic=False)(*_clone(args), **_clone(kwargs))
-        except Exception as error:  # user code under tracing raises what it likes
+        except Exception as error:  # user code under tracing may raise anything
             raise _explain([error]) from None
     parts = []
     for number, (found, inputs) in enumerate(seen):
@@ -368,14 +368,14 @@ def _broken(
 
 
 def _tensors_of(module: torch.nn.Module, prefix: str) -> dict[int, Origin]:
-    """A module's tensors by identity: Dynamo hands them to its graphs as inputs."""
+    """A module's tensors by identity, since Dynamo passes them to its graphs as inputs."""
     found = {id(one): Origin("buffer", key.removeprefix(prefix)) for key, one in module.named_buffers()}
     found |= {id(one): Origin("weight", key.removeprefix(prefix)) for key, one in module.named_parameters()}
     return found
 
 
 def _as_module(called: Callable[..., Any]) -> tuple[torch.nn.Module, str]:
-    """A module that does what `called` does, and what its weights' names begin with there."""
+    """(a module that does what `called` does, the prefix of its weights' names there)."""
     if isinstance(called, torch.nn.Module):
         if not any(_is_taken(name) for name in (*called._modules, *called._parameters, *called._buffers)):
             return called, ""
@@ -387,7 +387,7 @@ def _as_module(called: Callable[..., Any]) -> tuple[torch.nn.Module, str]:
 
 
 def _is_taken(name: str) -> bool:
-    """Whether a module cannot be exported with a part of that name, such as `graph` or `code`: torch.fx has its own there."""
+    """Whether export fails for a module with a part of that name, such as `graph` or `code`, which torch.fx uses itself."""
     return hasattr(torch.fx.GraphModule, name) and not hasattr(torch.nn.Module, name)
 
 
@@ -413,7 +413,7 @@ def _without_prefix(graph: Graph, prefix: str) -> Graph:
 
 
 def _check(module: torch.nn.Module, args: Any, kwargs: Any) -> None:
-    """What no graph can hold is told before seconds are spent."""
+    """Reject early what no graph can hold. Raises UserError."""
     tensors = [
         ("an input", one) for one in pytree.tree_leaves((args, kwargs)) if isinstance(one, torch.Tensor)
     ]
@@ -437,7 +437,7 @@ def _check(module: torch.nn.Module, args: Any, kwargs: Any) -> None:
 
 @contextlib.contextmanager
 def _tracing(args: Any, kwargs: Any) -> Iterator[None]:
-    """Without gradients, fused fast paths and warnings; dataclasses in the call are made known to pytree."""
+    """Without gradients, fused fast paths and warnings; registers dataclasses of the call with pytree."""
     for cls in _dataclasses((args, kwargs)):
         _register(cls)
     fast = torch.backends.mha.get_fastpath_enabled()
@@ -448,7 +448,7 @@ def _tracing(args: Any, kwargs: Any) -> Iterator[None]:
     ]
     levels = [one.level for one in loggers]
     for logger in loggers:
-        logger.setLevel(logging.CRITICAL)  # an attempt that fails is told in one line, by us
+        logger.setLevel(logging.CRITICAL)  # we report a failed attempt ourselves, in one line
     try:
         with torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -460,7 +460,7 @@ def _tracing(args: Any, kwargs: Any) -> Iterator[None]:
 
 
 def _dataclasses(value: Any) -> Iterator[type]:
-    """Types of dataclass instances, however deep, that pytree does not know."""
+    """Types of dataclass instances that pytree does not know, at any depth."""
     for leaf in pytree.tree_leaves(value):
         if dataclasses.is_dataclass(leaf) and not isinstance(leaf, type):
             yield type(leaf)
@@ -468,7 +468,7 @@ def _dataclasses(value: Any) -> Iterator[type]:
 
 
 def _strangers(value: Any) -> set[type]:
-    """Types of leaves that are no data, such as a cache object: they are taken apart by their attributes."""
+    """Types of leaves that are not plain data, such as a cache object; `_register` lets pytree flatten them."""
     plain = (torch.Tensor, bool, int, float, complex, str, bytes, type(None), type, torch.dtype, torch.device)
     found: set[type] = set()
     pending = pytree.tree_leaves(value)
@@ -482,7 +482,7 @@ def _strangers(value: Any) -> set[type]:
 
 
 def _register(cls: type) -> None:
-    """Make pytree take instances apart: fields of a dataclass, else attributes, with what is no data as context."""
+    """Register a type with pytree: fields of a dataclass, else attributes that hold tensors or containers; the rest is context."""
     if cls in pytree.SUPPORTED_NODES:
         return
     if dataclasses.is_dataclass(cls):
@@ -515,7 +515,7 @@ def _register(cls: type) -> None:
 
 
 def _dynamic(module: torch.nn.Module, args: Any, kwargs: Any) -> Any:
-    """The first two dimensions of each input that is larger than one element there may vary."""
+    """Let the first two dimensions of each input vary, unless they are 1."""
     shapes = torch.export.ShapesCollection()
     for one in pytree.tree_leaves((args, kwargs)):
         if isinstance(one, torch.Tensor) and any(size > 1 for size in one.shape[:2]):
@@ -524,13 +524,13 @@ def _dynamic(module: torch.nn.Module, args: Any, kwargs: Any) -> Any:
 
 
 def _order(kwargs: dict[str, Any], spec: pytree.TreeSpec) -> dict[str, Any]:
-    """Keywords in the order in which they were captured."""
+    """Keyword arguments in the order of the capture."""
     order = list(spec.child(1).context or ()) if spec.num_children == 2 else []
     return {key: kwargs[key] for key in order} if set(order) == set(kwargs) else kwargs
 
 
 def run_itself(module: torch.nn.Module, args: Any, kwargs: Any) -> Any:
-    """What the module returns. Raises UserError where the module itself fails."""
+    """The module's return value. Raises UserError if the module itself fails."""
     try:
         with state_kept(module):
             return module(*_clone(args), **_clone(kwargs))
@@ -542,9 +542,9 @@ def run_itself(module: torch.nn.Module, args: Any, kwargs: Any) -> Any:
 
 @contextlib.contextmanager
 def state_kept(module: torch.nn.Module) -> Iterator[None]:
-    """Attributes of the module and its parts, and values of its buffers, are what they were again afterwards.
+    """Restore attributes of the module and its submodules, and values of its buffers, afterwards.
 
-    What is changed inside a list or dict of the module's own is not.
+    Changes inside lists or dicts of the module are not undone.
     """
     tables = ("_buffers", "_parameters")
     kept = [
@@ -577,7 +577,7 @@ def _label(module: Callable[..., Any]) -> str:
 
 
 def _explain(reasons: Sequence[Exception]) -> UserError:
-    """The reason that says most, in one line."""
+    """The most informative reason, in one line."""
     known = [one for one in reasons if isinstance(one, UserError)]
     if known:
         return known[0]

@@ -1,11 +1,11 @@
-"""Sizes as sums of products of unknowns, and what is known of the unknowns: the arithmetic behind `shrink.py`.
+"""Sizes as sums of products of unknowns, and equations between them: the arithmetic behind `shrink.py`.
 
-Every dimension of a captured graph begins as an unknown with the value it had. Operators say which dimensions are
-equal (`unify`), which is a product of others (`split`), which is a fixed number (`pin`). An unknown is never removed: it
-is substituted by an expression of others, so that every size stays exact at the captured values.
+Every dimension of a captured graph begins as an unknown with its captured value. Operators say which dimensions are
+equal (`unify`), which is a product of others (`split`), which is a fixed number (`pin`). An unknown is never removed but
+substituted by an expression of others, so that every size stays exact at the captured values.
 
-Does not solve what is not linear or a common factor: those unknowns are pinned to their captured values, which is
-always right and only less general.
+Solves only linear equations and common factors. Other unknowns are pinned to their captured values, which is always right,
+only less general.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 Term = tuple[int, tuple[str, ...]]
-"""Coefficient and unknowns; their order is the order in memory where a dimension was merged of several."""
+"""(coefficient, unknowns), the unknowns in memory order if a dimension was merged from several."""
 
 
 class NotUnderstood(Exception):
-    """A rule does not fit the operator at hand: its dimensions are to be pinned."""
+    """A rule does not fit the operator: its dimensions must be pinned."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Expr:
 
     @property
     def constant(self) -> int | None:
-        """The number, where there is no unknown."""
+        """The number, if there are no unknowns; else None."""
         if not self.terms:
             return 0
         return self.terms[0][0] if len(self.terms) == 1 and not self.terms[0][1] else None
@@ -54,12 +54,12 @@ class Expr:
         return collect_terms((a * b, (*x, *y)) for a, x in self.terms for b, y in as_expr(other).terms)
 
     def same(self, other: Expr) -> bool:
-        """Equal for all values."""
+        """Whether both are equal for all values."""
         return not (self - other).terms
 
 
 def collect_terms(terms: Iterable[Term]) -> Expr:
-    """Like terms added; the first one's order of unknowns is kept."""
+    """Add like terms; the first one's order of unknowns is kept."""
     found: dict[tuple[str, ...], Term] = {}
     for coefficient, unknowns in terms:
         key = tuple(sorted(unknowns))
@@ -75,14 +75,14 @@ def as_expr(value: Expr | int) -> Expr:
 
 
 class Unknowns:
-    """Unknowns with their captured values, and what each turned out to be."""
+    """Unknowns with their captured values, and the expressions found for them."""
 
     def __init__(self) -> None:
         self.hints: dict[str, int] = {}
         self._is: dict[str, Expr] = {}
 
     def fresh(self, hint: int) -> Expr:
-        """A new unknown; 0 and 1 are numbers."""
+        """A new unknown; sizes 0 and 1 stay numbers."""
         if hint <= 1:
             return as_expr(hint)
         name = f"a{len(self.hints)}"
@@ -90,7 +90,7 @@ class Unknowns:
         return Expr(((1, (name,)),))
 
     def now(self, expr: Expr) -> Expr:
-        """With what is known substituted."""
+        """The expression with all solved unknowns substituted."""
         while any(name in self._is for name in expr.unknowns):
             total: list[Term] = []
             for coefficient, names in expr.terms:
@@ -112,7 +112,7 @@ class Unknowns:
                 self._is[name] = as_expr(self.hints[name])
 
     def unify(self, one: Expr, other: Expr) -> None:
-        """They are equal from now on; what cannot be solved is pinned."""
+        """Make both equal from now on; pin them if the equation cannot be solved."""
         left, right = self.now(one), self.now(other)
         if self.hint(left) != self.hint(right):
             raise NotUnderstood(f"{left} and {right} differ at the captured values")
@@ -129,7 +129,7 @@ class Unknowns:
             self.pin(left, right)
 
     def _pair_up(self, one: Expr, other: Expr) -> bool:
-        """Sums of the same form, `a*b - a` and `c*d - c`: their unknowns are equal one by one, if that makes them the same."""
+        """For sums of the same form, `a*b - a` and `c*d - c`: equate their unknowns one by one, if that makes the sums equal."""
         left = [name for _, names in one.terms for name in names if name not in other.unknowns]
         right = [name for _, names in other.terms for name in names if name not in one.unknowns]
         left, right = list(dict.fromkeys(left)), list(dict.fromkeys(right))
@@ -145,7 +145,7 @@ class Unknowns:
         return True
 
     def _match(self, one: Expr, other: Expr) -> bool:
-        """Two products of unknowns: the factors of one are split to fit those of the other, in order."""
+        """For two products of unknowns: split the factors of one to match those of the other, in order."""
         if len(one.terms) != 1 or len(other.terms) != 1:
             return False
         parts = [value_of(Expr(((1, (name,)),)), self.hints) for name in other.terms[0][1]]
@@ -169,7 +169,7 @@ class Unknowns:
         return True
 
     def split(self, exprs: Sequence[Expr], sizes: Sequence[int]) -> list[Expr] | None:
-        """What the sizes are when memory of `exprs`, in order, is seen in `sizes`; None (all pinned) where they interleave."""
+        """The sizes as expressions, when the memory of dimensions `exprs`, in order, is viewed as `sizes`; None (all pinned) if they interleave."""
         factors = [factor for expr in exprs for factor in self._factors(expr)]
         found: list[Expr] = []
         for size in sizes:
@@ -196,7 +196,7 @@ class Unknowns:
         return [self.now(one) for one in found]
 
     def divide(self, expr: Expr, by: int) -> Expr | None:
-        """`expr / by`, after unknowns became multiples where they must; None (pinned) where that cannot be."""
+        """`expr / by`, substituting unknowns by multiples if necessary; None (pinned) if `by` does not divide the captured value."""
         expr = self.now(expr)
         if self.hint(expr) % by:
             self.pin(expr)
@@ -216,7 +216,7 @@ class Unknowns:
         return Expr(tuple((coefficient // by, names) for coefficient, names in expr.terms))
 
     def floor(self, expr: Expr, by: int) -> Expr:
-        """`expr // by`, after unknowns were written as multiples with a remainder where they must."""
+        """`expr // by`, substituting unknowns by multiples plus a remainder if necessary."""
         expr = self.now(expr)
         if by == 1:
             return expr
@@ -236,7 +236,7 @@ class Unknowns:
         return collect_terms((*terms, (expr.offset // by, ())))
 
     def _factors(self, expr: Expr) -> list[Expr]:
-        """The factors of a product in the order of memory, the number first; a sum is one factor."""
+        """The factors of a product in memory order, the number first; a sum is one factor."""
         expr = self.now(expr)
         if len(expr.terms) != 1:
             return [expr]
@@ -245,7 +245,7 @@ class Unknowns:
         return [*numbers, *(Expr(((1, (name,)),)) for name in names)]
 
     def _pieces(self, factor: Expr, first: int) -> tuple[Expr, Expr] | None:
-        """The factor as a product of two, the first of that captured value."""
+        """The factor as a product of two, the first with the captured value `first`; None if it cannot be split."""
         hint = self.hint(factor)
         if factor.constant is not None:
             return as_expr(first), as_expr(hint // first)
@@ -262,7 +262,7 @@ def value_of(expr: Expr, values: Mapping[str, int]) -> int:
 
 
 def _without_common(one: Expr, other: Expr) -> tuple[Expr, Expr]:
-    """Both divided by the unknowns and the number that are in all of their terms."""
+    """Both divided by the unknowns and the number common to all of their terms."""
     terms = (*one.terms, *other.terms)
     number = math.gcd(*(coefficient for coefficient, _ in terms))
     common = list(terms[0][1])
@@ -288,7 +288,7 @@ def _without_common(one: Expr, other: Expr) -> tuple[Expr, Expr]:
 
 
 def _solutions(difference: Expr) -> list[tuple[str, Expr]]:
-    """Unknowns that stand alone in `difference = 0` with coefficient -1, as a sum of positive terms of the others."""
+    """Unknowns that occur alone in `difference = 0` with coefficient -1, each as a sum of positive terms of the others."""
     found = []
     for coefficient, names in difference.terms:
         if coefficient != -1 or len(names) != 1:

@@ -1,16 +1,16 @@
-"""How each argument of a graph is drawn: other values of the same kind as the captured ones, as one line of Python.
+"""How to draw each argument of a graph: values of the same kind as the captured ones, as one line of Python.
 
     x1       floats                torch.randn(2, 17, 48)          scale and mean as captured; positive stays positive
     x2       indices               torch.randint(0, 32000, (2, 17))    bounded by what they index
     x3       a mask                torch.rand(2, 17) < 0.8
-    x4       under a root          torch.rand(48) + 0.5            a variance that a graph takes apart itself
+    x4       under a root          torch.rand(48) + 0.5            a variance whose root the graph takes
     buf1     running variance      torch.rand(64) * 0.5 + 0.75
     const1   a small table         torch.tensor([0, 2, 1])
 
 Values are drawn by evaluating the very text that a task prints, so that what is checked is what is judged.
 
-Does not guarantee that a graph is finite on them: `task.py` tries it, and sorted integers where it is not. Nor that what is drawn
-has a structure that these few kinds do not know (a symmetric matrix).
+Does not guarantee finite results: `task.py` tries the draws, and sorted integers if they fail. Does not reproduce structure
+beyond these few kinds (a symmetric matrix).
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from kernelwright.graph.execute import FLOATS
 from kernelwright.graph.types import Argument, Dim, Graph, Ref, TensorType, refs_in
 
 INLINE = 32
-"""Elements up to which a table is written out."""
+"""Most elements of a table that is written out."""
 _LOWEST = -1e4
-"""Floats below this are a mask's `never`."""
+"""Floats up to this count as a mask's minus infinity."""
 _CARRIES = frozenset({"view", "move"})
 _ROOTS = frozenset({"sqrt", "rsqrt", "log", "log2", "log10"})
 _INTEGERS = (torch.int64, torch.int32)
 _INDEXED = ("gather", "index_select", "scatter", "scatter_add", "scatter_reduce", "index_add", "index_copy")
 _PICKS = frozenset({"gather", "index", "_unsafe_index", "index_select"})
-"""Their values are some of their first argument's."""
+"""Operators whose values are some of their first argument's."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,10 +44,10 @@ class Draw:
 
     text: str
     bound: Dim = 0
-    """`{bound}` in the text: how many places an index may name."""
+    """`{bound}` in the text: the number of positions that an index may name."""
 
     def written(self, type: TensorType, size: Any = str) -> str:
-        """The line for a tensor of that type; `size` writes one size."""
+        """The line for a tensor of that type; `size` formats one size."""
         shape = ", ".join(size(one) for one in type.shape)
         dtype = "" if type.dtype == "float32" else f", dtype=torch.{type.dtype}"
         listed = f"({shape},)" if len(type.shape) == 1 else f"({shape})"
@@ -57,7 +57,7 @@ class Draw:
     def draw(
         self, type: TensorType, device: torch.device | str = "cpu", symbols: Mapping[str, int] | None = None
     ) -> torch.Tensor:
-        """A tensor of that type, which has no symbols, from torch's own generator; `symbols` are those of the bound."""
+        """Draw a tensor of a type without symbols from torch's generator; `symbols` are those of the bound."""
         text = self.written(type, lambda size: str(sizes.evaluate(size, symbols or {})))
         with torch.device(device):
             made: torch.Tensor = eval(text, {"torch": torch})  # our own text, of numbers and torch calls
@@ -65,7 +65,7 @@ class Draw:
 
 
 def describe(graph: Graph, values: Mapping[str, Any] | None = None) -> dict[str, Draw]:
-    """How to draw each tensor among the graph's arguments, from the values it was captured with where there are any."""
+    """How to draw each tensor argument of the graph, given the values that it was captured with, if any."""
     bounds, positive = index_bounds(graph), under_roots(graph)
     found = {}
     for one in graph.arguments:
@@ -78,7 +78,7 @@ def describe(graph: Graph, values: Mapping[str, Any] | None = None) -> dict[str,
 
 
 def under_roots(graph: Graph) -> frozenset[str]:
-    """Arguments whose root or logarithm is taken, as they are or with a positive number added: they are variances, or counts."""
+    """Arguments whose root or logarithm is taken, directly or after adding a positive number: variances or counts."""
     wanted: set[str] = set()
     for node in reversed(graph.nodes):
         name, reads = operators.packet(node.op), list(node.refs())
@@ -92,7 +92,7 @@ def under_roots(graph: Graph) -> frozenset[str]:
 
 
 def like(value: torch.Tensor) -> Draw:
-    """Floats between the least and the largest of `value`: for where the usual draw is not finite."""
+    """Floats between the least and the largest of `value`, for when the usual draw gives no finite results."""
     finite = value.detach().double()
     finite = finite[finite.isfinite()]
     if not value.is_floating_point() or not finite.numel():
@@ -101,8 +101,8 @@ def like(value: torch.Tensor) -> Draw:
 
 
 def in_order(values: Mapping[str, Any]) -> dict[str, Draw]:
-    """For arguments whose values are whole numbers that do not fall, the same from their least to their largest: offsets, ends of
-    segments, boundaries. For where any integers will not do."""
+    """For arguments whose values are non-decreasing integers (offsets, segment ends, boundaries): sorted integers with the same ends.
+    For when operators reject arbitrary integers."""
     found = {}
     for name, value in values.items():
         if not isinstance(value, torch.Tensor) or value.ndim != 1 or value.dtype not in _INTEGERS:
@@ -117,10 +117,10 @@ def in_order(values: Mapping[str, Any]) -> dict[str, Draw]:
 
 
 def index_bounds(graph: Graph) -> dict[str, Dim]:
-    """Arguments of integers that name places, with how many places there are."""
+    """Integer argument that is used as an index -> number of positions."""
     types = graph.types()
     source = {one.name: one.name for one in graph.arguments}
-    """By value: the argument whose elements it has."""
+    """Value -> the argument that its elements come from."""
     bounds: dict[str, Dim] = {}
 
     def bound(value: Any, size: Dim) -> None:
@@ -170,7 +170,7 @@ def _least(one: Dim, other: Dim) -> Dim:
 
 
 def _parts(size: Dim) -> list[str]:
-    """The sizes that `_least` took the smallest of."""
+    """The sizes that `_least` took the minimum of."""
     text = str(size)
     if text.startswith("min(") and text.endswith(")") and text.count("(") == 1:
         return text[4:-1].split(", ")
@@ -212,7 +212,7 @@ def _default(argument: Argument, type: TensorType) -> Draw:
 
 
 def _plain(value: torch.Tensor) -> Draw:
-    """The values themselves, where they are few."""
+    """The values themselves if they are few."""
     if value.numel() <= INLINE:
         return _table(value)
     return (
@@ -237,7 +237,7 @@ def _mask(value: torch.Tensor) -> Draw:
 
 def _integers(value: torch.Tensor, type: TensorType) -> Draw:
     low, high = (int(value.min()), int(value.max())) if value.numel() else (0, 1)
-    if low == -100 and bool(((value >= 0) | (value == low)).all()):  # labels, of which torch ignores those
+    if low == -100 and bool(((value >= 0) | (value == low)).all()):  # labels, where torch ignores -100
         low, high = 0, max(high, 1)
     if low == high:
         return Draw(f"torch.full({{listed}}, {low}{{dtype}})")
@@ -269,7 +269,7 @@ def _floats(value: torch.Tensor, argument: Argument) -> Draw:
 
 
 def _constant(value: float, argument: Argument) -> Draw:
-    """Where all are one number: inputs of zeros are any numbers, a variance of ones stays positive."""
+    """For an argument whose values are all equal: zeros of inputs become any numbers, a variance of ones stays positive."""
     if argument.role == "buffer":
         return _between(0.5 * value, 1.5 * value) if value else _normal(0.0, 0.1)
     if argument.role == "input":
@@ -293,7 +293,7 @@ def _lower_triangle(value: torch.Tensor) -> bool:
 
 
 def _normal(mean: float, scale: float) -> Draw:
-    """Of scale 1 and mean 0 where it is near that."""
+    """Normal, with scale rounded to 1 and mean to 0 if they are near."""
     if 0.5 < scale < 2.0:
         scale = 1.0
     mean = mean if abs(mean) > 0.5 * scale else 0.0
@@ -305,7 +305,7 @@ def _normal(mean: float, scale: float) -> Draw:
 def _between(low: float, high: float) -> Draw:
     if high - low < 1e-30:
         low, high = (low - 0.1, high + 0.1) if low == 0 else tuple(sorted((0.9 * low, 1.1 * low)))
-    if low >= 0 and 0.9 < high <= 1 and high - low > 0.9:  # shares and likelihoods, of which none is above 1
+    if low >= 0 and 0.9 < high <= 1 and high - low > 0.9:  # shares and probabilities, which never exceed 1
         return Draw("0.998 * torch.rand({shape}{dtype}) + 0.001")
     width = "" if math.isclose(high - low, 1.0, rel_tol=0.05) else f"{_number(high - low)} * "
     plus = "" if abs(low) < 1e-3 * (high - low) else f" + {_number(low)}"
@@ -319,4 +319,4 @@ def _number(value: float) -> str:
 
 
 POSITIVE = _between(0.5, 1.5)
-"""For what must be above zero, as far as its use tells: variances, counts, step sizes."""
+"""For arguments that must be positive, as far as their use shows: variances, counts, step sizes."""

@@ -1,13 +1,13 @@
 """Runs a graph by ATen calls alone, in its own dtypes or in fp64, on any device.
 
-    execute(graph, {"x1": x, "w1": w})              as the graph says
+    execute(graph, {"x1": x, "w1": w})              in the graph's dtypes
     execute(graph, values, fp64=True)               every float is float64
 
-In fp64, casts to narrower floats do not round, casts to integers and booleans are exact, and what integers make
-(a quotient, a mean) is computed in float64. No user code runs: a graph is data, and its operators are torch's.
+In fp64, casts to narrower floats do not round, casts to integers and booleans are exact, and floats computed from integers
+(a quotient, a mean) are computed in float64. No user code runs: a graph is data, and its operators are torch's.
 
-Does not guarantee that a result is a new tensor: a view of an argument, or the argument itself, comes back as such.
-Operators that draw random numbers are refused.
+Does not guarantee that a result is a new tensor: it may be a view of an argument, or the argument itself.
+Refuses operators that draw random numbers.
 """
 
 from __future__ import annotations
@@ -51,16 +51,16 @@ Values = Mapping[str, Any] | Sequence[Any]
 
 
 def execute(graph: Graph, values: Values, *, fp64: bool = False) -> tuple[Any, ...]:
-    """What the graph returns: tensors, in the order of `graph.results`.
+    """The graph's results: tensors, in the order of `graph.results`.
 
-    `values` are the arguments' values by name, or all in order; what has no device of its own runs on the first tensor's.
-    Raises UserError for values that do not fit, for random operators, and for what torch has no kernel for.
+    `values` are the arguments' values by name, or all in order; new tensors are made on the first tensor's device.
+    Raises UserError for values that do not fit, for random operators, and if torch has no kernel for an operator.
     """
     return Runner(graph, fp64=fp64)(values)
 
 
 class Runner:
-    """A graph made ready to run many times: operators are looked up once, values are dropped after their last use."""
+    """A graph prepared to run many times: operators are looked up once, values are freed after their last use."""
 
     def __init__(self, graph: Graph, *, fp64: bool = False) -> None:
         self.graph, self.fp64 = graph, fp64
@@ -169,7 +169,7 @@ class _Step:
 
 
 def _integers_to_float(node: Node, types: Mapping[str, TensorType | NumberType]) -> bool:
-    """Whether an operator makes floats of integer tensors alone, which torch does in its default dtype."""
+    """Whether an operator makes floats from integer tensors alone, which torch does in its default dtype."""
     given = [types[name] for name in node.refs()]
     dtypes = [one.dtype for one in given if isinstance(one, TensorType)]
     results = [one.type.dtype for one in node.outputs if one is not None and isinstance(one.type, TensorType)]
@@ -182,7 +182,7 @@ def _integers_to_float(node: Node, types: Mapping[str, TensorType | NumberType])
 
 
 def _last_uses(graph: Graph) -> list[list[str]]:
-    """Per node, the values that nothing after it reads."""
+    """Per node, the values that no later node reads."""
     kept, dead = set(graph.results), []
     for node in reversed(graph.nodes):
         names = {*node.refs(), *(value.name for value in node.outputs if value is not None)}

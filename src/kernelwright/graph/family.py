@@ -1,11 +1,11 @@
-"""One graph from several of the same program, captured at different sizes: what differs becomes a formula over symbols.
+"""One graph from several captures of a program at different sizes: what differs becomes a formula over symbols.
 
     unify([at_64, at_48], [{"n": 64}, {"n": 48}])      a graph with the symbol n
 
-Reshape constants, baked-in sizes and windows need no tracing with symbols: each integer is held against all captures,
-and a formula that fits them all is taken for true (sums, multiples, quotients and products of sizes seen before it).
-The more captures vary one size at a time, the fewer formulas fit by chance; a judge that runs other sizes decides.
-A size of a computed value that no formula fits is left as the first capture has it: whoever runs the graph finds it anew.
+Reshape constants, baked-in sizes and windows need no symbolic tracing: we compare each integer across all captures and
+accept a formula that fits them all (sums, multiples, quotients and products of sizes seen before it).
+Captures that vary one size at a time leave fewer formulas that fit by chance; a judge that runs other sizes decides.
+A size of a computed value that no formula fits keeps the first capture's: running the graph recomputes it.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from kernelwright.graph.types import Graph
 
 _DIVISORS = tuple(range(2, 65))
 _DEPTH = 3
-"""Factors and terms of a formula at most."""
+"""Most factors and terms of a formula."""
 _SCALES: tuple[tuple[str, Callable[[float], float]], ...] = (
     ("{}**-0.5", lambda value: value**-2),
     ("{}**0.5", lambda value: value**2),
     ("1.0/{}", lambda value: 1 / value),
     ("1.0*{}", lambda value: value),
 )
-"""Forms of a float that is made of a size, and what gives the size back."""
+"""Forms of a float computed from a size, each with its inverse."""
 
 
 class NoFamily(Exception):
@@ -33,8 +33,8 @@ class NoFamily(Exception):
 
 
 def unify(graphs: Sequence[Graph], sizes: Sequence[Mapping[str, int]]) -> Graph:
-    """A graph whose symbols are the names in `sizes` that vary; each graph was captured at its own sizes, the first of
-    which are the symbols' hints. Raises NoFamily."""
+    """A graph whose symbols are the names in `sizes` that vary; each graph was captured at its own sizes, and the first's
+    are the symbols' hints. Raises NoFamily."""
     first = sizes[0]
     names = [name for name in first if any(one[name] != first[name] for one in sizes)]
     formulas = Formulas({name: [one[name] for one in sizes] for name in names})
@@ -48,7 +48,7 @@ def unify(graphs: Sequence[Graph], sizes: Sequence[Mapping[str, int]]) -> Graph:
 
 
 class Formulas:
-    """Expressions over the sizes that vary, by the values that they take at each capture."""
+    """Expressions over the sizes that vary, indexed by their values at each capture."""
 
     def __init__(self, rows: Mapping[str, Sequence[int]]) -> None:
         self.rows = {name: tuple(row) for name, row in rows.items()}
@@ -56,7 +56,7 @@ class Formulas:
         self.told: list[str] = []
 
     def of(self, values: Sequence[int]) -> int | str:
-        """An expression that takes these values; a number where they are all the same. Raises NoFamily."""
+        """An expression with these values; a number if they are all equal. Raises NoFamily."""
         row = tuple(values)
         if len(set(row)) == 1:
             return row[0]
@@ -70,7 +70,7 @@ class Formulas:
         return found
 
     def scale(self, values: Sequence[float]) -> str:
-        """An expression of one of the forms that scale factors have. Raises NoFamily."""
+        """An expression in one of the forms of scale factors. Raises NoFamily."""
         for form, back in _SCALES:
             try:
                 sizes = [round(back(value)) for value in values]
@@ -125,7 +125,7 @@ class Formulas:
                 shift = row[low] - slope * base[low]
                 if all(value == slope * size + shift for value, size in zip(row, base, strict=True)):
                     yield _linear(name, slope, shift)
-        for shifted in (False, True):  # plain quotients first: they are what programs write
+        for shifted in (False, True):  # plain quotients first: programs usually have these
             for name, base in self.rows.items():
                 yield from self._quotients(name, base, row, shifted)
 
@@ -133,7 +133,7 @@ class Formulas:
         self, name: str, base: tuple[int, ...], row: tuple[int, ...], shifted: bool
     ) -> Iterator[str]:
         rise, run = max(row) - min(row), max(base) - min(base)
-        # Of several that fit, the one that leaves no rest most often.
+        # If several fit, prefer the divisor that most often leaves no remainder.
         likely = sorted(_DIVISORS, key=lambda divisor: -sum(not size % divisor for size in base))
         for divisor in likely if run else ():
             if abs(rise * divisor - run) >= divisor:
@@ -146,7 +146,7 @@ class Formulas:
 
 
 class _Merge:
-    """Dumps of graphs, leaf by leaf."""
+    """Merges dumps of graphs, leaf by leaf."""
 
     def __init__(self, formulas: Formulas) -> None:
         self.formulas = formulas

@@ -1,11 +1,11 @@
-"""From `Graph` to torch.fx, for Inductor and for whatever else reads fx graphs. The way back is `normalise.from_fx`.
+"""From `Graph` to torch.fx, for Inductor and other readers of fx graphs. The inverse is `normalise.from_fx`.
 
-    module = to_fx(graph)                      sizes that vary are read off the arguments
+    module = to_fx(graph)                      sizes that vary are read from the arguments
     module = to_fx(graph, {"s0": 128})         sizes as numbers
     module(*values)                            in the order of `graph.arguments`; returns a tuple
 
-Placeholders are called like the arguments and computed values like the graph's, so that what a compiler says of a
-name can be looked up in the graph. Does not fill in `meta["val"]`: pass the module through make_fx or AOTAutograd.
+Placeholders and computed values keep the graph's names, so that names in a compiler's messages can be looked up in the
+graph. Does not fill in `meta["val"]`: pass the module through make_fx or AOTAutograd.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {**sizes.BINARY, 
 def to_fx(
     graph: Graph, symbols: Mapping[str, int] | None = None, device: torch.device | str = "cpu"
 ) -> fx.GraphModule:
-    """An fx module of the graph's ATen calls; tensors that it makes are made on `device`."""
+    """An fx module of the graph's ATen calls; tensors created in the graph are on `device`."""
     if symbols is not None:
         graph = sizes.static(graph, symbols)
     return _Writer(graph, torch.device(device)).run()
@@ -69,7 +69,7 @@ class _Writer:
         return node
 
     def _symbols(self) -> None:
-        """Where each symbol is read: a number argument of its name, or a dimension of a tensor."""
+        """Read each symbol from a number argument of its name, or from a dimension of a tensor."""
         self.sizes.update(
             (one.name, self.made[one.name]) for one in self.graph.symbols if one.name in self.made
         )
@@ -98,7 +98,7 @@ class _Writer:
         return self.sizes[text]
 
     def _expression(self, node: ast.expr, known: Mapping[str, Any] | None = None) -> Any:
-        """`known` are the values of names, by default of the symbols. Raises UserError for one that no argument tells."""
+        """`known` maps names to values, by default symbols. Raises UserError for a symbol that no argument determines."""
         known = self.sizes if known is None else known
         if isinstance(node, ast.Constant):
             return node.value

@@ -1,12 +1,12 @@
-"""Other cuts of the same graph, that know what stands beside a group. `parts` are the groups of `partition.py`; beside them
+"""Other cuts of a graph, which consider what surrounds a group. `parts` is the cut of `partition.py`; the others are
 
-joined: products of one left operand that an epilogue combines are one group with it: gate and up of an MLP. Neither may wait
-    for a third group that waits for the other; at most four products of plain matrices.
-rows: maps behind a contraction that a group of reductions reads belong to that group, also where others read them: the
-    contraction stays bare, for a library, and the sum of a residual and the norm of it are one group of two results.
+joined: products with the same left operand form one group with the epilogue that combines them: gate and up of an MLP. No group
+    may end up waiting for itself through a third; at most four products of plain matrices.
+rows: maps after a contraction that a group of reductions reads belong to that group, even if others read them: the
+    contraction stays bare, for a library, and a residual's sum and its norm are one group with two results.
 
-Every cut is a partition in itself; which of them is the faster one is for the clock to say, region by region
-(`regions`). Does not guarantee that cuts differ: for most graphs they do not.
+Every cut is a complete partition; timing decides which is faster, region by region (`regions`). Does not guarantee that cuts
+differ: for most graphs they do not.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ CUTS: tuple[Cut, ...] = ("joined", "rows", "parts")
 """The coarsest first."""
 MOST_PRODUCTS = 4
 _LEFT = {"mm": 0, "linear": 0, "matmul": 0, "addmm": 1}
-"""Where products have their left operand."""
+"""Position of a product's left operand."""
 
 
 def cuts(graph: Graph) -> dict[Cut, Partition]:
@@ -38,13 +38,13 @@ def cuts(graph: Graph) -> dict[Cut, Partition]:
 
 
 def distinct_groups(found: Mapping[Cut, Partition]) -> list[Group]:
-    """The groups of all cuts, those of the coarsest first; a group that several cuts have is there once."""
+    """The groups of all cuts without duplicates, those of the coarsest cut first."""
     return list(dict.fromkeys(group for one in found.values() for group in one.groups))
 
 
 def regions(found: Mapping[Cut, Partition]) -> list[dict[Cut, tuple[Group, ...]]]:
-    """Parts of the graph in which cuts differ, or a group by itself: for each the groups that the cuts have there. Groups of two
-    regions have no node in common, but for views."""
+    """The parts of the graph in which cuts differ, or single groups: for each the groups that every cut has there. Groups of
+    different regions share no nodes except views."""
     region_of: dict[object, set[Group]] = {}
     for group in distinct_groups(found):
         nodes = [node for node in group.nodes if part_of(node) != "free"]
@@ -61,7 +61,7 @@ def regions(found: Mapping[Cut, Partition]) -> list[dict[Cut, tuple[Group, ...]]
 
 
 def rivals(found: Mapping[Cut, Partition]) -> dict[str, set[str]]:
-    """By digest of a group the digests of others that have a node in common with it."""
+    """Digest of a group -> digests of other groups that share a node with it."""
     holders: dict[object, list[Group]] = {}
     for group in distinct_groups(found):
         for node in group.nodes:
@@ -76,7 +76,7 @@ def rivals(found: Mapping[Cut, Partition]) -> dict[str, set[str]]:
 
 
 class _Joined(Partitioner):
-    """Products of one left operand, and of equal shapes, with what combines them."""
+    """Joins products of one left operand and of equal shapes with what combines them."""
 
     def regroup(self) -> None:
         known: dict[object, list[Draft]] = {}
@@ -95,8 +95,8 @@ class _Joined(Partitioner):
         return [node for node in draft.nodes if self.parts[node] == "contraction"]
 
     def _joins(self, into: Draft, draft: Draft) -> bool:
-        """Whether one reads what the other made, there is room, and neither product multiplies what comes of the other, by itself
-        or by way of a third group."""
+        """Whether one group reads the other's result, the sizes permit, and neither product depends on the other, directly or through
+        a third group."""
         combined = into.number in self.feeding(draft) or draft.number in self.feeding(into)
         if not combined or into.domain != draft.domain:
             return False
@@ -107,7 +107,7 @@ class _Joined(Partitioner):
         return room and not multiplied & nodes and not self.circular(into, draft)
 
     def _left(self, draft: Draft) -> object:
-        """What the product of a group multiplies with a matrix from the left; None where that is not what the group does."""
+        """The left operand of a group's product with a plain matrix; None if the group has no such product."""
         products = self._products(draft)
         node = self.graph.nodes[products[0]] if products else None
         place = _LEFT.get(packet(node.op)) if node is not None else None
@@ -123,7 +123,7 @@ class _Joined(Partitioner):
         return kind.shape if isinstance(kind, TensorType) else ()
 
     def _written(self, operand: Operand) -> object:
-        """An operand through views: equal for equal views of one value, whatever they are called."""
+        """An operand traced through views: equal for equal views of one value, whatever their names."""
         if isinstance(operand, tuple):
             return tuple(map(self._written, operand))
         if not isinstance(operand, Ref):
@@ -137,7 +137,7 @@ class _Joined(Partitioner):
 
 
 class _Rows(Partitioner):
-    """Maps between a contraction and reductions with the reductions."""
+    """Moves maps between a contraction and reductions to the reductions."""
 
     def regroup(self) -> None:
         readers, _ = self.readers()
@@ -161,7 +161,7 @@ class _Rows(Partitioner):
         return None
 
     def _fits(self, number: int, into: Draft) -> bool:
-        """Whether nothing that a map reads waits for the group that it would go to."""
+        """Whether nothing that a map reads depends on the group that the map would move to."""
         read = {self.home[self.maker[one]] for one in self.bases(number) if one in self.maker}
         return len(into.nodes) < LONGEST and not any(
             one is not into and (into.number in self.feeding(one) or self.reaches(one, into)) for one in read

@@ -1,12 +1,12 @@
-"""From torch.fx graphs of ATen operators, exported programs among them, to `Graph`.
+"""From torch.fx graphs of ATen operators, including exported programs, to `Graph`.
 
     from_exported(program)      decomposes to the documented set, then translates; weights become arguments
-    from_fx(module)             translates what Dynamo or AOTAutograd made, as it stands
+    from_fx(module)             translates graphs of Dynamo or AOTAutograd without decomposing
 
-Names are made anew: x1, x2 for inputs, w1 for weights, b1 for biases, buf1, const1, h1 for what is computed, s0 for
-sizes, so that equal computations have equal graphs whatever their modules called things.
+Values are renamed: x1, x2 for inputs, w1 for weights, b1 for biases, buf1, const1, h1 for computed values, s0 for
+sizes, so that equal computations have equal graphs whatever names their modules use.
 
-Does not check values: `agree.py` does. Graphs with operators that write in place are refused: functionalise first.
+Does not check values: `agree.py` does. Rejects graphs with operators that write in place: functionalise first.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ _CONSTRUCTORS = ("dtype", "layout", "device", "pin_memory", "memory_format")
 
 
 class NotStatic(UserError):
-    """Sizes that follow no expression over symbols; the same module may do with fixed sizes."""
+    """Sizes that are no expression over symbols; capture with fixed sizes may succeed."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Origin:
-    """What a placeholder is."""
+    """What a placeholder stands for."""
 
     role: Role = "input"
     name: str = ""
@@ -65,13 +65,13 @@ class Origin:
 
 @dataclasses.dataclass(frozen=True)
 class Converted:
-    """A graph with how it hangs on the fx graph that it came from."""
+    """A graph and its relation to the fx graph that it came from."""
 
     graph: Graph
     placeholders: dict[str, str]
-    """Placeholder or attribute of the fx graph -> argument of the graph; those that nothing reads are left out but for inputs."""
+    """Placeholder or attribute of the fx graph -> argument of the graph; unread ones are left out, except inputs."""
     outputs: tuple[str | tuple[Constant], ...]
-    """What the fx graph returns, flat: a name in `graph.results`, or a constant in a tuple of its own."""
+    """What the fx graph returns, flat: a name in `graph.results`, or a constant as a one-element tuple."""
 
 
 def from_fx(
@@ -82,8 +82,8 @@ def from_fx(
 ) -> Converted:
     """Translate a functional fx graph of ATen calls whose nodes carry `meta["val"]`, and simplify it.
 
-    `origins` says what placeholders are; those not named are inputs, and attributes are constants. `written` says, output
-    by output, which placeholder it is the new value of. Raises UserError for what a graph cannot say.
+    `origins` says what placeholders are; others are inputs, and attributes are constants. `written`: for each output, the
+    placeholder whose new value it is, or None. Raises UserError for what a graph cannot express.
     """
     converted = _Translation(module, origins or {}, name).run(written)
     outputs = iter(
@@ -94,8 +94,8 @@ def from_fx(
 
 
 def decompose(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
-    """The program in the documented set, functional. Raises what torch raises, which calls the user's code again nowhere, and
-    UserError for a recurrent layer over so many steps that its cells would be thousands of nodes."""
+    """The program in the documented set, functional. Raises torch's errors, and UserError for a recurrent layer with so many
+    steps that its cells would be thousands of nodes. Does not call user code again."""
     from torch.export import exported_program as torchs
 
     for node in program.graph.nodes:
@@ -119,11 +119,11 @@ def decompose(program: torch.export.ExportedProgram) -> torch.export.ExportedPro
 
 _RECURRENT = frozenset(("aten.lstm.input", "aten.gru.input", "aten.rnn_tanh.input", "aten.rnn_relu.input"))
 MOST_CELLS = 128
-"""Of a recurrent layer, some twelve nodes each."""
+"""Most cells of a recurrent layer, of some twelve nodes each."""
 
 
 def _cells(node: torch.fx.Node) -> int:
-    """Steps of a recurrent layer, of all its layers and directions; 0 of all else."""
+    """Steps of a recurrent layer times its layers and directions; 0 for other operators."""
     if str(node.target) not in _RECURRENT:
         return 0
     x, layers, ways, first = node.args[0], node.args[4], node.args[7], node.args[8]
@@ -136,8 +136,8 @@ def from_exported(
 ) -> Converted:
     """Translate an exported program that went through `decompose`.
 
-    `known` says of inputs what they are, by placeholder, where the program does not know. `Converted.outputs` are the user's own; new values of buffers and inputs come before them in `graph.results`.
-    Raises UserError for what a graph cannot say.
+    `known`: placeholder -> what it is, where the program does not say. `Converted.outputs` are the user's own; new values of
+    buffers and inputs come before them in `graph.results`. Raises UserError for what a graph cannot express.
     """
     from torch.export.graph_signature import InputKind, OutputKind
 
@@ -218,7 +218,7 @@ class _Translation:
         return f"{stem}{self.counts[stem]}"
 
     def _uses_arguments(self, nodes: Sequence[fx.Node]) -> None:
-        """Weights, buffers and constants become arguments in the order in which they are read."""
+        """Make weights, buffers and constants arguments in the order in which they are read."""
         for one in nodes:
             if one not in self.names and one.op in ("placeholder", "get_attr"):
                 self._placeholder(one)
@@ -231,7 +231,7 @@ class _Translation:
         if isinstance(value, torch.SymInt):
             text = self.symbols.text(value)
             name = text if isinstance(text, str) and text.isidentifier() else self._name("n")
-            if any(one.name == name for one in self.arguments):  # a size that is handed over twice
+            if any(one.name == name for one in self.arguments):  # a size that is passed twice
                 self.names[node] = self.placeholders[node.name] = name
                 return
             self._argument(node, Argument(name=name, type=NumberType(of="int")))
@@ -259,7 +259,7 @@ class _Translation:
         target = node.target
         value = node.meta.get("val")
         if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool | int | float | bool):
-            return  # a number made of sizes: read as text where it is used
+            return  # a number computed from sizes: written out where it is used
         if target is operator.getitem:
             source, index = node.args
             assert isinstance(source, fx.Node)
@@ -282,7 +282,7 @@ class _Translation:
         self.nodes.append(Node(op=_full_name(target), args=args, kwargs=kwargs, outputs=outputs))
 
     def _plainly(self, node: fx.Node, target: torch._ops.OpOverload) -> Node | None:
-        """What Inductor's decompositions leave behind, by the documented operators; None for all else."""
+        """Leftovers of Inductor's decompositions in the documented operators; None for anything else."""
         if target is torch.ops.prims.convert_element_type.default:
             cast = (("dtype", self._operand(node.args[1])),)
             made = self._outputs(node, node.meta["val"])
@@ -337,7 +337,7 @@ class _Translation:
     def _arguments_of(
         self, node: fx.Node, target: torch._ops.OpOverload
     ) -> tuple[tuple[Operand, ...], tuple[tuple[str, Operand], ...]]:
-        """Positional as far as the schema has them so, without what equals its default."""
+        """Arguments as in the schema: positional ones by position, defaults omitted."""
         schema = target._schema.arguments
         positional = [one for one in schema if not one.kwarg_only]
         given = dict(zip((one.name for one in positional), node.args, strict=False)) | dict(node.kwargs)
@@ -429,7 +429,7 @@ class _Translation:
         raise UserError(f"the module returns a {type(made).__name__}; return tensors and numbers")
 
     def _returned_size(self, value: torch.SymInt) -> str | tuple[Constant]:
-        """A size that is returned: the number argument of that name, else read off a tensor that has it."""
+        """A size that is returned: the number argument of that name, else read from a tensor that has it."""
         text = self.symbols.text(value)
         if isinstance(text, int):
             return (text,)
@@ -446,7 +446,7 @@ class _Translation:
 
 
 class _Symbols:
-    """torch's symbols as s0, s1 ... in the order in which they appear."""
+    """Renames torch's symbols to s0, s1 ... in order of appearance."""
 
     def __init__(self) -> None:
         self._names: dict[Any, str] = {}
@@ -496,7 +496,7 @@ def _integer_symbol(name: str) -> Any:
 
 
 def _live(nodes: Sequence[fx.Node]) -> set[fx.Node]:
-    """What the output depends on. Checks that return nothing, which torch.export leaves behind, are dropped."""
+    """Nodes that the output depends on. This drops checks without results, which torch.export leaves behind."""
     found: set[fx.Node] = set()
     stack = [node for node in nodes if node.op == "output"]
     while stack:
@@ -546,7 +546,7 @@ def _attribute(module: torch.nn.Module, path: str) -> Any:
 
 
 def _is_contiguous(value: torch.Tensor) -> bool:
-    """As torch says, without guarding on symbolic sizes."""
+    """torch's definition, without guards on symbolic sizes."""
     expected: Any = 1
     for size, stride in zip(reversed(value.shape), reversed(value.stride()), strict=True):
         if isinstance(size, int) and size == 1:

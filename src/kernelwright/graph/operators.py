@@ -1,8 +1,8 @@
-"""The operators that graphs are made of: their kinds, what stays whole, and how exact they are.
+"""The operators that graphs consist of: their kinds, which are never decomposed, and their precision.
 
-A captured graph is written in this set. Operators that mean something by themselves (linear, convolution, softmax,
-layer norm, gelu, attention, pooling, interpolation, losses ...) stay whole; whatever is not here is decomposed by
-torch's own decomposition tables until it is. Graphs of AOTAutograd add the backward operators.
+Captured graphs use this set. Operators with a meaning of their own (linear, convolution, softmax,
+layer norm, gelu, attention, pooling, interpolation, losses ...) stay whole; torch's decomposition tables decompose any
+operator outside the set until all are in it. Graphs of AOTAutograd also have the backward operators.
 
     kind          what it does                                             examples
     view          other shape, same elements                               reshape, permute, slice, expand
@@ -15,17 +15,16 @@ torch's own decomposition tables until it is. Graphs of AOTAutograd add the back
     contraction   sums of products                                         linear, mm, convolution, attention
     window        reductions over neighbours, and interpolation            max_pool2d, upsample_bilinear2d
     scan          running reductions                                       cumsum, cumprod
-    gather        reads at places that a tensor names                      embedding, index, gather
-    scatter       writes at places that a tensor names                     index_put, scatter_add
+    gather        reads at indices that a tensor holds                     embedding, index, gather
+    scatter       writes at indices that a tensor holds                    index_put, scatter_add
     sort          orders elements                                          sort, topk
     random        draws numbers                                            native_dropout, rand
 
 Narrower floats are computed and accumulated in float32, sums in any order, and rounded once to the result's dtype. Products of
 narrower floats are exact; float32 products follow the task's precision. Views, moves, gathers and sorts are exact (the
-order of equal elements is free unless `stable`), scatters are but where several writes to one place are added.
+order of equal elements is free unless `stable`); so are scatters, unless several writes to one position are added.
 
-Does not guarantee that an operator outside the set cannot be run: `execute` runs any ATen operator. `kind` says
-`other` of those.
+Operators outside the set may run as well: `execute` runs any ATen operator. Their `kind` is `other`.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ _TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 KIND: dict[str, Kind] = {name: kind for kind, names in _TABLES["kinds"].items() for name in names.split()}
 """ATen operator without overload -> kind."""
 WHOLE = frozenset(_TABLES["whole"].split())
-"""What is never decomposed, in every functional overload."""
+"""Operators that are never decomposed, in every functional overload."""
 
 
 def packet(op: str) -> str:
@@ -53,7 +52,7 @@ def packet(op: str) -> str:
 
 
 def kind(op: str) -> Kind:
-    """The kind of an operator given as `aten.mul.Tensor`; `other` for what is outside the set."""
+    """The kind of an operator given as `aten.mul.Tensor`; `other` outside the set."""
     if op == "aten.view.dtype":
         return "map"
     if not op.startswith("aten."):
@@ -62,7 +61,7 @@ def kind(op: str) -> Kind:
 
 
 def resolve(op: str) -> Any:
-    """The callable of `torch.ops` named `namespace.name.overload`. Raises AttributeError where torch has none."""
+    """The callable of `torch.ops` named `namespace.name.overload`. Raises AttributeError if torch has none."""
     import torch
 
     found: Any = torch.ops
@@ -79,11 +78,11 @@ def lists(op: str) -> bool:
 
 @functools.cache
 def decompositions() -> tuple[dict[Any, Any], dict[Any, Any]]:
-    """torch's decomposition table without what stays whole, as `ExportedProgram.run_decompositions` splits it: rules for
-    operators that are composites of others in C++, and for the rest.
+    """torch's decomposition table without `WHOLE`, split as `ExportedProgram.run_decompositions` does: rules for operators that
+    are composites of others in C++, and for the rest.
 
-    Of the former only those that are to stay whole, or that have a rule in Python: torch would install each of some 500 anew
-    for every program, which takes longer than a small module's capture does; without that they fall into the same parts.
+    Of the composites we keep only those to preserve whole and those with a Python rule: torch would install some 500 anew for
+    every program, which takes longer than capturing a small module; without them the decomposition is the same.
     """
     from torch._decomp import global_decomposition_table
     from torch.export import default_decompositions
@@ -93,7 +92,7 @@ def decompositions() -> tuple[dict[Any, Any], dict[Any, Any]]:
     for one in list(table.keys()):
         if one.namespace == "aten" and one._schema.name.removeprefix("aten::") in WHOLE:
             table.pop(one)
-    # Batch statistics are reductions like others; torch keeps the operator for its running averages.
+    # Batch statistics become ordinary reductions; torch keeps the operator for its running averages.
     trained = resolve("aten._native_batch_norm_legit_functional.default")
     table[trained] = global_decomposition_table["post_autograd"][trained]
     composites, others = torchs._split_decomp_table_to_cia_and_python_decomp(dict(table))
@@ -105,13 +104,13 @@ def decompositions() -> tuple[dict[Any, Any], dict[Any, Any]]:
 
 
 def _copy(x: Any, source: Any, non_blocking: bool = False) -> Any:
-    """What `x.copy_(source)` leaves in `x`, as exported writes into slices have it."""
+    """The new value of `x` after `x.copy_(source)`, which exported writes into slices use."""
     return source.to(x.dtype).expand(x.shape)
 
 
 def _bilinear(x: Any, y: Any, weight: Any, bias: Any = None) -> Any:
-    """x' W_n y for each n, [..., I], [..., J] by [N, I, J] -> [..., N]: a product and a sum, where torch's own multiplies
-    elements in an operator that no function of its shows."""
+    """x' W_n y for each n, [..., I], [..., J] by [N, I, J] -> [..., N], as a product and a sum. torch's own rule uses an operator
+    without a public function."""
     outs, inner, _ = weight.shape
     rows = x.reshape(-1, inner) @ weight.permute(1, 0, 2).reshape(inner, -1)
     made = (rows.view(*x.shape[:-1], outs, y.shape[-1]) * y.unsqueeze(-2)).sum(-1)

@@ -1,12 +1,12 @@
-"""Complex numbers of an exported program as pairs of real tensors: a graph has real ones only.
+"""Complex numbers of an exported program as pairs of real tensors, since graphs have only real ones.
 
     unfold(program)                        its graph, in place: every complex value becomes its real and its imaginary part
-    real_view(tensor)                      what a complex argument is in the graph: [..., 2]; any other as it is
+    real_view(tensor)                      a complex argument as the graph takes it: [..., 2]; real ones unchanged
 
-Rotations (`view_as_complex(x) * freqs`), sums, products, quotients, exponentials and whatever only moves elements are taken
-apart; a Fourier transform is refused, for no sum of products of ours is as fast as it.
+Expands rotations (`view_as_complex(x) * freqs`), sums, products, quotients, exponentials and operators that only move elements;
+refuses Fourier transforms, since our sums of products would be slower.
 
-Does not check values: `agree.py` does. Not for results: a module that returns complex tensors is refused.
+Does not check values: `agree.py` does. Refuses modules that return complex tensors.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ from kernelwright.graph import operators
 
 REAL = {torch.complex32: torch.float16, torch.complex64: torch.float32, torch.complex128: torch.float64}
 _BY_PART = frozenset(("sum", "mean", "neg", "index", "index_select", "gather", "cumsum", "where", "zeros_like", "tril", "triu"))  # fmt: skip
-"""Beside views and moves: what of a complex tensor is the same of each of its parts."""
+"""Operators besides views and moves that apply to the real and imaginary parts separately."""
 
 
 class Pair(NamedTuple):
-    """A complex tensor, or number."""
+    """A complex tensor or number."""
 
     re: Any
     im: Any
 
 
 def real_view(value: Any) -> Any:
-    """`[..., 2]` on the same memory of a complex tensor, the real part first; anything else as it is."""
+    """A complex tensor's memory as `[..., 2]`, the real part first; anything else unchanged."""
     return torch.view_as_real(value) if isinstance(value, Tensor) and value.is_complex() else value
 
 
 def complex_view(value: Tensor) -> Tensor:
-    """The complex tensor of which `real_view` gives `value`."""
+    """The inverse of `real_view`."""
     return torch.view_as_complex(value.contiguous())
 
 
 def unfold(program: torch.export.ExportedProgram) -> None:
-    """Rewrite a decomposed program in place; nothing happens where none of its values is complex.
+    """Rewrite a decomposed program in place; does nothing if none of its values is complex.
 
     Raises UserError for operators on complex numbers that have no rule, and for complex results.
     """
@@ -59,12 +59,12 @@ def unfold(program: torch.export.ExportedProgram) -> None:
 
 
 def is_complex(value: Any) -> bool:
-    """Whether it is, or holds, a complex tensor."""
+    """Whether a value is or contains a complex tensor."""
     return any(isinstance(one, Tensor) and one.is_complex() for one in pytree.tree_leaves(value))
 
 
 class _Unfolding:
-    """One graph into another one."""
+    """Rewrites one graph into another."""
 
     def __init__(self, written: int) -> None:
         self.graph, self.written = fx.Graph(), written
@@ -79,7 +79,7 @@ class _Unfolding:
                 self._return(node)
             elif node.target is operator.getitem and isinstance(inside[0], list):
                 self.made[node] = inside[0][node.args[1]]
-            elif node.op == "call_function" and not node.users:  # a check that torch.export leaves behind
+            elif node.op == "call_function" and not node.users:  # a check left behind by torch.export
                 continue
             elif node.op == "call_function" and (
                 is_complex(node.meta.get("val")) or any(isinstance(one, Pair) for one in inside)
@@ -100,7 +100,7 @@ class _Unfolding:
         return self._trace(_rule(node.target, kwargs), args)
 
     def _trace(self, rule: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-        """What a function of tensors becomes as nodes of the new graph."""
+        """Trace a function of tensors into nodes of the new graph."""
         flat, spec = pytree.tree_flatten(args)
         nodes = [one for one in flat if isinstance(one, fx.Node)]
         form = pytree.tree_structure(None)
@@ -124,7 +124,7 @@ class _Unfolding:
         raise AssertionError("a traced function has an output")
 
     def _fake(self, value: Tensor) -> Tensor:
-        """The same without data in one mode: a decomposed program's placeholders and nodes have two."""
+        """The same fake tensor in one mode: placeholders and nodes of a decomposed program have two."""
         self.mode = self.mode or value.fake_mode  # type: ignore[attr-defined]
         if value.fake_mode is self.mode:  # type: ignore[attr-defined]
             return value
@@ -142,7 +142,7 @@ class _Unfolding:
 
 
 def _rule(target: torch._ops.OpOverload, kwargs: dict[str, Any]) -> Callable[..., Any]:
-    """What computes an operator on pairs. Raises UserError where nothing does."""
+    """A function that computes an operator on pairs. Raises UserError if there is none."""
     name = operators.packet(f"aten.{target._schema.name.partition('::')[2]}.{target._overloadname}")
     if name in _RULES:
         return lambda *args: _RULES[name](*args, **kwargs)
@@ -162,7 +162,7 @@ def _by_part(target: torch._ops.OpOverload, kwargs: dict[str, Any], *args: Any) 
         taken = pytree.tree_map(lambda one: one[at] if isinstance(one, Pair) else one, args, is_leaf=_is_pair)
         return target(*taken, **kwargs)
 
-    if target._schema.name == "aten::cat":  # real ones among them have an imaginary part of zeros
+    if target._schema.name == "aten::cat":  # real tensors get zeros as imaginary part
         args = ([_pair(one) for one in args[0]], *args[1:])
     if target._schema.name == "aten::where":
         args = (args[0], *map(_pair, args[1:]))
@@ -177,7 +177,7 @@ def _is_pair(one: Any) -> bool:
 
 
 def _create(target: torch._ops.OpOverload, kwargs: dict[str, Any], *args: Any) -> Pair:
-    """Tensors of one number, such as `full`; a fill that is complex has two."""
+    """Tensors filled with one number, such as `full`; a complex fill has two parts."""
     numbers = [at for at, one in enumerate(args) if isinstance(one, complex)]
     first = tuple(one.real if isinstance(one, complex) else one.re if _is_pair(one) else one for one in args)
     re = target(*first, **kwargs)

@@ -1,9 +1,9 @@
-"""Whether a task's source is nothing but what `task.py` prints of its graph, so that strangers' tasks can be judged.
+"""Whether a task's source is exactly what `task.py` prints for its graph, so that strangers' tasks can be judged.
 
-Calls, constants and names must be the printed text itself. Only the lines that draw arguments may differ, since they follow
-the values that a graph was captured with: each must be one expression of a few of torch's functions over numbers and sizes.
+Calls, constants and names must equal the printed text. Only the lines that draw arguments may differ, since they depend on
+the captured values: each must be one expression of a few torch functions over numbers and sizes.
 
-Does not guarantee small sizes: who runs the source bounds its memory and time.
+Does not guarantee small sizes: the caller that runs the source must bound its memory and time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod)
 
 
 def is_printed(one: Task) -> bool:
-    """Whether `one.graph` is a graph, and `one.source` its text but for how arguments are drawn."""
+    """Whether `one.graph` is a graph, and `one.source` its printed text up to the lines that draw arguments."""
     try:
         graph = Graph.model_validate_json(one.graph)
         printed = task.source(graph, draws.describe(graph)).splitlines()
@@ -41,7 +41,7 @@ def is_printed(one: Task) -> bool:
 
 
 def _draws(line: str, symbols: set[str]) -> bool:
-    """Whether a line is one expression that draws a value, with its comma."""
+    """Whether a line is one expression that draws a value, followed by a comma."""
     text = line.strip()
     if not text.endswith(",") or line[:8].strip():
         return False

@@ -1,8 +1,8 @@
 """A node as a statement of ordinary torch code: `y = torch.mul(x, 2.0)`, `y = torch.nn.functional.linear(x, w, b)`.
 
-What stays with ATen in a stitched file is written so, since a file of kernels may not call `torch.ops`. Operators whose
-public function takes other arguments have a form here. What has none is written as `torch.ops.aten...`, which the judge
-refuses: does not guarantee a form for every operator.
+A stitched file uses these for the work that stays with ATen, since a file of kernels may not call `torch.ops`. Operators
+whose public function takes other arguments have a form here. Not every operator has one: the others become
+`torch.ops.aten...`, which the judge refuses.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LAST = str(2**63 - 1)
 
 
 def call(node: Node) -> str:
-    """The statement."""
+    """The statement of a node."""
     args = [operand(one) for one in node.args]
     kwargs = {key: operand(value) for key, value in node.kwargs}
     return statement(
@@ -29,7 +29,7 @@ def call(node: Node) -> str:
 
 
 def statement(op: str, args: list[str], kwargs: dict[str, str], names: Sequence[str]) -> str:
-    """The same of texts; `names` are the results', `_` of one that nothing reads."""
+    """The same from texts; `names` are those of the results, `_` for one that is never read."""
     form = _FORMS.get(operators.packet(op)) if op.startswith("aten.") else None
     special = form(args, kwargs) if form is not None else ""
     if special and all(one == "_" for one in names[1:]):
@@ -41,7 +41,7 @@ def statement(op: str, args: list[str], kwargs: dict[str, str], names: Sequence[
 
 
 def public_name(op: str) -> str:
-    """Where torch shows an operator with the same arguments: `torch.mul`, else `torch.ops.aten.mul.Tensor`."""
+    """torch's public name for an operator with the same arguments: `torch.mul`, else `torch.ops.aten.mul.Tensor`."""
     import torch
 
     space, name, *_ = op.split(".")
@@ -62,7 +62,7 @@ _FUNCTIONAL = frozenset([
     "relu6", "softplus", "softshrink", "avg_pool2d", "avg_pool3d", "adaptive_avg_pool2d", "adaptive_avg_pool3d",
     "pixel_shuffle", "glu",
 ])  # fmt: skip
-"""Operators that torch.nn.functional has with the operator's own arguments."""
+"""Operators that torch.nn.functional offers with the same arguments."""
 _METHODS = frozenset(
     ["expand", "view", "repeat", "contiguous", "masked_fill", "unfold", "expand_as", "view_as"]
 )
@@ -101,7 +101,7 @@ def _index(args: Args, kwargs: Kwargs) -> str:
 
 
 def _parts(text: str) -> list[str]:
-    """The elements of a list of names and numbers as it was written."""
+    """The elements of a printed list of names and numbers."""
     return [one.strip() for one in text.strip("[]").split(",") if one.strip()]
 
 
@@ -111,7 +111,7 @@ def _batch_norm(args: Args, kwargs: Kwargs) -> str:
 
 
 def _named(name: str, *, reduction: int, rest: tuple[str, ...] = ()) -> Callable[[Args, Kwargs], str]:
-    """A loss: its reduction is a word, what follows is named."""
+    """A loss: its reduction becomes a word, later arguments keywords."""
 
     def form(args: Args, kwargs: Kwargs) -> str:
         given = args[:reduction]
@@ -124,7 +124,7 @@ def _named(name: str, *, reduction: int, rest: tuple[str, ...] = ()) -> Callable
 
 
 def _weigh(name: str, place: int, rest: tuple[str, ...] = ()) -> Callable[[Args, Kwargs], str]:
-    """A loss with a weight by class before its reduction."""
+    """A loss with class weights before its reduction."""
 
     def form(args: Args, kwargs: Kwargs) -> str:
         plain = _named(name, reduction=place, rest=rest)
@@ -144,7 +144,7 @@ def _with_logits(args: Args, kwargs: Kwargs) -> str:
 
 
 def _interpolate(mode: str, corners: bool) -> Callable[[Args, Kwargs], str]:
-    """`args` are input, size, whether corners align where the mode asks, then scales."""
+    """`args` are input, size, `align_corners` if the mode takes it, then scales."""
 
     def form(args: Args, kwargs: Kwargs) -> str:
         rest = args[3 if corners else 2 :]
@@ -170,7 +170,7 @@ def _elu(args: Args, kwargs: Kwargs) -> str:
 
 
 def _other(name: str, two: str) -> Callable[[Args, Kwargs], str]:
-    """`max` of two tensors; of one it has its own form."""
+    """`max` of two tensors; that of one tensor has no special form."""
     return lambda args, kwargs: (
         f"torch.{two}({args[0]}, {args[1]})" if len(args) == 2 and args[1].isidentifier() else ""
     )
@@ -205,7 +205,7 @@ _FORMS: dict[str, Callable[[Args, Kwargs], str]] = {
     "_prelu_kernel": lambda args, kwargs: f"torch.where({args[0]} > 0, {args[0]}, {args[1]} * {args[0]})",
     "max": _other("max", "maximum"), "min": _other("min", "minimum"), "lift_fresh_copy": _plain("torch.clone"),
 }  # fmt: skip
-"""Operator -> its public form, where that makes its first result; "" where it has none for these arguments."""
+"""Operator -> its public form if that gives its first result; "" if it has none for these arguments."""
 
 _SEVERAL: dict[str, Callable[[Args], str]] = {
     "split": lambda args: f"torch.split({', '.join(args)})",
@@ -216,11 +216,11 @@ _SEVERAL: dict[str, Callable[[Args], str]] = {
     "adaptive_max_pool2d": lambda args: f"{_F}.adaptive_max_pool2d_with_indices({', '.join(args)})",
     "adaptive_max_pool3d": lambda args: f"{_F}.adaptive_max_pool3d_with_indices({', '.join(args)})",
 }
-"""The same of operators that give several results."""
+"""The same for operators with several results."""
 
 
 def _bags(args: list[str]) -> str:
-    """Operators say -1 where there is no padding row, which the function takes for the last row."""
+    """The operator takes -1 for no padding row, which the function would take for the last row."""
     return f"torch.embedding_bag({', '.join(args[:8] if args[8:] == ['-1'] else args)})"
 
 

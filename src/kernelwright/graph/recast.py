@@ -1,4 +1,4 @@
-"""A graph in another floating-point type: its float32 arguments recast, what follows from them as torch infers it."""
+"""A graph in another floating-point type."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kernelwright.graph.types import Graph, TensorType
 
 
 def recast(graph: Graph, dtype: str) -> Graph:
-    """The graph with its float32 arguments in another type, and what follows from them as torch infers it."""
+    """The graph with its float32 arguments in another dtype, and computed values in the dtypes that torch infers from them."""
     arguments = tuple(
         one.model_copy(update={"type": one.type.model_copy(update={"dtype": dtype})})
         if isinstance(one.type, TensorType) and one.type.dtype == "float32"
@@ -34,7 +34,7 @@ def recast(graph: Graph, dtype: str) -> Graph:
 
 
 def _infer(graph: Graph) -> Iterator[tuple[str, str]]:
-    """(value, dtype) of all tensors that nodes make, on tensors without data at the captured sizes."""
+    """(value, dtype) of all computed tensors, inferred on meta tensors at the captured sizes."""
     hints = {one.name: one.hint for one in graph.symbols}
     static = sizes.static(graph, hints)
     names = [
