@@ -48,7 +48,7 @@ class Arithmetic:
     """Uses `levels` of the tower; `key` seeds the values of functions that are known only to be functions."""
 
     def __init__(self, key: int, levels: int = field.LEVELS, deadline: float = math.inf) -> None:
-        """`deadline` is on the monotonic clock; after it, operations raise NotExact."""
+        """`deadline` is in seconds of this process's CPU time; after it, operations raise NotExact."""
         self.key, self.levels, self.deadline = key, levels, deadline
         self.functions: set[str] = set()
         """Names of such functions that were used."""
@@ -204,7 +204,7 @@ class Arithmetic:
 
     def aligned(self, *values: Number) -> list[Exact]:
         """The values broadcast to one shape, with equally many levels."""
-        if time.monotonic() > self.deadline:
+        if time.process_time() > self.deadline:
             raise NotExact("too much to be done in time")
         given = [self.number(one) for one in values]
         levels = min(one.levels for one in given)

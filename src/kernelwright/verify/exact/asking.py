@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kernelwright.verify.traced import Trace
 
 LIMIT_S = 5.0
-"""Most seconds for one size on the device."""
+"""Most seconds of CPU time for one size on the device: a loaded machine proves as much as a quiet one."""
 _SIZES = 2
 """Number of small sizes to prove."""
 

@@ -170,7 +170,7 @@ def answer_exact(
 ) -> dict[str, object]:
     """The command `exact` of the interpreter's process; see `asking.py`."""
     count = body["blobs"]
-    deadline = time.monotonic() + body["limit_s"]
+    deadline = time.process_time() + body["limit_s"]
     calculator = Calculator(body["key"], body["levels"], deadline, body["decided"])
     calculator.scalars, calculator.weights = tuple(body["scalars"]), tensors[-1].numpy()
     state = dict(zip(body["names"], decode(body["state"], tensors), strict=True))
