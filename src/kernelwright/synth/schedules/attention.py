@@ -163,7 +163,8 @@ class AttentionPrinter:
     def finish(self) -> None:
         """Divide by the sum, the maps after it, and the stores."""
         # As PyTorch has it, a query that sees no key gets 0.
-        total = "total" if self.mask is None else "tl.where(total == 0.0, 1.0, total)"
+        sees = self.mask is None and self.keys == self.queries
+        total = "total" if sees else "tl.where(total == 0.0, 1.0, total)"
         self.emitter.line(f"acc = acc / {total}[:, None]")
         self.source.store(self.emitter, self.prim.out, self.own_coordinates(), "the attention")
 
