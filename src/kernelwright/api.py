@@ -139,7 +139,7 @@ def searched(
         settings.rungs, settings.target, settings.contractions, precision=settings.precision
     )
     _refuse(module)
-    if cache.empty:  # # an empty cache means a search: start its processes now, since their imports take longer than capturing
+    if cache.empty:  # an empty cache means a search: start its processes now, since their imports take longer than capturing
         warm_up(settings, asked)
     captured = captured_of(module, args, kwargs, dynamic)
     cast, dtype = CAST.get(settings.precision, ""), main_dtype(captured.graph)
@@ -178,7 +178,7 @@ def case_of(module: nn.Module | Callable[..., Any], captured: Captured) -> Case:
         with _without_hooks(module):
             try:
                 agree(part)
-            except UserError:  # # a call that the module itself does not accept agrees with nothing
+            except UserError:  # a call that the module itself does not accept agrees with nothing
                 run_itself(part.module, *part.call.unbind(part.inputs))
                 raise
 

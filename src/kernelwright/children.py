@@ -66,7 +66,7 @@ class Helper:
 
     def __exit__(self, *_: object) -> None:
         if self._process is not None:
-            os.killpg(self._process.pid, signal.SIGKILL)  # # also kills a child that it may be waiting for
+            os.killpg(self._process.pid, signal.SIGKILL)  # also kills a child that it may be waiting for
             self._process.communicate()
             self._process = None
 
@@ -89,12 +89,12 @@ class Helper:
 def serve(answer: Callable[[Any], Any]) -> None:
     """The helper's side: `answer` every question until the other side closes the pipe."""
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # # anything printed from here on must not look like an answer
+    os.dup2(2, 1)  # anything printed from here on must not look like an answer
     for line in sys.stdin:
         try:
             answers.write(json.dumps(answer(json.loads(line))) + "\n")
             answers.flush()
-        except BrokenPipeError:  # # the asking process was killed: there is nobody to answer
+        except BrokenPipeError:  # the asking process was killed: there is nobody to answer
             os._exit(1)
 
 
@@ -125,7 +125,7 @@ def run_forked(
                 os.dup2(null, descriptor)
             if memory:
                 resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-            if cpu_seconds:  # # at the soft limit SIGXCPU, which identifies it; at the hard limit SIGKILL
+            if cpu_seconds:  # at the soft limit SIGXCPU, which identifies it; at the hard limit SIGKILL
                 resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 1))
             out = os.fdopen(writer, "wb")
             function(out)
@@ -138,8 +138,8 @@ def run_forked(
         data, in_time = _read_until(pipe, time.monotonic() + seconds)
     with contextlib.suppress(
         PermissionError
-    ):  # # it changed its user, and a container's root may not kill those
-        os.kill(child, signal.SIGKILL)  # # not reaped yet, so its number has not been reused
+    ):  # it changed its user, and a container's root may not kill those
+        os.kill(child, signal.SIGKILL)  # not reaped yet, so its number has not been reused
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     return Ended(data, status if in_time else None)
 

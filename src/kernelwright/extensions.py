@@ -47,7 +47,7 @@ def call(function: Callable[..., Any], spec: str, key: str, *given: Any, **conte
     wanted = {name: value for name, value in context.items() if name in _parameters(function)}
     try:
         return function(*given, **wanted)
-    except Exception as error:  # # a user's code may raise anything, and the user must fix it
+    except Exception as error:  # a user's code may raise anything, and the user must fix it
         raise UserError(
             f"{key} = {spec!r} raised {_where(error)}; mend it, then go on with --resume"
         ) from None
@@ -68,7 +68,7 @@ def _run(path: Path, changed: int, key: str) -> types.ModuleType:
     module.__file__ = str(path)
     try:
         exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), module.__dict__)
-    except Exception as error:  # # a user's code may raise anything, and the user must fix it
+    except Exception as error:  # a user's code may raise anything, and the user must fix it
         raise UserError(f"{key}: {path.name} raised {_where(error)} when it was loaded; mend it") from None
     return module
 

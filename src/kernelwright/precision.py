@@ -62,7 +62,7 @@ def precision_of(task: Task) -> Precision:
     name = task.precision
     if name in ("ieee", "tf32"):
         return Precision(name, name == "tf32", name == "tf32")
-    cast = "" if task.graph else CAST.get(name, "")  # # a graph has a dtype for each of its values
+    cast = "" if task.graph else CAST.get(name, "")  # a graph has a dtype for each of its values
     return Precision(name, products=allows_tf32(task.source), cast=cast)
 
 

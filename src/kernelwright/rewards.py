@@ -290,7 +290,7 @@ def _speed_term(verdict: Verdict) -> float:
 def _steps(ratio: float) -> int:
     """Whole steps of speed, rounded towards parity, so that the dead band around it reaches from 1/1.05 to 1.05."""
     exact = math.log(ratio) / math.log1p(STEP)
-    return math.trunc(exact + math.copysign(1e-9, exact))  # # a tiny outward shift, against rounding
+    return math.trunc(exact + math.copysign(1e-9, exact))  # a tiny outward shift, against rounding
 
 
 assert {o for o in Outcome if o.judged and o.category is not Category.CHEATING} - set(_LADDER) == {

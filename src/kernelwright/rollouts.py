@@ -67,7 +67,7 @@ def in_module(task: Task, candidate: Candidate) -> Candidate:
         return candidate
     try:
         body = parse(candidate.code).body
-    except (SyntaxError, ValueError, RecursionError):  # # the judge reports the error
+    except (SyntaxError, ValueError, RecursionError):  # the judge reports the error
         return candidate
     names = {node.name for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
     if "ModelNew" in names:

@@ -1,19 +1,18 @@
-"""From a completion to a candidate: the plan, the code, and the tokens that each of them spans.
+"""Parses a completion into a candidate: the plan, the code, and the token span of each.
 
-The canonical form is `<plan>...</plan>` and one ```python fence. Other forms are read where the meaning is plain:
+The canonical form is `<plan>...</plan>` and one ```python fence. Other forms are accepted if their meaning is clear:
 
-- *Think tags.* What stands in `<think>` (or before a lone `</think>`) is never code and never plan.
-- *Several blocks.* The last one that parses and holds both an entry (`def kernel` or `class ModelNew`) and a `@triton.jit`
-  kernel. Where
-  none does alone, the shortest run of blocks up to the last that does when joined; the code's span then covers
-  the prose between. Where none does, the one that comes nearest. Blocks inside a closed `<plan>` come last.
-- *No fence.* From the first line that reads like code; prose behind it is cut at the first syntax error, but
-  only when what is left is a whole candidate.
-- *An open fence* is whole when the policy stopped by itself, and cut off when its token budget ended.
-- *No `<plan>`.* The plan is what stands before the code.
+- *Think tags.* Text in `<think>` (or before a lone `</think>`) is never code or plan.
+- *Several blocks.* The last one that parses and has both an entry (`def kernel` or `class ModelNew`) and a `@triton.jit`
+  kernel. If no single block does, the shortest run of blocks, up to the last, that does when joined; the code's span then
+  includes the prose between. If none does, the closest one. Blocks inside a closed `<plan>` come last.
+- *No fence.* From the first line that looks like code; prose after it is cut off at the first syntax error, but only if
+  the rest is a complete candidate.
+- *An open fence* is complete if the policy stopped by itself, and truncated if it reached its token limit.
+- *No `<plan>`.* The plan is the text before the code.
 
-Names are never mended: a kernel in `class Model` stays there, for the judge to reject. `layout` cuts the text,
-`code` finds the Python in it, `spans` counts tokens. Nothing is executed, and nothing raises, whatever the text.
+Names are never repaired: a kernel in `class Model` stays there, for the judge to reject. `layout` splits the text, `code`
+finds the Python in it, `spans` counts tokens. Nothing is executed, and nothing raises, whatever the text.
 """
 
 from __future__ import annotations
@@ -33,14 +32,14 @@ __all__ = ["parse"]
 def parse(text: str, pieces: Sequence[str] | None = None, finish_reason: str = "stop") -> Candidate:
     """The candidate in a completion. Never raises.
 
-    `pieces` are the completion's tokens as text. With them, if joined they are `text`, the spans are token
-    indices [start, end): the code's covers the inside of its fence, the plan's the inside of its tags, and a
-    token on their border belongs to the code; thoughts' have their tags. Problems are EMPTY_COMPLETION, TRUNCATED, NO_CODE and
-    SYNTAX_ERROR; `code` is kept wherever some was found.
+    `pieces` are the completion's tokens as text. If their concatenation is `text`, the spans are token indices [start, end): the
+    code's covers the inside of its fence, the plan's the inside of its tags, and a token on their border belongs to the code;
+    thoughts' include their tags. Problems are EMPTY_COMPLETION, TRUNCATED, NO_CODE and SYNTAX_ERROR; `code` is kept whenever
+    some was found.
     """
     offsets = token_offsets(pieces) if pieces is not None and "".join(pieces) == text else []
-    # Both keep the length, so that offsets stay those of the tokens: a lone CR is a line end, and lone
-    # surrogates are no text.
+    # Both replacements keep the length, so that token offsets stay valid: a lone CR is a line end, and lone surrogates are not
+    # text.
     text = re.sub("[\ud800-\udfff]", "\ufffd", re.sub(r"\r(?!\n)", "\n", text))
     if not text.strip("\ufeff\0 \t\r\n"):
         return Candidate(problem=Outcome.EMPTY_COMPLETION, detail="the completion is empty")
@@ -62,7 +61,7 @@ def parse(text: str, pieces: Sequence[str] | None = None, finish_reason: str = "
 
 
 def _plan(text: str, layout: Layout, found: Code | None) -> Span:
-    """Where the plan stands: the last <plan> before the code, else the first after it, else what precedes it."""
+    """Span of the plan: the last <plan> before the code, else the first after it, else the text before the code."""
     if found is None:
         return trim(text, layout.plans[-1]) if layout.plans else (0, 0)
     before, after = found.block.before, found.block.after
@@ -78,12 +77,12 @@ def _plan(text: str, layout: Layout, found: Code | None) -> Span:
 
 
 def _problem(found: Code | None, layout: Layout, cut: bool) -> tuple[Outcome | None, str]:
-    """Why there is no usable code, and in what words; (None, "") when there is."""
+    """Why there is no usable code, as outcome and message; (None, "") if there is."""
     if found is None:
         if cut:
             return Outcome.TRUNCATED, "the token budget ended before any code"
         return Outcome.NO_CODE, "no Python code in the completion"
-    # A whole candidate stands, whatever was cut off behind it. A closed block with an error was written so.
+    # A complete candidate counts, whatever was truncated after it. A syntax error in a closed block is the policy's own.
     writing = bool(layout.blocks) and not layout.blocks[-1].closed
     if cut and (not found.block.closed or (not found.complete and (writing or not found.error))):
         return Outcome.TRUNCATED, "the token budget ended before the code was whole"

@@ -1,4 +1,4 @@
-"""Which stretch of a completion is the code, and whether it parses. Executes nothing."""
+"""Finds the code in a completion and checks its syntax. Executes nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kernelwright.candidates.layout import Block, Layout
 from kernelwright.parsing import parse
 
 MAX_CODE = 1 << 18
-"""Characters; longer code is not parsed. The longest kernels seen are a tenth of it."""
+"""Most characters of code that are parsed. The longest kernels seen have a tenth of it."""
 _MAX_BLOCKS = 64
 _MAX_JOINED = 8
 _MAX_TRIES = 8
@@ -38,17 +38,17 @@ _filters = threading.Lock()
 
 @dataclass(frozen=True)
 class Code:
-    """One reading of a block: normal line ends, no margin, its syntax checked."""
+    """A block read as code: line ends normalised, dedented, syntax checked."""
 
     text: str
     error: str
-    """Empty when it parses."""
+    """Empty if it parses."""
     block: Block
-    """Where it stands: the block it was read from, narrowed to what was taken."""
+    """Its position: the block it was read from, narrowed to the part used."""
 
     @cached_property
     def signs(self) -> int:
-        """How many of the two things every answer has: `class ModelNew` or `def kernel`, and a jit decorator."""
+        """How many of two signs of an answer it has: `class ModelNew` or `def kernel`, and a jit decorator."""
         return bool(_ENTRY.search(self.text)) + bool(_KERNEL.search(self.text))
 
     @property
@@ -61,7 +61,7 @@ class Code:
 
     @property
     def meant(self) -> bool:
-        """Some sign that it is meant as the answer, and is no shell command or table."""
+        """Whether it looks like an answer rather than a shell command or a table."""
         if self.signs:
             return True
         named = self.python and self.block.tag != ""
@@ -73,7 +73,7 @@ class Code:
 
 
 def choose(text: str, layout: Layout) -> Code | None:
-    """The code to judge, or None: fenced blocks first, then several joined, then bare code in the prose."""
+    """The code to judge, or None: fenced blocks first, then several joined, then bare code in prose."""
     fenced = [_fence(text, block) for block in layout.blocks[-_MAX_BLOCKS:]]
     best = max((code for code in fenced if code.meant), key=lambda code: code.merit, default=None)
     if best is None or not best.complete:
@@ -85,15 +85,15 @@ def choose(text: str, layout: Layout) -> Code | None:
 
 
 def syntax_error(code: str) -> str:
-    """The parser's complaint as `line N: message: the line`, or "" for code that parses.
+    """The parser's message as `line N: message: the line`, or "" for code that parses.
 
     Hostile text makes `ast.parse` raise more than SyntaxError: RecursionError, MemoryError, ValueError.
     """
     if len(code) > MAX_CODE:
         return f"the code is longer than {MAX_CODE} characters"
     try:
-        # Warnings about escapes are no concern here. The filters are the process's own: the lock keeps our
-        # threads from restoring each other's.
+        # Warnings about escapes do not matter here. The filters are global to the process: the lock keeps our threads from
+        # restoring each other's.
         with _filters, warnings.catch_warnings():
             warnings.simplefilter("ignore")
             parse(code)
@@ -110,7 +110,7 @@ def syntax_error(code: str) -> str:
 
 
 def _fence(text: str, block: Block) -> Code:
-    """The inside of a fence; of one that was never closed, rather what stands before backticks or prose."""
+    """The inside of a fence; if it was never closed and does not parse, the part before backticks or prose."""
     whole = _code(text, block)
     if not block.closed and whole.error:
         ticks = text.find(block.fence, block.start, block.end)
@@ -122,7 +122,7 @@ def _fence(text: str, block: Block) -> Code:
 
 
 def _bare(text: str, block: Block) -> Code | None:
-    """Code in prose: from a line that reads like code to the end of the block, or to where prose goes on."""
+    """Code in prose: from a line that looks like code to the end of the block, or to where prose resumes."""
     if block.in_plan:
         return None
     lines = islice(_BARE.finditer(text, block.start, block.end), _MAX_TRIES)
@@ -138,10 +138,10 @@ def _bare(text: str, block: Block) -> Code | None:
 
 
 def _cut_at_error(text: str, whole: Code) -> Code | None:
-    """`whole` up to its first syntax error, if that is a complete candidate and prose goes on there.
+    """`whole` up to its first syntax error, if that is a complete candidate and prose follows.
 
-    Code that breaks off is indented where it does; prose is not. Prose with an apostrophe hides the lines before
-    it from the parser, so it takes several cuts.
+    Code that breaks off there is indented; prose is not. An apostrophe in prose makes the parser report an error later than
+    where the prose starts, so several cuts may be needed.
     """
     start, end, part = whole.block.start, whole.block.end, whole
     for _ in range(_MAX_TRIES):
@@ -149,7 +149,7 @@ def _cut_at_error(text: str, whole: Code) -> Code | None:
         at = _line_start(text, start, part.block.end, int(number[1])) if number else None
         if at is None or at <= start or text[at : at + 1].isspace():
             return None
-        # On the last line nobody knows whether prose or code was about to be written.
+        # On the last line, it is unknown whether prose or code was being written.
         closed = text.find("\n", at, end) >= 0
         part = _code(text, replace(whole.block, end=at, after=at, closed=closed))
         if part.complete:
@@ -158,7 +158,7 @@ def _cut_at_error(text: str, whole: Code) -> Code | None:
 
 
 def _line_start(text: str, start: int, end: int, number: int) -> int | None:
-    """Where line `number` of the code in text[start:end] starts; blank lines before the code do not count."""
+    """Start of line `number` of the code in text[start:end], not counting blank lines before the code."""
     at = _first_line(text, start, end)
     for _ in range(number - 1):
         at = text.find("\n", at, end) + 1
@@ -173,7 +173,7 @@ def _first_line(text: str, start: int, end: int) -> int:
 
 
 def _join(parts: Sequence[Code]) -> Code | None:
-    """The shortest run of blocks up to the last that is a complete candidate when joined."""
+    """The shortest run of blocks, up to the last, that is a complete candidate when joined."""
     parts = [p for p in parts if p.python and not p.error and not p.block.in_plan and p.text]
     for first in range(len(parts) - 2, max(-1, len(parts) - 1 - _MAX_JOINED), -1):
         run = parts[first:]
@@ -186,7 +186,7 @@ def _join(parts: Sequence[Code]) -> Code | None:
 
 
 def _code(text: str, block: Block) -> Code:
-    """Read a block as Python, also one that is indented as a whole, as in a list."""
+    """Read a block as Python, even if indented as a whole, as in a list."""
     code = text[block.start : block.end].replace("\r\n", "\n").replace("\ufeff", "")
     code = code[_first_line(code, 0, len(code)) :].rstrip()
     error = syntax_error(code)

@@ -1,6 +1,6 @@
-"""A completion cut at its fences and tags. Knows nothing of Python.
+"""Splits a completion at its fences and tags. Knows nothing of Python.
 
-Inside a thought nothing else is seen, and inside a fence no tag is, so that a `<plan>` in a string stays a string.
+Inside a thought everything else is ignored, and inside a fence all tags are, so a `<plan>` in a string stays a string.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ class Block:
     start: int
     end: int
     before: int
-    """Where it begins with the line of its opening fence: prose up to here may be the plan."""
+    """Start, including the line of its opening fence: prose before this may be the plan."""
     after: int
-    """Where it ends with the line of its closing fence."""
+    """End, including the line of its closing fence."""
     fence: str = ""
     """The opening fence's ticks or tildes; empty for prose."""
     tag: str = ""
     """The fence's language, lower case."""
     closed: bool = True
-    """Something follows, so that its end is where the writer meant it to be."""
+    """Whether something follows it, so that it ends where the policy meant it to."""
     in_plan: bool = False
 
 
@@ -42,13 +42,13 @@ class Layout:
     blocks: list[Block] = field(default_factory=list)
     prose: list[Block] = field(default_factory=list)
     thoughts: list[Span] = field(default_factory=list)
-    """With their tags. One that is never closed runs to the end."""
+    """Spans including tags. An unclosed thought extends to the end."""
     plans: list[Span] = field(default_factory=list)
-    """Without their tags. One that is never closed runs to the end."""
+    """Spans excluding tags. An unclosed plan extends to the end."""
 
 
 def scan(text: str) -> Layout:
-    """Cut `text`. One pass, linear in its length."""
+    """Split `text` in one pass, linear in its length."""
     scanner = _Scanner(text)
     for mark in _MARK.finditer(text):
         scanner.step(mark)
@@ -56,14 +56,14 @@ def scan(text: str) -> Layout:
 
 
 class _Scanner:
-    """What is open (`fence`, `thinking`, `plan`), and since where (`since`)."""
+    """What is open (`fence`, `thinking`, `plan`), and where it started (`since`)."""
 
     def __init__(self, text: str) -> None:
         self.text, self.layout = text, Layout()
         self.fence: Block | None = None
         self.thinking = False
         self.plan: tuple[int, int, int] | None = None
-        """Offset, and the numbers of blocks and of prose parts before it."""
+        """Offset of the plan, and the numbers of blocks and of prose parts before it."""
         self.since = 0
 
     def step(self, mark: re.Match[str]) -> None:
@@ -73,12 +73,12 @@ class _Scanner:
                 self.layout.thoughts.append((self.since, mark.end()))
                 self.thinking, self.since = False, mark.end()
         elif tag.startswith("think") and closing and (self.fence is None or self._alone(mark)):
-            # A lone closing tag: the opening one stood in the prompt. All before it was thought.
+            # A lone closing tag: the opening one is in the prompt, so all text before it is thought.
             self.layout = Layout(thoughts=[(0, mark.end())])
             self.fence, self.plan, self.since = None, None, mark.end()
         elif self.fence is not None:
             if mark["fence"] and mark["fence"].startswith(self.fence.fence):
-                # With a language it opens another: the writer forgot to close the first.
+                # A fence with a language opens another block: the first one was never closed.
                 opens = bool(mark["info"].strip())
                 self._end_fence(mark.start(), mark.start() if opens else mark.end())
                 if opens:
@@ -125,7 +125,7 @@ class _Scanner:
             self.layout.prose.append(Block(self.since, at, self.since, at, closed=at < len(self.text)))
 
     def _end_plan(self, at: int) -> None:
-        """Close the plan, and mark what stood in it."""
+        """Close the plan, and mark the parts inside it."""
         assert self.plan is not None
         start, blocks, prose = self.plan
         for parts, first in ((self.layout.blocks, blocks), (self.layout.prose, prose)):
@@ -134,7 +134,7 @@ class _Scanner:
         self.plan = None
 
     def _alone(self, mark: re.Match[str]) -> bool:
-        """True when nothing else stands on the mark's line."""
+        """Whether the mark is alone on its line."""
         start, stop = self.text.rfind("\n", 0, mark.start()) + 1, self.text.find("\n", mark.end())
         after = self.text[mark.end() : stop if stop >= 0 else None]
         return not self.text[start : mark.start()].strip() and not after.strip()

@@ -1,4 +1,4 @@
-"""From characters to tokens. Spans are half-open."""
+"""Converts character spans to token spans. Spans are half-open."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _BLANK = "\ufeff \t\r\n"
 
 
 def token_offsets(pieces: Sequence[str]) -> list[int]:
-    """Where each token starts in the text, and where the last one ends."""
+    """Start of each token in the text, and the end of the last."""
     return list(accumulate((len(piece) for piece in pieces), initial=0))
 
 
 def token_span(offsets: Sequence[int], span: Span) -> Span | None:
-    """The tokens that hold some of the characters of `span`; None without tokens or without characters.
+    """The tokens that contain characters of `span`; None without tokens or characters.
 
-    A token without text (the first bytes of a character that takes several) goes with what follows it.
+    A token without text (the first bytes of a multi-token character) belongs to what follows it.
     """
     if len(offsets) < 2 or span[0] >= span[1]:
         return None
@@ -31,7 +31,7 @@ def token_span(offsets: Sequence[int], span: Span) -> Span | None:
 
 
 def apart(plan: Span | None, code: Span | None) -> Span | None:
-    """The plan's tokens less those of the code: a token on the border is the code's."""
+    """The plan's tokens without those of the code: a token on the border belongs to the code."""
     if plan is None or code is None:
         return plan
     if plan[0] < code[0]:
@@ -42,7 +42,7 @@ def apart(plan: Span | None, code: Span | None) -> Span | None:
 
 
 def trim(text: str, span: Span) -> Span:
-    """`span` without white space at its ends."""
+    """`span` without whitespace at its ends."""
     start, end = span
     inside = text[start:end]
     start += len(inside) - len(inside.lstrip(_BLANK))

@@ -1,12 +1,12 @@
-"""The Dynamo backend: Inductor with a pass that puts verified kernels in, graph by graph, forward and backward.
+"""The Dynamo backend: Inductor with a pass that inserts verified kernels, graph by graph, forward and backward.
 
-Options, beside Inductor's own:
+Options, besides Inductor's own:
 
-    search        seconds to search for kernels while compiling; 0: only what is known
-    contractions  "auto" (default: products may stay with cuBLAS) or "own"
-    replace       "faster" (default): where the verdict says that a kernel beats torch.compile; "always": wherever there is
-                  one, for tests
-    race          False leaves out the clock at the end
+        search        seconds to search for kernels while compiling; 0: only known kernels
+        contractions  "auto" (default: products may stay with cuBLAS) or "own"
+        replace       "faster" (default): use kernels that beat torch.compile by their verdict; "always": use every kernel, for
+                      tests
+        race          False skips the final timing
 """
 
 from __future__ import annotations
@@ -37,49 +37,49 @@ from kernelwright.search.ladder import Contractions
 
 logger = logging.getLogger(__name__)
 _FASTER: Mapping[str, float] = {"compiler": 1.05}
-"""By rung, if not 1.0: how many times faster than Inductor a kernel has to be. The compiler's are Inductor's own, cut off from what
-it would fuse around them; a few per cent are noise."""
+"""By rung, if not 1.0: how many times faster than Inductor a kernel must be. The compiler rung's kernels are Inductor's own, cut
+off from what it would fuse around them; a few per cent are noise."""
 _TRYING_S = 20.0
-"""Seconds, or those of the search if more, for compilations with a part of the kernels."""
+"""Seconds for compilations with only some of the kernels; the search's seconds if those are more."""
 OPTIONS: Mapping[str, Any] = {"search": 0.0, "contractions": "auto", "replace": "faster", "race": True}
 
 
 class KernelSource(Protocol):
-    """Where kernels come from: the ladder."""
+    """Where kernels come from; implemented by the ladder."""
 
     def lookup(self, graph: Graph, contractions: Contractions) -> Entry | None:
-        """What is known of a graph, in milliseconds."""
+        """The known kernels of a graph."""
 
     def search(self, graphs: Sequence[Graph], contractions: Contractions, seconds: float) -> None:
-        """Spend up to `seconds` on finding more."""
+        """Spend up to `seconds` on finding more kernels."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Whether a group got a kernel of ours, and why."""
+    """Whether a group got one of our kernels, and why."""
 
     operators: str
     """`linear+gelu`"""
     taken: bool
-    """Not where another cut of the same nodes saves more, either."""
+    """False also if another cut of the same nodes saves more."""
     why: str
-    """In one line: who wrote the kernel and how it compares, or what became of each rung."""
+    """In one line: the kernel's origin and comparison, or the result of each rung."""
 
 
 @dataclass
 class Report:
-    """What the last compilation did, graph by graph."""
+    """Results of the last compilation, graph by graph."""
 
     graphs: list[Spliced] = field(default_factory=list)
     choices: list[Choice] = field(default_factory=list)
-    """One a group of any cut, in the order in which graphs were compiled."""
+    """One per group of any cut, in the order in which graphs were compiled."""
     races: list[Race] = field(default_factory=list)
     kept: int = 0
-    """Graphs that hold kernels of ours in the end."""
+    """Number of graphs that use our kernels in the end."""
 
     @property
     def replaced(self) -> list[str]:
-        """Operators of the groups that were replaced: `linear+gelu`."""
+        """Operators of the replaced groups: `linear+gelu`."""
         return [group.operators for one in self.graphs for group, _ in one.replaced]
 
 
@@ -88,12 +88,12 @@ _SOURCE: KernelSource | None = None
 
 
 def last_report() -> Report:
-    """Of the compilations since `use_source` or the process began."""
+    """The report on all compilations since `use_source`, or since the process began."""
     return _REPORT
 
 
 def use_source(source: KernelSource | None) -> None:
-    """Take kernels from there; None: from the ladder over the user's own cache. Begins a new report."""
+    """Take kernels from `source`; None: from the ladder over the user's own cache. Starts a new report."""
     global _SOURCE, _REPORT
     _SOURCE, _REPORT = source, Report()
 
@@ -105,14 +105,14 @@ def kernelwright_backend(
     mode: str | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Callable[..., Any]:
-    """Compile a Dynamo graph. Raises UserError for an option of ours with a value that it cannot have."""
+    """Compile a Dynamo graph. Raises UserError for an invalid value of one of our options."""
     from torch._inductor import list_mode_options
     from torch._inductor.compile_fx import compile_fx
 
     ours, inductors = _split(options or {})
     patches = {**(list_mode_options(mode) if mode else {}), **inductors}
     inner = functools.partial(_compile_inner, ours=ours)
-    # A graph that AOTAutograd remembers from Inductor alone would never reach us.
+    # AOTAutograd's cache may have the graph from Inductor alone, and then would never call us.
     with torch._functorch.config.patch(enable_autograd_cache=False):
         compiled: Any = compile_fx(module, list(example_inputs), inner_compile=inner, config_patches=patches)
     assert callable(compiled)
@@ -133,7 +133,7 @@ def _split(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 def _compile_inner(
     module: fx.GraphModule, example_inputs: Sequence[Any], *, ours: Mapping[str, Any], **options: Any
 ) -> Any:
-    """One ATen graph: with our kernels, without them, and the fastest of these."""
+    """Compile one ATen graph with our kernels and without, and take the fastest."""
     from torch._inductor.compile_fx import compile_fx_inner
 
     if ours["replace"] == "faster" and not _on_gpu(example_inputs):
@@ -151,21 +151,21 @@ def _compile_inner(
 
 
 class _Pass:
-    """What Inductor calls on a graph before its own passes."""
+    """The pass that Inductor runs on a graph before its own passes."""
 
     def __init__(
         self, source: KernelSource, ours: Mapping[str, Any], allowed: frozenset[str] | None = None
     ) -> None:
         self._source, self._ours, self._allowed = source, ours, allowed
         self._first = allowed is None
-        """A second try searches for nothing and says nothing new."""
+        """Whether this is the first pass: later ones do not search, and add nothing to the report."""
         self.done: Spliced | None = None
         self.saves: dict[str, float] = {}
-        """By digest of a group that has a kernel: milliseconds by which that is the faster one, alone."""
+        """Digest of a group with a kernel -> milliseconds that the kernel saves on its own."""
         self._why: dict[Group, str] = {}
 
     def uuid(self) -> None:
-        """No caching of what it makes: kernels are found between one process and the next."""
+        """None disables caching of the result, since kernels may be found between processes."""
 
     def __call__(self, graph: fx.Graph) -> None:
         parts = apart(graph)
@@ -176,7 +176,7 @@ class _Pass:
                 )
         except (UserError, InfrastructureError) as error:
             logger.warning("kernelwright: no kernels were searched for: %s", error)
-        except Exception as error:  # a fault of the search's is no fault of the model's
+        except Exception as error:  # a failed search must not fail the model
             logger.warning("kernelwright: the search failed: %s: %s", type(error).__name__, error)
         self.done = splice(graph, self._choose)
         together(graph, parts)
@@ -187,7 +187,7 @@ class _Pass:
             ]
 
     def _choose(self, group: Group) -> Option | None:
-        """The group's kernel as an operator, or none."""
+        """The group's kernel as an operator, or None."""
         option, self._why[group] = self._option(group)
         if option is not None:
             digest = group.graph.digest
@@ -195,7 +195,7 @@ class _Pass:
         return option
 
     def _option(self, group: Group) -> tuple[Option | None, str]:
-        """And why."""
+        """The same, with the reason."""
         if any(isinstance(one.type, NumberType) for one in group.graph.arguments):
             return None, "a size that none of its tensors tells"
         known = self._source.lookup(group.graph, self._ours["contractions"])
@@ -218,7 +218,7 @@ class _Pass:
 
 
 def _compare(answer: Answer) -> str:
-    """Who wrote a kernel, and its time beside the faster of eager and torch.compile: `compiler: 0.120 ms, 1.08x`."""
+    """A kernel's origin, and its time against the faster of eager and torch.compile: `compiler: 0.120 ms, 1.08x`."""
     timing = answer.verdict.timing
     if timing is None:
         return f"{answer.rung}: not timed"
@@ -233,7 +233,7 @@ def _saved_ms(verdict: Verdict) -> float:
 
 
 def beats_inductor(verdict: Verdict, least: float = 1.0) -> bool:
-    """Whether all of the interval lies above `least` times the faster of eager and torch.compile, on a clock."""
+    """Whether the whole interval of the measured speedup over the faster of eager and torch.compile is above `least`."""
     timing = verdict.timing
     if timing is None or timing.kind != "measured":
         return False

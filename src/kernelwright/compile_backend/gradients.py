@@ -1,6 +1,6 @@
-"""A convolution's gradients one by one, so that each may have a kernel, and together again where none has.
+"""Splits a convolution's gradients into separate calls, so that each may have a kernel, and merges those that got none.
 
-cuDNN computes them one after the other in either form, so nothing is lost by asking for each alone.
+cuDNN computes them one after the other in either form, so splitting costs nothing.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from torch import fx
 
 _BACKWARD = torch.ops.aten.convolution_backward.default
 _WANTED = 10
-"""Where the call says which of its three results are asked for."""
+"""Index of the argument that says which of the three results are wanted."""
 
 
 def apart(graph: fx.Graph) -> list[list[fx.Node]]:
-    """Each call that asks for several gradients becomes one for each, in place; the calls that were one."""
+    """Split each call for several gradients, in place, into one call per gradient. Returns these calls by original call."""
     found = []
     for node in list(graph.find_nodes(op="call_function", target=_BACKWARD)):
         reads = [user for user in node.users if user.target is operator.getitem]
@@ -32,7 +32,7 @@ def apart(graph: fx.Graph) -> list[list[fx.Node]]:
 
 
 def together(graph: fx.Graph, were: list[list[fx.Node]]) -> None:
-    """Those calls of one that are all still there become one again."""
+    """Merge the calls of one original call again if all still exist."""
     for parts in were:
         if not all(part.users for part in parts):
             continue
@@ -54,7 +54,7 @@ def _places(node: fx.Node) -> tuple[int, ...]:
 
 
 def _asking(graph: fx.Graph, node: fx.Node, places: tuple[int, ...]) -> fx.Node:
-    """The same call before it, for some of the results."""
+    """Insert the same call before it, for only some of the results."""
     wanted = [place in places for place in range(3)]
     with graph.inserting_before(node):
         made = graph.call_function(_BACKWARD, (*node.args[:_WANTED], wanted))

@@ -1,6 +1,6 @@
-"""Which groups of a graph become operators, where several ways to cut it have kernels, and the graph with calls of them.
+"""Chooses which groups of a graph become operators, if several cuts have kernels, and rewrites the graph with them.
 
-Does not guarantee that the way that saves most alone is the fastest in the whole: that is clocked (`compiling.py`).
+The cut whose kernels save most on their own may not be the fastest in the whole graph: that is timed in `compiling.py`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Option:
 
     operator: torch._ops.OpOverload
     saves: float = 0.0
-    """Milliseconds by which it is faster than Inductor's, alone."""
+    """Milliseconds that it saves over Inductor's code, on its own."""
 
 
 Choose = Callable[[Group], Option | None]
@@ -33,7 +33,7 @@ def best_of(
     graph: Graph, parts: Sequence[Mapping[Cut, tuple[Group, ...]]], options: Mapping[Group, Option]
 ) -> tuple[dict[Group, Option], Graph]:
     """The groups to replace, and the graph with calls in their place: in each region the cut that saves most, the coarsest of equals;
-    one cut throughout where several cuts' groups would wait for each other."""
+    a single cut throughout if groups of different cuts would depend on each other in a cycle."""
 
     best: dict[Group, Option] = {}
     for part in parts:
@@ -48,7 +48,7 @@ def best_of(
 
 
 def _worthiest(options: Mapping[Group, Option], ways: Iterable[Sequence[Group]]) -> dict[Group, Option]:
-    """Of several ways to group the same nodes the one whose options save most; the first of equals that has any."""
+    """Of several ways to group the same nodes, the one whose options save most; of equals the first that has any."""
     best: dict[Group, Option] = {}
     for way in ways:
         made = {group: options[group] for group in way if group in options}
@@ -62,8 +62,8 @@ def _time_saved(made: Mapping[Group, Option]) -> float:
 
 
 def with_operators(graph: Graph, chosen: Mapping[Group, Option]) -> Graph:
-    """The graph with one call in place of the nodes of each chosen group, in the order of the graph as far as calls allow. Raises
-    CycleError where groups wait for each other."""
+    """The graph with one call in place of the nodes of each chosen group, otherwise in the original order as far as possible.
+    Raises CycleError if groups depend on each other."""
     types = graph.types()
     maker = {value.name: node for node in graph.nodes for value in node.outputs if value is not None}
     place = {node: number for number, node in enumerate(graph.nodes)}

@@ -1,12 +1,12 @@
-"""A kernel's host function as a short fx graph of allocations and launches, so that Inductor launches the kernels itself.
+"""Traces a kernel's host function to a short fx graph of allocations and launches, so that Inductor launches the kernels itself.
 
-An opaque operator costs the CPU some 80 us a call: dispatch, the host function's Python, Triton's own launcher. Here the
-host function runs once, on fake tensors, with stand-ins for its kernels that note each launch as the higher-order operator
-that Inductor has for users' kernels. When Inductor lowers our operator, it lowers that graph: buffers come from its memory
-plan and launches from its wrapper. Until then the operator is one node without side effects.
+An opaque operator costs the CPU some 80 us per call: dispatch, the host function's Python, Triton's own launcher. Here the
+host function runs once, on fake tensors, with stand-ins for its kernels that record each launch as Inductor's higher-order
+operator for user kernels. When Inductor lowers our operator, it lowers that graph: buffers come from its memory plan and
+launches from its wrapper. Until then the operator is one node without side effects.
 
-What a host function does that cannot be noted, or that would tie a free size to one value, raises NotTraceable; the operator
-then stays opaque.
+A host function that cannot be recorded, or would fix a free size to one value, raises NotTraceable; then the operator stays
+opaque.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from kernelwright.graph.types import TensorType
 
 logger = logging.getLogger(__name__)
 _OPTIONS = ("num_warps", "num_stages", "maxnreg")
-"""Of a launch, beside the kernel's own arguments."""
+"""Options of a launch, besides the kernel's own arguments."""
 
 
 class NotTraceable(Exception):
-    """The host function does what Inductor could not do for it."""
+    """The host function does something that Inductor cannot do in its place."""
 
 
 def lower_inline(
@@ -38,8 +38,8 @@ def lower_inline(
     function: Callable[..., Any],
     holds: Callable[[Sequence[Any]], bool],
 ) -> None:
-    """Let Inductor lower `operator` to what `function` does on a GPU, from now on, at sizes for which `holds` of the
-    arguments; asking that of free sizes guards them. Raises NotTraceable."""
+    """From now on, let Inductor lower `operator` to what `function` does on a GPU, for arguments for which `holds` is true;
+    evaluating that on free sizes adds guards. Raises NotTraceable."""
     from torch._inductor import ir
     from torch._inductor.lowering import (
         constrain_to_fake_tensor,
@@ -71,7 +71,7 @@ def lower_inline(
             else ir.ExternKernel.realize_input(constrain_to_fake_tensor(value, fake))
             for value, fake, contiguous in zip(values, known, plain, strict=True)
         ]
-        # An operator's own buffer comes back without the box that lowerings expect.
+        # An operator's own buffer is returned without the box that lowerings expect.
         boxed = [one if isinstance(one, ir.TensorBox) else ir.TensorBox(one) for one in laid]
         made = process_subgraph_nodes(inside, boxed)
         return made[0] if len(made) == 1 else tuple(made)
@@ -80,8 +80,8 @@ def lower_inline(
 
 
 def trace(host: Callable[..., Any], examples: Sequence[torch.Tensor]) -> fx.GraphModule:
-    """What a host function with stand-ins does, as nodes of ATen and of `triton_kernel_wrapper_mutation`, in order. Its
-    placeholders are the arguments as the kernel was verified on. Raises NotTraceable."""
+    """Trace a host function with stand-ins to nodes of ATen and of `triton_kernel_wrapper_mutation`, in order. Placeholders are
+    the arguments in the layout the kernel was verified with. Raises NotTraceable."""
     from torch.fx.experimental.proxy_tensor import make_fx
 
     def flat(*values: torch.Tensor) -> list[torch.Tensor]:
@@ -93,14 +93,14 @@ def trace(host: Callable[..., Any], examples: Sequence[torch.Tensor]) -> fx.Grap
         _without_out(made.graph)
     except NotTraceable:
         raise
-    except Exception as error:  # whatever Python a host function may hold
+    except Exception as error:  # a host function may raise anything
         raise NotTraceable(f"{type(error).__name__}: {' '.join(str(error).split())[:120]}") from None
     made.recompile()
     return made
 
 
 def _try(host: Callable[..., Any], graph: Graph) -> None:
-    """Trace with sizes of our own. Raises NotTraceable, also where a free size would become one value."""
+    """Test the trace with sizes of our own. Raises NotTraceable, also if a free size would be fixed to one value."""
     from torch._dynamo.source import ConstantSource
     from torch._subclasses import FakeTensorMode
     from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
@@ -121,7 +121,7 @@ def _try(host: Callable[..., Any], graph: Graph) -> None:
 
 
 def _without_out(graph: fx.Graph) -> None:
-    """`mm(a, b, out=c)` into a fresh `c` as `c = mm(a, b)`: Inductor has no `out`. Raises NotTraceable for any other."""
+    """Rewrite `mm(a, b, out=c)` with a fresh `c` to `c = mm(a, b)`, since Inductor lacks `out`. Raises NotTraceable for others."""
     for node in list(graph.nodes):
         if "out" not in node.kwargs:
             continue
@@ -150,7 +150,7 @@ def _example(type_: TensorType, free: Mapping[str, Any]) -> torch.Tensor:
 
 
 def _with_stand_ins(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same function, and those of its module that it calls, with launches that are noted."""
+    """The same function, and those of its module, with kernels that record launches."""
     from triton.runtime.autotuner import Autotuner, Heuristics
     from triton.runtime.jit import JITFunction
     from triton.tools.tensor_descriptor import TensorDescriptor
@@ -175,7 +175,7 @@ def _with_stand_ins(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Descriptor:
-    """Stands in for Triton's TensorDescriptor: a tensor and the block that is moved."""
+    """Stands in for Triton's TensorDescriptor: a tensor and its block shape."""
 
     def __init__(
         self, base: torch.Tensor, shape: Sequence[int], strides: Sequence[int], block_shape: Sequence[int]
@@ -189,7 +189,7 @@ class _Descriptor:
 
 
 class _Kernel:
-    """Stands in for a jitted kernel: `kernel[grid](...)` notes a launch."""
+    """Stands in for a jitted kernel: `kernel[grid](...)` records a launch."""
 
     def __init__(self, kernel: Any) -> None:
         self._kernel = kernel
@@ -225,7 +225,7 @@ class _Kernel:
         )
 
     def _given(self, args: Sequence[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
-        """Every argument by its name, in the kernel's order, defaults included."""
+        """All arguments by name, in the kernel's order, with defaults."""
         params = self._kernel.params
         given = {one.name: value for one, value in zip(params, args, strict=False)} | kwargs
         unknown = set(given) - {one.name for one in params}
@@ -240,7 +240,7 @@ class _Kernel:
         return made
 
     def _configure(self, options: dict[str, Any]) -> Any:
-        """The kernel with its launch options: by the one configuration of an autotuner that has nothing to choose."""
+        """The kernel with its launch options, as the only configuration of an autotuner."""
         import triton
 
         if not options:
@@ -249,7 +249,7 @@ class _Kernel:
 
 
 def _fix(value: Any) -> Any:
-    """A constant of the kernel: a size that is free is tied to the value that it has."""
+    """The value of a constexpr; a free size is fixed to its current value."""
     if isinstance(value, torch.SymBool):
         return bool(value)
     return int(value) if isinstance(value, torch.SymInt) else value

@@ -1,9 +1,9 @@
-"""A verified kernel as an operator of torch.library, so that Dynamo, AOTAutograd and Inductor can carry it.
+"""Wraps a verified kernel as an operator of torch.library, which Dynamo, AOTAutograd and Inductor can handle.
 
-On a GPU the operator launches the kernel; elsewhere it runs the graph by ATen. Inductor writes the launches into its own
-wrapper (`inline.py`) where the host function can be traced; else it calls the operator as it is.
+On a GPU the operator launches the kernel; elsewhere it runs the graph with ATen. If the host function can be traced, Inductor
+writes the launches into its own wrapper (`inline.py`); otherwise it calls the operator.
 
-Does not judge: hand in code that a judge accepted. It is executed in this process.
+Code is executed in this process and not judged here: pass only code that a judge accepted.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _NUMBERS = {"int": "SymInt", "float": "float", "bool": "bool"}
 
 
 def operator_for(graph: Graph, code: str, verdict: Verdict | None = None) -> torch._ops.OpOverload:
-    """The operator of a group with its kernel; the same one for the same pair. At sizes that its `verdict` does not hold for
-    ATen runs. Raises what executing `code` raises."""
+    """The operator of a group and its kernel; cached by both. At sizes outside its `verdict`, ATen runs instead. Raises what
+    executing `code` raises."""
     name = "g_" + hashlib.sha256(f"{graph.digest}\0{code}".encode()).hexdigest()[:16]
     with _LOCK:
         if name not in _KNOWN:
@@ -44,7 +44,7 @@ def operator_for(graph: Graph, code: str, verdict: Verdict | None = None) -> tor
 
 
 def load(code: str, name: str) -> Callable[..., Any]:
-    """The `kernel` of a candidate in function form. Raises KeyError where there is none."""
+    """The `kernel` of a candidate in function form. Raises KeyError if there is none."""
     function: Callable[..., Any] = vars(extensions.module_of(code, f"{NAMESPACE}.{name}"))[ENTRY]
     return function
 
@@ -103,7 +103,7 @@ def _flat(made: Any) -> Any:
 
 
 def _laid_out(graph: Graph, values: Sequence[Any]) -> list[Any]:
-    """The arguments as the kernel was verified on: contiguous, but where the graph names strides."""
+    """The arguments in the layout the kernel was verified with: contiguous, unless the graph gives strides."""
     made = []
     for argument, value in zip(graph.arguments, values, strict=True):
         plain = isinstance(argument.type, TensorType) and argument.type.strides is None
@@ -112,7 +112,7 @@ def _laid_out(graph: Graph, values: Sequence[Any]) -> list[Any]:
 
 
 def _own_memory(made: torch.Tensor, values: Sequence[Any]) -> torch.Tensor:
-    """A result that is no argument nor a view of one: operators return memory of their own, contiguous."""
+    """A contiguous result in its own memory, copied if it is an argument or a view of one: operators must not alias inputs."""
     shared = any(
         isinstance(value, torch.Tensor)
         and value.untyped_storage().data_ptr() == made.untyped_storage().data_ptr()
@@ -122,19 +122,19 @@ def _own_memory(made: torch.Tensor, values: Sequence[Any]) -> torch.Tensor:
 
 
 def _empty(type_: TensorType, graph: Graph, values: Sequence[Any], device: torch.device) -> torch.Tensor:
-    """A result without values, at sizes that follow from the arguments', symbolic ones too."""
+    """An empty tensor for a result, at sizes computed from the arguments', which may be symbolic."""
     known = _symbols(graph, values)
     shape = [sizes.evaluate(size, known) for size in type_.shape]
     return torch.empty(shape, dtype=DTYPES[type_.dtype], device=device)
 
 
 def _inside(verdict: Verdict, graph: Graph, known: Mapping[str, Any]) -> bool:
-    """Whether every free size lies where the kernel was judged; a size that no tensor has does not."""
+    """Whether every free size is in the range the kernel was judged for; a size that no tensor shows is not."""
     return all(verdict.holds_for(one.name, known.get(one.name, 0), one.hint) for one in graph.symbols)
 
 
 def _symbols(graph: Graph, values: Sequence[Any]) -> dict[str, Any]:
-    """Each symbol's value, read off an argument or solved from one's size, symbolic where that is."""
+    """Each symbol's value, from a number argument or solved from a tensor's size; may be symbolic."""
     given = {one.name: value for one, value in zip(graph.arguments, values, strict=True)}
     known = {one.name: given[one.name] for one in graph.symbols if one.name in given}
     for symbol, name, at, formula in sizes.readings(graph):

@@ -1,8 +1,8 @@
-"""The stitched graph against Inductor's: both are called on arguments of the same shapes, and the faster one is kept.
+"""Times the spliced graph against Inductor's on arguments of the same shapes; the faster one is kept.
 
-Arguments are drawn, never the model's: floats small, integers zero, so that indices stay inside. Calls take turns, so that
-what drifts hits both; a turn is several calls in a row, as in a model of many layers, where the CPU runs ahead of the GPU.
-A tie goes to Inductor.
+Arguments are random, never the model's: small floats, and integers of zero, so that indices stay in range. The two take turns,
+so that drift affects both; a turn is several calls in a row, as in a model with many layers, where the CPU runs ahead of the
+GPU. Inductor wins ties.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ import torch
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 ROUNDS, WARMUP, CALLS = 12, 2, 6
-"""Turns that count, turns before them, calls a turn."""
+"""Measured turns, warm-up turns, calls per turn."""
 MARGIN = 0.99
-"""Of Inductor's time: a stitched graph must beat that to be kept."""
+"""A spliced graph is kept if its time is below this share of Inductor's."""
 _SHARE_OF_MEMORY = 0.4
-"""Of what is free: arguments beyond that are not drawn, and the graph stays Inductor's."""
+"""If arguments take more than this share of free memory, nothing is timed and the graph stays Inductor's."""
 
 
 @dataclass(frozen=True)
 class Race:
-    """Median milliseconds of a call."""
+    """Median milliseconds per call."""
 
     ours_ms: float
     inductor_ms: float
@@ -36,14 +36,14 @@ class Race:
 
 
 def race(ours: Callable[..., Any], inductor: Callable[..., Any], examples: Sequence[Any]) -> Race | None:
-    """Clock both on a GPU; None where there is no room for a second set of arguments."""
+    """Time both on a GPU; None without one, or without memory for a second set of arguments."""
     device = next((one.device for one in examples if isinstance(one, torch.Tensor)), None)
     if device is None or device.type != "cuda":
         return None
     needed = sum(_bytes(one) for one in examples if isinstance(one, torch.Tensor))
     if needed > _SHARE_OF_MEMORY * torch.cuda.mem_get_info(device)[0]:
         return None
-    with unset_fake_temporarily():  # compilation goes on under fake tensors
+    with unset_fake_temporarily():  # we are still inside compilation, under fake tensors
         return _race(ours, inductor, [draw_like(one) for one in examples])
 
 
@@ -59,7 +59,7 @@ def _race(ours: Callable[..., Any], inductor: Callable[..., Any], arguments: Seq
 
 
 def draw_like(example: Any) -> Any:
-    """A value like `example`: real where that is a fake tensor, with the hint where its sizes are symbolic."""
+    """A random value like `example`: a real tensor for a fake one, with hints for symbolic sizes."""
     if isinstance(example, torch.SymInt):
         return int(example.node.hint)
     if not isinstance(example, torch.Tensor):
@@ -73,7 +73,7 @@ def _clock(call: Callable[..., Any], arguments: Sequence[Any]) -> float:
     begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     begin.record()
     for _ in range(CALLS):
-        call(list(arguments))  # a compiled graph empties the list that it is called with
+        call(list(arguments))  # a compiled graph empties its argument list
     end.record()
     end.synchronize()
     return begin.elapsed_time(end) / CALLS

@@ -1,7 +1,7 @@
-"""Kernels for the backend: what the ladder has in the user's cache, and more of them while there is time to search.
+"""Kernels for the backend: those in the user's cache, and more if there is time to search.
 
-Searches judge on this machine, on its GPU, in processes of their own. Does not change what is cached for `optimize`: it is
-the same cache, so what one finds the other has.
+Searches judge on this machine and its GPU, in separate processes. The cache is shared with `optimize`: kernels found by one are
+available to the other.
 """
 
 from __future__ import annotations
@@ -25,32 +25,32 @@ from kernelwright.synth.ranking import target_here
 from kernelwright.verify.cost.eager import eager_ms
 
 RUNGS = ("library", "compiler")
-"""Asked for each graph, in this order: what the compiler writes is Inductor's own, which the library is to beat."""
+"""Asked for each graph, in this order: the compiler rung's kernels are Inductor's own, which the library must beat."""
 AT_ONCE = 6
-"""Graphs that are asked for at once: one is compiled while others are judged."""
+"""Graphs searched at once: one compiles while others are judged."""
 _SHARED_BY, _LEAST_TUNING = 4, 2.0
-"""The costliest known kernel gets a fourth of the time that is left for tuning, and so on; seconds below which none is."""
+"""The costliest known kernel gets a quarter of the remaining tuning time, and so on; below these seconds there is no tuning."""
 _PRECISION = 0.02
-"""Of a clocked time: coarse, for the whole is clocked at the end."""
+"""Precision of measured times: coarse, since the whole graph is timed at the end."""
 logger = logging.getLogger(__name__)
 
 
 class LadderSource:
-    """Compiler and library rungs over the user's cache; thread-safe as far as the ladder is."""
+    """Compiler and library rungs over the user's cache; as thread-safe as the ladder."""
 
     def __init__(self, target: str = "") -> None:
         self.target = target or target_here()
         self._cache = KernelCache.of()
         self._small: dict[str, Shrunk] = {}
-        """By digest: a graph is shrunk once."""
+        """By digest, since each graph is shrunk once."""
 
     def lookup(self, graph: Graph, contractions: Contractions) -> Entry | None:
-        """What is known of a graph, in milliseconds."""
+        """The known kernels of a graph."""
         return self._cache.get(self._ladder(None, contractions).key(graph))
 
     def search(self, graphs: Sequence[Graph], contractions: Contractions, seconds: float) -> None:
-        """Ask the rungs about graphs, costliest first and several at once, then tune what they found while time is left. One
-        line on stderr says what came of it."""
+        """Ask the rungs about graphs, costliest first and several at once, then tune the kernels found while there is time.
+        Prints a one-line summary to stderr."""
         from kernelwright.verify import VerifierPool
 
         until = time.monotonic() + seconds
@@ -78,7 +78,7 @@ class LadderSource:
                 share = left / min(_SHARED_BY, len(known) - at)
                 self._ask(tuning, graph, time.monotonic() + share)
         finally:
-            pool.close(abort=True)  # nobody waits for what is still under way
+            pool.close(abort=True)  # abandon whatever is still running
         found = sum(self._has_kernel(graph, contractions) for graph in new)
         print(f"kernelwright: {found} of {len(new)} groups have a verified kernel", file=sys.stderr)
 
@@ -87,7 +87,7 @@ class LadderSource:
         return entry is not None and entry.best is not None
 
     def _ask(self, ladder: Ladder, graph: Graph, until: float) -> None:
-        """Fill the cache for one graph; a fault is that graph's alone."""
+        """Fill the cache for one graph; an error affects only that graph."""
         if time.monotonic() >= until:
             return
         try:
@@ -118,7 +118,7 @@ class LadderSource:
 
 
 def precision_here() -> PrecisionName:
-    """What torch's own flags allow in this process."""
+    """The precision that torch's own flags allow in this process."""
     products = torch.get_float32_matmul_precision() != "highest"
     if not torch.backends.cudnn.allow_tf32:
         return "ieee"

@@ -1,11 +1,11 @@
-"""Groups of an fx graph out, operators in: surgery on a functional ATen graph of Inductor's.
+"""Replaces groups of nodes in Inductor's functional ATen graphs by operators.
 
-The graph is cut into stretches of calls that a `Graph` can hold, between calls that it cannot (random numbers, higher-order
-operators, writes). A stretch becomes a Graph and falls into groups, in several ways (`graph/neighbours.py`): region by region the
-way whose operators save most is taken, of those that `choose` gives, and the stretch is written anew with calls of them. Stretches
-without one stay as they are, node by node.
+The graph is cut into stretches of calls that a `Graph` can represent, between calls that it cannot (random numbers,
+higher-order operators, writes). A stretch becomes a Graph and is cut into groups in several ways (`graph/neighbours.py`). Each
+region uses the cut whose operators, given by `choose`, save most, and the stretch is rewritten with calls of them. Stretches
+without an operator are not changed.
 
-A stretch that cannot be translated is left alone: never an error of the user's model.
+A stretch that cannot be translated is skipped: never an error for the user's model.
 """
 
 from __future__ import annotations
@@ -35,27 +35,27 @@ from kernelwright.graph.types import NumberType
 logger = logging.getLogger(__name__)
 
 _REFUSED = (UserError, ValueError, KeyError, NotImplementedError, GuardOnDataDependentSymNode)
-"""What says that a stretch cannot be held or written anew; all else is a fault of ours, and said aloud."""
+"""Errors which mean that a stretch cannot be represented or rewritten; any other is our bug, and logged as a warning."""
 
 
 @dataclass
 class Spliced:
-    """What became of an fx graph."""
+    """What was done to an fx graph."""
 
     groups: list[Group] = field(default_factory=list)
-    """All that were found, in every way to cut the graph."""
+    """All groups found, in every cut of the graph."""
     replaced: list[tuple[Group, str]] = field(default_factory=list)
-    """Those that became operators, with the operator's name."""
+    """Groups that became operators, with the operator's name."""
     saves: float = 0.0
-    """Milliseconds that these save one by one."""
+    """Sum of the milliseconds that each of these saves on its own."""
     rivals: dict[str, set[str]] = field(default_factory=dict)
-    """By digest of a group those of others that hold a node of it: only one of them can be replaced."""
+    """Digest of a group -> digests of groups that share a node with it: only one of them can be replaced."""
     left: list[str] = field(default_factory=list)
-    """Why stretches were left alone, a line each."""
+    """Why stretches were skipped, one line each."""
 
 
 def stretches(graph: fx.Graph) -> Iterator[list[fx.Node]]:
-    """Runs of consecutive nodes that a Graph can hold. One of several results of a call outside is read, not made, by a run."""
+    """Runs of consecutive nodes that a Graph can represent. A getitem on the result of an outside call is not part of a run."""
     run: list[fx.Node] = []
     held: set[fx.Node] = set()
     for node in graph.nodes:
@@ -72,7 +72,7 @@ def stretches(graph: fx.Graph) -> Iterator[list[fx.Node]]:
 
 
 def groups_of(graph: fx.Graph) -> list[Group]:
-    """All groups of an fx graph in every cut, the coarsest first, for a search over them; stretches that cannot be held have none."""
+    """All groups of an fx graph in every cut, coarsest first, for a search; stretches that cannot be represented have none."""
     found: list[Group] = []
     for run in stretches(graph):
         try:
@@ -83,7 +83,7 @@ def groups_of(graph: fx.Graph) -> list[Group]:
 
 
 def splice(graph: fx.Graph, choose: Choose) -> Spliced:
-    """Replace groups of `graph` in place by the operators that `choose` gives, and say what was done."""
+    """Replace groups of `graph` in place by the operators that `choose` gives. Returns what was done."""
     done = Spliced()
     for run in list(stretches(graph)):
         try:
@@ -114,7 +114,7 @@ def splice(graph: fx.Graph, choose: Choose) -> Spliced:
 
 
 def _can_be_held(node: fx.Node) -> bool:
-    """A call of an operator that changes nothing, on values that carry their type."""
+    """Whether a node is a call of a pure operator with known types."""
     if node.op != "call_function" or "val" not in node.meta:
         return False
     if isinstance(node.target, torch._ops.OpOverload):
@@ -129,11 +129,11 @@ def _can_be_held(node: fx.Node) -> bool:
 
 
 def _extract(run: Sequence[fx.Node]) -> tuple[Converted, list[fx.Node], list[fx.Node]]:
-    """A stretch as a graph of its own, with the nodes that it reads and those that others read of it."""
+    """A stretch as its own graph, with the nodes it reads and those of its nodes that others read."""
     members = set(run)
     inputs = list(dict.fromkeys(read for node in run for read in node.all_input_nodes if read not in members))
     outputs = [node for node in run if any(user not in members for user in node.users)]
-    # What is no tensor is handed over whole, never across the border.
+    # Values that are not tensors stay inside a stretch.
     outputs = [node for node in outputs if isinstance(node.meta["val"], torch.Tensor)]
     alone = fx.Graph()
     copied: dict[fx.Node, fx.Node] = {}
@@ -158,7 +158,7 @@ def _write(
     outputs: Sequence[fx.Node],
     new: Graph,
 ) -> None:
-    """Put `new` behind the stretch, and let those who read the stretch read that. Raises before anything is changed."""
+    """Insert `new` after the stretch and redirect the stretch's users to it. Raises before anything is changed."""
     device = next(node.meta["val"].device for node in outputs)
     written = to_fx(new, device=device)
     given = {
@@ -200,7 +200,7 @@ def _write(
 
 
 def _as_inductor_has_it(node: fx.Node) -> fx.Node:
-    """Casts by the primitive that Inductor lowers: its rules for `_to_copy` come before this pass."""
+    """Replace a cast by the primitive that Inductor lowers: its own rule for `_to_copy` ran before this pass."""
     if node.target is torch.ops.aten._to_copy.default and set(node.kwargs) == {"dtype"}:
         node.target = torch.ops.prims.convert_element_type.default
         node.args, node.kwargs = (node.args[0], node.kwargs["dtype"]), {}
@@ -208,7 +208,7 @@ def _as_inductor_has_it(node: fx.Node) -> fx.Node:
 
 
 def _compute(node: fx.Node) -> Any:
-    """What a node makes, without values. Constants that Inductor folded are real tensors; they are faked beside the others."""
+    """A node's result on fake tensors. Constants that Inductor folded are real tensors, so they are made fake, too."""
     assert callable(node.target)
     args, kwargs = fx.map_arg((node.args, node.kwargs), lambda one: one.meta["val"])
     mode = torch._guards.detect_fake_mode(torch.utils._pytree.tree_leaves((args, kwargs)))
@@ -226,7 +226,7 @@ def _compute(node: fx.Node) -> Any:
 
 
 def _leave(error: Exception) -> str:
-    """Why a stretch stays as it is. What does not say that it cannot be held is said aloud, and still not the model's error."""
+    """Log why a stretch is skipped, unexpected errors as a warning, and return the reason."""
     expected = isinstance(error, _REFUSED)
     why = one_line(error) if expected else f"{type(error).__name__}: {one_line(error)}"
     logger.log(logging.INFO if expected else logging.WARNING, "kernelwright: left to Inductor: %s", why)

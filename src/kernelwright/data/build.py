@@ -34,7 +34,7 @@ def build(
     judge (0: one per core). Raises UserError for a folder with a corpus of other settings, or if no training pair is left.
     """
     for place in benchmarks:
-        next(tasks_of(place), None)  # # an empty place should fail now, not after hours
+        next(tasks_of(place), None)  # an empty place should fail now, not after hours
     run = RunFolder(folder)
     run.start(settings, resume=True)
     make_parts(settings, folder, workers or cores(), verifier, progress, pricing)

@@ -65,7 +65,7 @@ class Benchmarks:
     def of(cls, places: Iterable[Path]) -> Benchmarks:
         """Read folders of Python files and JSONL files of tasks. Raises UserError for a place without any."""
         found = cls()
-        _structure_of(_WARM_UP)  # # lets torch set itself up once here, not in every child
+        _structure_of(_WARM_UP)  # lets torch set itself up once here, not in every child
         for place in places:
             for task in tasks_of(place):
                 found.add(task)
@@ -108,7 +108,7 @@ def structure_of(task: Task) -> tuple[str, int] | None:
         graph = Graph.model_validate_json(task.graph)
         return structure(graph), operator_count(graph)
     if "from_pretrained" in task.source:
-        return None  # # would download a model from a hub
+        return None  # would download a model from a hub
 
     def run(out: BinaryIO) -> None:
         out.write(json.dumps(_structure_of(task)).encode())

@@ -111,7 +111,7 @@ def origins_of(name: str, build: Build) -> list[Origin]:
     try:
         model, args, kwargs = build()
         taken = submodules(model, args, kwargs, whole=True)
-    except Exception as error:  # # a package's model may raise anything; then it gives no tasks
+    except Exception as error:  # a package's model may raise anything; then it gives no tasks
         return [Origin(model=name, left=(f"does not run: {one_line(error, 80)}",))]
     return [_origin(name, one) for one in taken]
 

@@ -239,7 +239,7 @@ def _hub_rows(name: str) -> list[Mapping[str, Any]]:
         raise UserError(f"{name}: a hub name needs datasets; pip install 'kernelwright[train]'") from None
     try:
         return list(datasets.load_dataset(name, split="train"))
-    except Exception as error:  # # offline, removed, gated: the library raises whatever its client does
+    except Exception as error:  # offline, removed, gated: the library raises whatever its client does
         raise UserError(
             f"{name}: the hub did not give it ({one_line(error, 160)}); download its parquet file and name that"
         ) from None

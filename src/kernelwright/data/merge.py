@@ -132,7 +132,7 @@ def _tokenize(
         tokenizer = train_tokenizer(
             learned, settings.vocab_size, staging, style=settings.style, cut=settings.cut
         )
-    tokens = lru_cache(512)(lambda text: len(tokenizer(text)["input_ids"]))  # # neighbours share a prompt
+    tokens = lru_cache(512)(lambda text: len(tokenizer(text)["input_ids"]))  # neighbours share a prompt
     counts = list(on_all_cores(lambda text: (tokens(text[0]), tokens(text[1])), texts))
     fits = [not settings.max_tokens or sum(count) <= settings.max_tokens for count in counts]
     dropped["too long"] += len(kept) - sum(fits)

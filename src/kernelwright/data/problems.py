@@ -103,7 +103,7 @@ def problem(
     for _ in range(TRIES):
         try:
             task, graph, source = _draw(settings, rng, precision, number, tasks)
-            if not task.shapes:  # # no size is free, but the judge needs small ones
+            if not task.shapes:  # no size is free, but the judge needs small ones
                 raise NotDrawn("no size is free")
             if len(graph.nodes) > settings.most_operators:
                 raise NotDrawn("too many operators")

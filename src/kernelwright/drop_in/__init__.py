@@ -1,14 +1,14 @@
-"""A module that runs verified kernels where they were verified, and is the original everywhere else, saying why once.
+"""A module that runs verified kernels where they apply; everywhere else it runs the original and warns once why.
 
     fast = drop_in(module, verified, captured.call, constants)
-    isinstance(fast, type(module)), fast.state_dict(), fast.register_forward_hook(...)    as the original's
+        isinstance(fast, type(module)), fast.state_dict(), fast.register_forward_hook(...)    as for the original
 
-It shares the original's dictionary: weights, buffers, submodules, attributes and hooks are the same objects. Before every
-call it compares what the module computes with (`fingerprint.py`), the call's shapes, dtypes, devices and form, and torch's
-own state (gradients, autocast, transforms); where anything differs the original's forward runs. The first call of the
-kernel is compared with the original's answer. Under `torch.compile` it is one custom operator (`operator.py`).
+It shares the original's dictionary: weights, buffers, submodules, attributes and hooks are the same objects. Before every call
+it checks the module's state (`fingerprint.py`), the call's shapes, dtypes, devices and structure, and torch's own state
+(gradients, autocast, transforms); if anything differs, the original's forward runs. The kernel's first result is compared
+with the original's. Under `torch.compile` it is one custom operator (`operator.py`).
 
-Not guaranteed: gradients (a call that wants them runs the original), globals that a forward reads.
+Not supported: gradients (such calls run the original). Not checked: globals that a forward reads in ways `reads.py` misses.
 """
 
 from __future__ import annotations
@@ -46,28 +46,28 @@ Run = Callable[..., tuple[Any, ...]]
 
 
 class VerifiedModule(Record):
-    """Kernels for a whole module with all that says where they may run: what `save` writes."""
+    """Kernels for a whole module, and where they may run: what `save` writes."""
 
     name: str
-    """The module's class."""
+    """Name of the module's class."""
     graph: Graph
-    """What it computes."""
+    """The graph of its forward."""
     code: str
-    """Defines `run(...)` on the graph's arguments."""
+    """Defines `run(...)` over the graph's arguments."""
     verdict: Verdict
-    """Of the whole, end to end."""
+    """The end-to-end verdict on the whole."""
     rows: tuple[Row, ...] = ()
     arch: str
     """Compute capability it was compiled for, such as `90`."""
     gpu: str = ""
-    """The GPU that it was measured on; empty where it was modelled."""
+    """The GPU on which it was timed; empty if its time was modelled."""
     versions: Mapping[str, str] = {}
     example: str = ""
-    """How arguments nest, as JSON of pytree, and their types: enough to capture the module again."""
+    """The nesting (JSON of pytree) and types of the arguments, enough to capture the module again."""
 
 
 class Optimized:
-    """What every drop-in also is, beside the class of its original. `.verdict`, `.kernel` (source), `.original`, `.verified`."""
+    """Base class of every drop-in, next to its original's class. `.verdict`, `.kernel` (source), `.original`, `.verified`."""
 
     __slots__ = ("_kernelwright",)
     _kernelwright: _State
@@ -91,12 +91,12 @@ class Optimized:
 
     @property
     def forward(self) -> Callable[..., Any]:
-        """What was put in its place since, as hooks are its caller's own; that may call the forward it found."""
+        """A forward that was assigned since (the caller's own, as hooks are; it may call the one it replaced), else ours."""
         state = self._kernelwright
         patched = self.__dict__.get("forward")
         if patched is not None and (patched is not state.patched or torch.compiler.is_compiling()):
             return patched
-        if type(self) is not state.cls:  # parametrized itself: its weights are properties of its new class
+        if type(self) is not state.cls:  # a parametrized drop-in: its weights are properties of its new class
             return types.MethodType(type(state.original).forward, self)
         if torch.compiler.is_compiling():
             return self._compiled
@@ -111,7 +111,7 @@ class Optimized:
         del self.__dict__["forward"]
 
     def _compiled(self, *args: Any, **kwargs: Any) -> Any:
-        """What Dynamo traces."""
+        """The forward that Dynamo traces."""
         spec = type(self).kernelwright_spec  # type: ignore[attr-defined]
         autocast = torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda")
         unlike = spec is None or kwargs or len(args) != len(spec[0])
@@ -148,9 +148,9 @@ def drop_in(
     call: Call,
     constants: Mapping[str, torch.Tensor] | None = None,
 ) -> Any:
-    """`module` by way of verified kernels: an instance of a subclass of its class and of `Optimized`.
+    """A module that runs `module` through verified kernels: an instance of a subclass of its class and of `Optimized`.
 
-    `constants` are the graph's lifted tensors by argument. Raises UserError where the module has no such weights.
+    `constants`: the graph's lifted tensors by argument. Raises UserError if the module lacks one of the graph's weights.
     """
     if isinstance(module, torch.jit.ScriptModule):
         raise UserError(
@@ -176,39 +176,39 @@ def drop_in(
 def _rebuilt(
     module: nn.Module, verified: VerifiedModule, call: Call, constants: dict[str, torch.Tensor], broken: str
 ) -> Any:
-    """A drop-in of a copied or unpickled module; one that had been invalidated stays so."""
+    """A drop-in of a copied or unpickled module; if it was invalidated (`broken`), it stays so."""
     made = drop_in(module, verified, call, constants)
     made._kernelwright.off = broken
     return made
 
 
 class _State:
-    """One drop-in's kernels and what they hang on; called, it is the forward."""
+    """A drop-in's kernels and the state they depend on; calling it runs the forward."""
 
     def __init__(
         self, original: nn.Module, verified: VerifiedModule, call: Call, constants: dict[str, torch.Tensor]
     ) -> None:
         self.original, self.verified, self.call, self.constants = original, verified, call, constants
         self.off = ""
-        """Why the kernels are not used any more; "" while they are."""
+        """Why the kernels are no longer used; empty while they are."""
         self.checked = False
-        """Whether they have been compared with the original."""
+        """Whether a result was compared with the original's."""
         self.fingerprint = Fingerprint(original)
         self.cls: type = type(original)
-        """Of the drop-in."""
+        """Class of the drop-in."""
         self.patched: Callable[..., Any] | None = vars(original).get("forward")
-        """A forward of the instance's own, as it was verified."""
+        """The instance's own forward at verification, if it had one."""
         self.forward = _method(type(original).forward)
         self.default_dtype = torch.get_default_dtype()
         self.graph = verified.graph
         types_ = self.graph.types().values()
         self.half = any(isinstance(one, TensorType) and one.dtype in _HALF for one in types_)
-        """Whether anything on the way has half precision, results in another or not."""
+        """Whether any value, intermediate ones included, has half precision."""
         self.orders = {
             one.name: order_of(one.type, self.graph.symbols) if isinstance(one.type, TensorType) else None
             for one in self.graph.arguments
         }
-        """How each argument lies in memory as it was verified."""
+        """Memory layout of each argument at verification."""
         self.outputs = tuple(self._types(self.graph.results))
         self.warned: set[str] = set()
         self._sources = {
@@ -219,7 +219,7 @@ class _State:
         self.written = [one.name for one in self.graph.arguments if one.mutated]
         """Buffers and inputs that a call writes to: the first results are their new values."""
         self.rebound: set[str] = set()
-        """Buffers that the module's own forward puts another tensor in place of."""
+        """Buffers that the module's own forward replaces by another tensor."""
         self._run: Run | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -233,24 +233,24 @@ class _State:
         return self._itself(*args, **kwargs)
 
     def _itself(self, *args: Any, **kwargs: Any) -> Any:
-        """What the module answers without kernels, and without what was put around its forward since."""
+        """The module's result without kernels, and without wrappers put around its forward since."""
         forward = self.patched or types.MethodType(type(self.original).forward, self.original)
         return forward(*args, **kwargs)
 
     def flat(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        """For the operator: the outputs' tensors."""
+        """The outputs' tensors in one list, for the operator."""
         with torch.no_grad():
             made = self(*tensors)
         return [one for one in pytree.tree_leaves(made) if isinstance(one, torch.Tensor)]
 
     def broken(self) -> str:
-        """Why it would not run its kernels whatever it is called with."""
+        """Why its kernels would not run for any call; empty if they might."""
         if vars(self.original).get("forward") is not self.patched:
             return "the forward of the module was replaced before it was copied"
         return self.off or self.fingerprint.changed()
 
     def traced(self) -> tuple[tuple[tuple[tuple[int, ...], torch.dtype], ...], str] | None:
-        """Shapes and dtypes of the inputs and the form of the outputs, where `torch.compile` can take the operator."""
+        """Shapes and dtypes of the inputs and the kind of output, if `torch.compile` can use the operator; else None."""
         arguments = {one.name: one for one in self.graph.arguments}
         found = []
         if self.graph.symbols or any(one.mutated or one.complex for one in self.graph.arguments):
@@ -272,7 +272,7 @@ class _State:
         return None
 
     def _unusual(self) -> str:
-        """What of torch's own state, or of the module, is not as it was verified."""
+        """Why torch's own state or the module differs from verification; empty if neither does."""
         if torch.is_autocast_enabled("cuda") or torch.is_autocast_enabled("cpu"):
             return "autocast is on, which was not verified"
         if torch._C._functorch.peek_interpreter_stack() is not None:
@@ -288,7 +288,7 @@ class _State:
         return self.fingerprint.changed()
 
     def _kernels(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """What the kernels answer. Raises _Unfit where they may not."""
+        """Run the kernels. Raises _Unfit if they do not apply."""
         try:
             values = self.call.bind(*self._arranged(args, kwargs))
         except UserError as error:
@@ -307,7 +307,7 @@ class _State:
                 if self._run is None:
                     self._run = loaded(self.verified.code)
                 results = self._run(*given)
-            except Exception as error:  # of a kernel anything can be expected; the original answers
+            except Exception as error:  # a kernel may raise anything; the original answers
                 self.off = f"the kernel raised {type(error).__name__}: {' '.join(str(error).split())[:200]}"
                 raise _Unfit(self.off) from None
             made = self.call.nest(results)
@@ -319,13 +319,13 @@ class _State:
     def _arranged(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[Sequence[Any], dict[str, Any]]:
-        """The same call with arguments in their place, or by their name, as they were captured; as it is where it cannot be."""
+        """The call with arguments moved to the positions and names they had at capture; unchanged if that is not possible."""
         places, words = self.call.form
         if len(args) == places and kwargs.keys() == set(words):
             return args, kwargs
         try:
             own = inspect.signature(self.patched or types.MethodType(self.forward, self.original))
-        except ValueError:  # a forward in C may have none
+        except ValueError:  # a forward in C may have no signature
             return args, kwargs
         parameters = own.parameters
         named = [name for name, one in parameters.items() if one.kind is one.POSITIONAL_OR_KEYWORD]
@@ -343,7 +343,7 @@ class _State:
         return [full[name] for name in named[:places]], {name: full[name] for name in words}
 
     def _compare(self, made: Any, call: tuple[Any, Any], results: Sequence[Any]) -> None:
-        """The first answer, and what is written, must be the original's. Raises _Unfit."""
+        """Compare the first result, and what was written, with the original's. Raises _Unfit if they differ."""
         with state_kept(self.original) if self.written else contextlib.nullcontext():
             before = {name: table[key] for name, (table, key) in self._sources.items()}
             given = self.call.bind(*self._arranged(*call))
@@ -363,7 +363,7 @@ class _State:
         self.checked = True
 
     def _write(self, values: Mapping[str, Any], results: Sequence[Any]) -> None:
-        """New values go where the module's own forward would put them."""
+        """Store new values where the module's own forward would."""
         for name, new in zip(self.written, results, strict=False):
             if name in self.rebound:
                 table, key = self._sources[name]
@@ -431,7 +431,7 @@ class _State:
         return ""
 
     def _source(self, name: str, origin: str) -> tuple[dict[str, Any], str]:
-        """The table, and the key, where an argument's tensor is found at each call. Raises UserError where the module has none."""
+        """The table and key under which an argument's tensor is found at each call. Raises UserError if the module lacks it."""
         if name in self.constants:
             return self.constants, name
         path, _, leaf = origin.rpartition(".")
@@ -452,7 +452,7 @@ class _State:
                 yield type_
 
     def _say(self, why: str) -> None:
-        """Once a cause."""
+        """Warn, once per cause."""
         if why not in self.warned:
             self.warned.add(why)
             name = self.verified.name
@@ -460,7 +460,7 @@ class _State:
 
 
 def _method(own: Callable[..., Any]) -> Callable[..., Any]:
-    """A forward of a drop-in, with the name and the signature of the module's own."""
+    """A drop-in's forward, with the name and signature of the module's own."""
 
     @functools.wraps(own)
     def forward(self: Optimized, *args: Any, **kwargs: Any) -> Any:
@@ -470,12 +470,12 @@ def _method(own: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _device_modes() -> int:
-    """1 where `torch.set_default_device` was called, for that is a mode of torch's, too."""
+    """1 if `torch.set_default_device` was called, since that is a torch mode as well."""
     return int(getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None) is not None)
 
 
 class _Unfit(Exception):
-    """Why the kernels are not used for a call."""
+    """The kernels do not apply to a call; the message says why."""
 
 
 _HALF = ("float16", "bfloat16")
@@ -483,21 +483,21 @@ _TENSORS = (torch.Tensor, nn.Parameter, nn.Buffer)
 
 
 def loaded(code: str) -> Run:
-    """`run` of a stitched file, which is executed: for verified code only."""
+    """Execute a stitched file and return its `run`: for verified code only."""
     run: Run = extensions.module_of(code, f"kernelwright_kernel_{abs(hash(code)):x}").run
     return run
 
 
 def arch_of(device: torch.device | None = None) -> str:
-    """Triton's architecture of a GPU here: `90`, `gfx942`."""
+    """Triton's architecture of a local GPU: `90`, `gfx942`."""
     if torch.version.hip:
         return str(torch.cuda.get_device_properties(device).gcnArchName).partition(":")[0]
     return "".join(map(str, torch.cuda.get_device_capability(device)))
 
 
 def close(made: torch.Tensor, wanted: torch.Tensor, half: bool = False) -> bool:
-    """Whether two outputs are one but for rounding: by their norms, 1e-3 apart at most (2e-2 where `half` precision was on the way);
-    of integers, one in a thousand may differ (one in fifty)."""
+    """Whether two outputs are equal up to rounding: relative error of the norm at most 1e-3 (2e-2 if `half` precision occurs); for
+    integers, less than one in a thousand may differ (one in fifty)."""
     if made.shape != wanted.shape or made.dtype != wanted.dtype:
         return False
     if not wanted.is_floating_point():

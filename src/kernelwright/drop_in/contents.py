@@ -1,9 +1,9 @@
-"""What can be compared of a value that may change in place: `contents(value) == contents(value)` until something in it does.
+"""Comparable contents of values that may change in place: `contents(value)` stays equal until something in the value changes.
 
-Numbers and texts by value; functions, classes and watched modules by identity; tensors by memory and version; small arrays
-by their bytes; containers and objects of the user's own, with or without a dictionary, by what they hold, `_DEPTH` deep.
+Numbers and strings by value; functions, classes and watched modules by identity; tensors by memory and version; small arrays
+by their bytes; containers and user-defined objects, with or without a dictionary, by their contents, `_DEPTH` levels deep.
 
-Not seen: what objects of torch, the standard library or C keep for themselves, and arrays of more than `_ARRAY` bytes.
+Not seen: internal state of objects of torch, the standard library or C, and arrays of more than `_ARRAY` bytes.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ _ARRAY = 1 << 16
 _FROZEN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.Size)
 _CODE = (type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType, np.ufunc)
 _HOLDERS = (types.SimpleNamespace, argparse.Namespace)
-"""Objects of the standard library that only hold what others put in."""
+"""Classes of the standard library that only hold other values."""
 
 
 def plain(value: Any) -> bool:
-    """Whether a value cannot change without being assigned anew."""
+    """Whether a value can only change by assignment."""
     if isinstance(value, tuple | frozenset):
         return all(map(plain, value))
     return isinstance(value, (*_FROZEN, *_CODE))
 
 
 def is_foreign(name: str) -> bool:
-    """Whether a module is torch's or the standard library's."""
+    """Whether a module belongs to torch, Triton, numpy or the standard library."""
     root = name.partition(".")[0]
     return root in ("torch", "triton", "builtins", "numpy") or (
         root in sys.stdlib_module_names and root != "__main__"
@@ -44,7 +44,7 @@ def is_foreign(name: str) -> bool:
 
 
 def contents(value: Any, watched: Collection[int] = ()) -> Any:
-    """What is compared. Modules of the identities `watched` are compared elsewhere."""
+    """The contents of a value. Modules with ids in `watched` are compared elsewhere."""
     return _hold(value, _DEPTH, watched, set())
 
 
@@ -84,7 +84,7 @@ def _hold(value: Any, depth: int, watched: Collection[int], seen: set[int]) -> A
 
 
 def attributes(value: Any) -> Iterator[tuple[str, Any]]:
-    """Of an object, in its dictionary and its slots."""
+    """Attributes of an object, from its dictionary and its slots."""
     yield from getattr(value, "__dict__", {}).items()
     for cls in type(value).__mro__:
         slots = vars(cls).get("__slots__", ())
@@ -94,7 +94,7 @@ def attributes(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _place(tensor: torch.Tensor) -> int:
-    """Where a tensor's values lie, which `.data = ` changes; 0 where nobody can say."""
+    """Address of a tensor's values, which `.data = ` changes; 0 if unknown."""
     try:
         return tensor.data_ptr()
     except RuntimeError:

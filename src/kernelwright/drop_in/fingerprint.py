@@ -1,13 +1,12 @@
-"""What a module computed with when its kernel was verified, compared before every call.
+"""The state of a module when its kernel was verified, compared before every call.
 
     fingerprint = Fingerprint(module)
-    fingerprint.changed()          "" while nothing has changed, else what did, in one line
+        fingerprint.changed()          empty while nothing has changed, else the change in one line
 
 Watched in every submodule: its class and that class's forward, its submodules, hooks, attributes (containers and
-configuration objects by what they hold, tensors by their version), its parameters' and buffers' names, dtypes and shapes;
-and the globals and closures that its forward and the functions and methods that this one calls read (`reads.py`).
-Values of weights may change. Of the module itself hooks and forwards put around its own may come and go, for its caller
-runs them.
+configuration objects by contents, tensors by version), its parameters' and buffers' names, dtypes and shapes; and the
+globals and closures read by its forward and by the functions and methods it calls (`reads.py`). Values of weights may
+change. On the module itself, hooks and wrappers around its forward may come and go, since its caller runs them.
 
 Not seen: what an attribute hides in C (`contents.py`).
 """
@@ -33,9 +32,9 @@ _FREE = frozenset([
     "_forward_hooks_always_called", "_forward_pre_hooks_with_kwargs", "_state_dict_hooks", "_state_dict_pre_hooks",
     "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks", *_HOOKS, "_compiled_call_impl", "_is_torch_compile",
 ])  # fmt: skip
-"""Entries of a module's dictionary that are compared otherwise, or do not matter to forward."""
+"""Entries of a module's dictionary that are compared separately, or do not affect forward."""
 _FREE_OF_ITSELF = _FREE | {"forward"}
-"""Of the module itself a forward that is put around its own is its caller's, as hooks are."""
+"""On the module itself, a wrapper around its forward is its caller's, as hooks are."""
 _ON_MODE = (
     "Dropout", "BatchNorm", "InstanceNorm", "SyncBatchNorm", "RReLU", "FeatureAlphaDropout", "AlphaDropout",
 )  # fmt: skip
@@ -43,7 +42,7 @@ _ON_MODE = (
 
 @dataclasses.dataclass
 class _Seen:
-    """One submodule as it was."""
+    """A submodule's state at verification."""
 
     path: str
     module: nn.Module
@@ -51,14 +50,14 @@ class _Seen:
     forward: Any
     attributes: dict[str, Any]
     held: list[tuple[str, Any, Any]]
-    """Attributes whose contents may change: name, value, contents."""
+    """Attributes that may change in place: name, value, contents."""
     tables: tuple[dict[str, Any], ...]
     tensors: dict[str, Any]
     modules: dict[str, Any]
     ids: tuple[int, ...] = ()
 
     def quick(self) -> tuple[int, ...]:
-        """Equal while nothing was assigned, added or removed: identities, in a few microseconds."""
+        """Identities: equal while nothing was assigned, added or removed. Takes a few microseconds."""
         d = self.module.__dict__
         parameters, buffers, modules = self.tables
         return (
@@ -70,7 +69,7 @@ class _Seen:
 
 
 class Fingerprint:
-    """The state of a module and all that is in it, weights' values apart."""
+    """The state of a module and all its submodules, except values of weights."""
 
     def __init__(self, module: nn.Module) -> None:
         self.module, self.root_hooks = module, False
@@ -87,13 +86,13 @@ class Fingerprint:
                     known.add(id(value))
                     self.shared.append((f"{one.path}.{name}".lstrip("."), value, held))
         self.read: list[_Known] = []
-        """What may change in place, and globals."""
+        """Globals, and values that may change in place."""
         self.classes: list[_Class] = []
         for read in reads(module):
             self._note(read)
 
     def _note(self, read: Read) -> None:
-        """What a class defines is compared one by one only where something was assigned to the class."""
+        """Record a read. Values in a class that cannot change in place are compared only if the class was assigned to."""
         known = read, contents(read.get(), self.watched)
         if read.home is None or not _is_fixed(read.get()):
             self.read.append(known)
@@ -104,7 +103,7 @@ class Fingerprint:
             of.known.append(known)
 
     def changed(self) -> str:
-        """What has changed since, in one line; "" where nothing has."""
+        """The change since verification, in one line; empty if there is none."""
         for one in self.seen:
             module = one.module
             if type(module) is not one.cls or one.cls.forward is not one.forward:
@@ -135,16 +134,16 @@ class Fingerprint:
 
 
 _Known = tuple[Read, Any]
-"""A place, and what it held."""
+"""A read, and its contents at verification."""
 
 
 @dataclasses.dataclass
 class _Class:
-    """A class of the user's own, as it was."""
+    """A user-defined class at verification."""
 
     home: type
     values: list[Any]
-    """Of its attributes: kept, so that no other object can have the identity of one of them."""
+    """Values of its attributes, kept alive so that no other object can reuse their identities."""
     known: list[_Known]
 
     def changed(self) -> bool:
@@ -153,12 +152,12 @@ class _Class:
 
 
 def _is_fixed(value: Any) -> bool:
-    """Whether what a class defines can only change by being assigned anew."""
+    """Whether a value in a class can only change by assignment."""
     return plain(value) or isinstance(value, staticmethod | classmethod | property)
 
 
 def find_hooked(module: nn.Module) -> str:
-    """The first submodule with hooks, or ""; those of the module itself are not asked for."""
+    """Path of the first submodule with hooks, or empty; the module's own hooks are ignored."""
     for path, part in module.named_modules():
         if path and any(part.__dict__[name] for name in _HOOKS):
             return path
@@ -193,7 +192,7 @@ def _look_at(path: str, module: nn.Module, watched: Collection[int]) -> _Seen:
 
 
 def _difference(one: _Seen) -> str:
-    """What was assigned, added or removed, in one line; "" where values are equal."""
+    """What was assigned, added or removed, in one line; empty if values are equal."""
     d = one.module.__dict__
     where = f"{one.path}." if one.path else ""
     free = _FREE if one.path else _FREE_OF_ITSELF
@@ -219,7 +218,7 @@ def _difference(one: _Seen) -> str:
 
 
 def _spec(value: torch.Tensor | None) -> Any:
-    """What of a weight must stay."""
+    """The properties of a weight that must not change."""
     return None if value is None else (type(value), value.dtype, tuple(value.shape))
 
 

@@ -1,16 +1,16 @@
-"""A drop-in as a folder in the layout of Hugging Face's `kernels`, for `kernelize`.
+"""Exports a drop-in as a folder in the layout of Hugging Face's `kernels`, for `kernelize`.
 
     export(fast, "block-kernel")
     LocalLayerRepository(Path("block-kernel"), layer_name="Block")       # kernels 0.17; before, package_name="block_kernel" too
 
-    block-kernel/build/torch-universal/metadata.json                 who it is, for `kernels`
-    block-kernel/build/torch-universal/block_kernel/__init__.py      names `layers`
-    block-kernel/build/torch-universal/block_kernel/layers.py        a layer without state: its forward is put into modules
-    block-kernel/build/torch-universal/block_kernel/stitched.py      the kernels, as they were judged
-    block-kernel/verdict.json                                        what the judge said
+        block-kernel/build/torch-universal/metadata.json                 identifies it, for `kernels`
+        block-kernel/build/torch-universal/block_kernel/__init__.py      names `layers`
+        block-kernel/build/torch-universal/block_kernel/layers.py        a stateless layer: its forward is put into modules
+        block-kernel/build/torch-universal/block_kernel/stitched.py      the kernels, exactly as judged
+        block-kernel/verdict.json                                        the verdict
 
-The layer runs its kernels for plain tensors of the shapes and dtypes that were verified, and raises ValueError for
-others. It does not watch the module as a drop-in does, and has no backward.
+The layer runs its kernels for plain tensors of the verified shapes and dtypes, and raises ValueError for others. Unlike a
+drop-in, it does not watch the module, and has no backward.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from kernelwright.runs import write_text
 
 
 def export(optimized: nn.Module, folder: str | Path, name: str = "") -> Path:
-    """Write the folder; `name` is the package's, by default the folder's. Returns the package's folder.
+    """Write the folder; `name` is the package's name, by default the folder's. Returns the package's folder.
 
-    Raises UserError for what is no drop-in, for free sizes, nested arguments, tensors that no state_dict has, and modules that
-    write to buffers or inputs or have complex ones.
+    Raises UserError unless given a drop-in, and for free sizes, nested arguments, tensors that no state_dict has, and modules
+    that write to buffers or inputs or have complex ones.
     """
     state: Any = getattr(optimized, "_kernelwright", None)
     if state is None:
@@ -89,7 +89,7 @@ def export(optimized: nn.Module, folder: str | Path, name: str = "") -> Path:
 
 
 def _metadata(name: str, verified: Any) -> dict[str, Any]:
-    """What `kernels` reads of a variant before it imports it; the code's digest tells versions apart in one process."""
+    """Metadata that `kernels` reads before importing; the code's digest distinguishes versions in one process."""
     digest = hashlib.sha256(verified.code.encode()).hexdigest()[:12]
     return {
         "id": f"_{name}_{digest}",
@@ -102,6 +102,6 @@ def _metadata(name: str, verified: Any) -> dict[str, Any]:
 
 
 def _bare(signature: inspect.Signature) -> str:
-    """The signature without annotations, which may name types that the folder does not have."""
+    """The signature without annotations, whose types the folder may not have."""
     kept = [one.replace(annotation=inspect.Parameter.empty) for one in signature.parameters.values()]
     return str(inspect.Signature(kept))[1:-1]

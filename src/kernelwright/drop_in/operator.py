@@ -1,9 +1,9 @@
-"""Drop-ins within `torch.compile`: one custom operator that Dynamo traces through, and that calls the drop-in at run time.
+"""Drop-ins under `torch.compile`: one custom operator that Dynamo keeps in its graph, and that calls the drop-in at run time.
 
-`kernelwright::drop_in(tensors, handle)` runs what the drop-in of that handle would run outside: its kernel where all that
-was verified still holds, the module itself elsewhere. Nothing of the module is traced, so nothing of it can go stale.
+`kernelwright::drop_in(tensors, handle)` runs what that drop-in would run outside: its kernel if everything verified still
+holds, else the module itself. Nothing of the module is traced, so nothing can go stale.
 
-Not for calls that want gradients: those are traced through the module itself.
+Calls that need gradients are traced through the module itself instead.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kernelwright.graph.execute import DTYPES
 
 
 class Held(Protocol):
-    """What the operator needs of a drop-in."""
+    """A drop-in, as the operator uses it."""
 
     outputs: tuple[TensorType, ...]
 
@@ -32,7 +32,7 @@ _HELD: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 
 
 def register(held: Held) -> int:
-    """A handle for a drop-in, as long as it lives in this process."""
+    """A handle for a drop-in, valid while it lives in this process."""
     number = next(_NUMBERS)
     _HELD[number] = held
     return number
@@ -40,7 +40,7 @@ def register(held: Held) -> int:
 
 @torch.library.custom_op("kernelwright::drop_in", mutates_args=())
 def call(tensors: list[torch.Tensor], handle: int) -> list[torch.Tensor]:
-    """What the drop-in returns, flat."""
+    """The drop-in's outputs in one list."""
     given = {one.untyped_storage().data_ptr() for one in tensors}
     made = _HELD[handle].flat(tensors)
     return [one.clone() if one.untyped_storage().data_ptr() in given else one for one in made]

@@ -1,14 +1,14 @@
-"""What the forwards of a module read beside its own attributes, through the functions and methods that they call.
+"""Finds what a module's forwards read besides its own attributes, through the functions and methods they call.
 
     for read in reads(module):
-        read.name, read.get()        what it is called, and what it is at this moment
+            read.name, read.get()        its name, and its current value
 
-By their bytecode: names that a function looks up in its module or its closure, attributes of modules of the user's own
+Found in bytecode: names that a function looks up in its Python module or closure, attributes of the user's modules
 (`settings.SCALE`), what the classes of a module and of helper objects define under the names that their methods use
-(methods, properties, numbers; those of base classes too, for `super()`), and the same of every Python function and method
-of the user's own that is found so. Functions of torch and of the standard library are taken as they are.
+(methods, properties, numbers; also in base classes, for `super()`), and the same for every Python function and method of
+the user found this way. Functions of torch and of the standard library are not followed.
 
-Not seen: names that are looked up by text (`globals()[name]`), and defaults of arguments.
+Not seen: names looked up by text (`globals()[name]`), and defaults of arguments.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from torch import nn
 from kernelwright.drop_in.contents import is_foreign
 
 _MOST = 400
-"""Functions that are followed."""
+"""Most functions that are followed."""
 _GONE = object()
 
 
@@ -37,16 +37,16 @@ class Read:
     name: str
     get: Callable[[], Any]
     home: type | None = None
-    """The class that holds it."""
+    """The class that defines it, if any."""
 
 
 Place = tuple[int, str]
 Found = tuple[Place, Read, type | None]
-"""A read, and the class whose instances its functions take as `self`."""
+"""A read with its place, and the class whose instances its functions take as `self`."""
 
 
 def reads(module: nn.Module) -> list[Read]:
-    """What forwards of a module and all in it read besides the modules, each place once."""
+    """Everything that the forwards of a module and its submodules read outside these, each place once."""
     found: dict[Place, Read] = {}
     waiting: list[tuple[types.FunctionType, type | None]] = []
 
@@ -59,7 +59,7 @@ def reads(module: nn.Module) -> list[Read]:
             helpers(value)
 
     def helpers(value: Any, inner: bool = True) -> None:
-        """Methods of objects of the user's own, which a function may call."""
+        """Follow methods of user-defined objects, which a function may call."""
         if isinstance(value, dict | list | tuple) and inner:
             for one in value.values() if isinstance(value, dict) else value:
                 waiting.extend((function, None) for function in _functions(one))
@@ -86,7 +86,7 @@ def reads(module: nn.Module) -> list[Read]:
 
 
 def _read(function: types.FunctionType, owner: type | None) -> Iterator[Found]:
-    """Places that one function reads: globals, attributes of user modules and classes, cells, what its owner defines."""
+    """Places that one function reads: globals, attributes of user modules and classes, cells, definitions in its owner."""
     space = function.__globals__
     if owner is not None:
         yield from _of_class(owner, set(_attributes(function.__code__)))
@@ -106,7 +106,7 @@ def _read(function: types.FunctionType, owner: type | None) -> Iterator[Found]:
 
 
 def _of_class(owner: type, names: Collection[str] = ()) -> Iterator[Found]:
-    """What a class and its bases of the user's own define under these names; without any, all but what Python writes there."""
+    """Definitions under these names in a class and its user-defined bases; without names, all but dunder ones."""
     for home in owner.__mro__:
         if is_foreign(home.__module__):
             continue
@@ -117,7 +117,7 @@ def _of_class(owner: type, names: Collection[str] = ()) -> Iterator[Found]:
 
 
 def _attributes(code: types.CodeType) -> Iterator[str]:
-    """Names that a function and those within it look up on anything."""
+    """Names that a function, including nested ones, looks up on anything."""
     yield from code.co_names
     for inner in code.co_consts:
         if isinstance(inner, types.CodeType):
@@ -125,7 +125,7 @@ def _attributes(code: types.CodeType) -> Iterator[str]:
 
 
 def _names(code: types.CodeType) -> Iterator[tuple[str, str]]:
-    """(global name, attribute that is looked up on it at once or "") in a function and those within it."""
+    """(global name, attribute looked up on it directly, or empty) in a function and nested ones."""
     last = ""
     for one in dis.get_instructions(code):
         if one.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
@@ -142,7 +142,7 @@ def _names(code: types.CodeType) -> Iterator[tuple[str, str]]:
 
 
 def _functions(value: Any) -> Iterator[types.FunctionType]:
-    """The Python functions of the user's own behind a value: its own, and the one that it wraps."""
+    """The user's Python functions behind a value: itself, and the one it wraps."""
     if isinstance(value, property):
         yield from _functions(value.fget)
         return
@@ -155,13 +155,13 @@ def _functions(value: Any) -> Iterator[types.FunctionType]:
 
 
 def _is_helper(value: Any) -> bool:
-    """Whether a value is an object of a class of the user's own, that is no module."""
+    """Whether a value is an instance of a user-defined class other than a module."""
     code = type | types.FunctionType | types.ModuleType | nn.Module | torch.Tensor
     return not isinstance(value, code) and not is_foreign(type(value).__module__)
 
 
 def _matters(value: Any) -> bool:
-    """Whether a value could be another one day without the module's class noticing; modules and classes are taken as given."""
+    """Whether a value may change unnoticed by other checks; modules and classes are assumed not to."""
     return value is _GONE or not isinstance(value, types.ModuleType | type | types.BuiltinFunctionType)
 
 

@@ -1,9 +1,9 @@
-"""One bug at a time, planted into a correct module by its syntax tree.
+"""Plants single bugs into a correct module by editing its syntax tree.
 
-`plant(code, dtype)` yields every fault that applies. Whether a fault shows is a judge's to say. Not planted, because
-no judge on one machine could tell them from the original: wider integers taken out (they matter beyond 2**31 elements,
-at sizes that no task here has), hints to the compiler (warps, stages, alignment, eviction), and padding where lanes
-never meet (what masked lanes hold is then stored nowhere).
+`plant(code, dtype)` yields every fault that applies. Whether a fault has an effect is for a judge to say. Not planted,
+because no judge on one machine could tell them from the original: removing wider integers (they matter beyond 2**31 elements,
+sizes that no task here has), compiler hints (warps, stages, alignment, eviction), and padding in kernels that never combine
+lanes (masked lanes are then not stored).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ KINDS: dict[str, _Operator] = {
         arithmetic.wrong_constant, races.race,
     )
 }  # fmt: skip
-"""Faults of logic, by name."""
+"""Faults of logic by name."""
 
 PRECISION: dict[str, Callable[[Source, str], Iterator[Fault]]] = {
     operator.__name__: operator
@@ -39,13 +39,13 @@ PRECISION: dict[str, Callable[[Source, str], Iterator[Fault]]] = {
         precision.no_upcast, precision.coarse_constant,
     )
 }  # fmt: skip
-"""Faults of precision, by name; what is too low depends on the task's dtype."""
+"""Faults of precision by name; which precision is too low depends on the task's dtype."""
 
 
 def plant(code: str, dtype: str = "float32", kinds: Iterable[str] = ()) -> Iterator[Fault]:
-    """Every fault of `kinds` (all by default) that applies to `code`, no two alike, none that does not parse.
+    """Every distinct fault of `kinds` (default: all) that applies to `code` and parses.
 
-    `dtype` is the task's: float32, float16 or bfloat16. Raises SyntaxError for code that does not parse.
+    `dtype` is the task's: float32, float16 or bfloat16. Raises SyntaxError if `code` does not parse.
     """
     source = Source(code)
     seen = {_normal(code)}
@@ -63,7 +63,7 @@ def plant(code: str, dtype: str = "float32", kinds: Iterable[str] = ()) -> Itera
 def sample(
     code: str, dtype: str, per_kind: int, rng: random.Random, kinds: Iterable[str] = ()
 ) -> list[Fault]:
-    """At most `per_kind` faults of each kind, drawn; those known to be equivalent come on top."""
+    """At most `per_kind` random faults of each kind; those known to be equivalent are extra."""
     by_kind: dict[str, list[Fault]] = {}
     for fault in plant(code, dtype, kinds):
         by_kind.setdefault(f"{fault.kind}{bool(fault.equivalent)}", []).append(fault)
@@ -75,5 +75,5 @@ def sample(
 
 
 def _normal(code: str) -> str:
-    """The syntax tree as text: comments, layout and parentheses do not count."""
+    """The syntax tree as text, without comments, layout and parentheses."""
     return ast.dump(ast.parse(code))

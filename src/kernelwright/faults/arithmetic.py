@@ -50,7 +50,7 @@ def wrong_start(source: Source) -> Iterator[Fault]:
 
 
 def _is_rescaled(node: ast.AST, name: str) -> bool:
-    """`total * shrink`, by which an online softmax begins each step."""
+    """`total * shrink`, with which an online softmax begins each step."""
     return any(
         isinstance(one, ast.BinOp)
         and isinstance(one.op, ast.Mult)
@@ -62,13 +62,13 @@ def _is_rescaled(node: ast.AST, name: str) -> bool:
 
 
 def dropped_term(source: Source) -> Iterator[Fault]:
-    """A term or a factor left out; a sum that keeps its last part only."""
+    """Drop a term or a factor; keep only the last part of a sum."""
     for kernel in source.kernels:
         for node in kernel.nodes(ast.BinOp, ast.AugAssign, ast.Call):
             if isinstance(node, ast.AugAssign):
                 if kernel.role(node.value) == "value" and isinstance(node.op, ast.Add | ast.Mult):
                     target, value = source.text(node.target), source.text(node.value)
-                    # The old shape stays, whatever the new value broadcasts to.
+                    # Keep the old shape, whatever the new value broadcasts to.
                     yield source.fault("dropped_term", node, f"{target} = ({value}) + {target} * 0.0")
             elif isinstance(node, ast.BinOp):
                 if kernel.role(node) != "value":
@@ -82,7 +82,7 @@ def dropped_term(source: Source) -> Iterator[Fault]:
 
 
 def wrong_operator(source: Source) -> Iterator[Fault]:
-    """Plus for minus, times for plus, minimum for maximum, one function for another."""
+    """Exchange plus and minus, times and plus, minimum and maximum, or one function for another."""
     for kernel in source.kernels:
         for node in kernel.nodes(ast.BinOp, ast.AugAssign, ast.Call):
             name = callee(node)
@@ -109,7 +109,7 @@ def wrong_operator(source: Source) -> Iterator[Fault]:
 
 
 def swapped_operands(source: Source) -> Iterator[Fault]:
-    """The operands of a difference, a quotient or a select in the wrong order."""
+    """Swap the operands of a difference, a quotient or a select."""
     for kernel in source.kernels:
         for node in kernel.nodes(ast.BinOp, ast.Call):
             if (
@@ -127,7 +127,7 @@ def swapped_operands(source: Source) -> Iterator[Fault]:
 
 
 def skipped_epilogue(source: Source) -> Iterator[Fault]:
-    """The last thing done to a value before it is stored, not done."""
+    """Omit the last operation on a value before it is stored."""
     for kernel in source.kernels:
         for store in kernel.stores():
             value: ast.expr = store.args[1]
@@ -154,7 +154,7 @@ def skipped_epilogue(source: Source) -> Iterator[Fault]:
 
 
 def wrong_constant(source: Source) -> Iterator[Fault]:
-    """A number a tenth off, an epsilon ten times too large."""
+    """Change a number by a tenth, or make an epsilon ten times too large."""
     functions = [kernel.node for kernel in source.kernels] + source.hosts
     for function in functions:
         kernel = source.kernel(function.name)
@@ -169,7 +169,7 @@ def wrong_constant(source: Source) -> Iterator[Fault]:
 
 
 def _even(kernel: Kernel, node: ast.BinOp) -> bool:
-    """Whether only the square or the size of a difference is ever used: `d * d`, `tl.abs(d)`, also after a select."""
+    """Whether only the square or absolute value of a difference is used: `d * d`, `tl.abs(d)`, also after a select."""
     parents = kernel.source.parents
     place: ast.AST = node
     while callee(parents[place]) == "where" and _is_zero(parents[place], place):

@@ -49,15 +49,15 @@ def mask_missing(source: Source) -> Iterator[Fault]:
         for node in kernel.nodes(ast.BinOp):
             assert isinstance(node, ast.BinOp)
             if isinstance(node.op, ast.BitAnd) and kernel.role(node) in ("mask", "condition"):
-                # What is left must keep the block's shape.
+                # The remaining condition must keep the block's shape.
                 left, right = source.text(node.left), source.text(node.right)
                 yield source.fault("mask_missing", node, f"(({left}) & (({right}) | True))")
                 yield source.fault("mask_missing", node, f"((({left}) | True) & ({right}))")
 
 
 def wrong_padding(source: Source) -> Iterator[Fault]:
-    """What masked lanes hold where lanes meet: every `other` of a kernel at once, since one alone may cancel out, and each
-    another number, since a difference of two would."""
+    """Change what masked lanes hold where lanes are combined: every `other` of a kernel at once, since a single one may cancel out,
+    and each to a different number, since equal ones would cancel in a difference."""
     for kernel in source.kernels:
         words = [word for call in kernel.calls("load") for word in call.keywords if word.arg == "other"]
         if not words or not kernel.reduces():
@@ -77,7 +77,7 @@ def wrong_padding(source: Source) -> Iterator[Fault]:
 
 
 def wrong_axis(source: Source) -> Iterator[Fault]:
-    """The program id of another grid axis, a reduction over another axis, the stride of another dimension."""
+    """Use the program id of another grid axis, reduce over another axis, or take the stride of another dimension."""
     for kernel in source.kernels:
         ids = [(call, axis) for call in kernel.calls("program_id") if (axis := _axis(call, 0)) is not None]
         used = sorted({int(source.text(axis)) for _, axis in ids if source.text(axis).isdigit()})
@@ -98,7 +98,7 @@ def wrong_axis(source: Source) -> Iterator[Fault]:
 
 
 def wrong_stride(source: Source) -> Iterator[Fault]:
-    """A factor of an address dropped, or taken from another size."""
+    """Drop a factor of an address, or take another size for it."""
     for kernel in source.kernels:
         for node in kernel.nodes(ast.BinOp):
             assert isinstance(node, ast.BinOp)
@@ -111,7 +111,7 @@ def wrong_stride(source: Source) -> Iterator[Fault]:
 
 
 def wrong_offset(source: Source) -> Iterator[Fault]:
-    """A term of an address dropped, a pointer not advanced, a quotient for a remainder."""
+    """Drop a term of an address, do not advance a pointer, or use a quotient for a remainder."""
     for kernel in source.kernels:
         for node in kernel.nodes(ast.BinOp, ast.AugAssign):
             if isinstance(node, ast.AugAssign):
@@ -131,7 +131,7 @@ def wrong_offset(source: Source) -> Iterator[Fault]:
 
 
 def loop_bound(source: Source) -> Iterator[Fault]:
-    """A loop that leaves out its first or its last step."""
+    """Omit the first or last step of a loop."""
     for kernel in source.kernels:
         for loop in kernel.nodes(ast.For):
             assert isinstance(loop, ast.For)
@@ -149,7 +149,7 @@ def loop_bound(source: Source) -> Iterator[Fault]:
 
 
 def grid_too_small(source: Source) -> Iterator[Fault]:
-    """The number of programs rounded down."""
+    """Round the number of programs down."""
     for node in ast.walk(source.tree):
         if callee(node) == "cdiv" and isinstance(node, ast.Call) and len(node.args) == 2:
             yield source.fault(
@@ -158,7 +158,7 @@ def grid_too_small(source: Source) -> Iterator[Fault]:
 
 
 def swapped_sizes(source: Source) -> Iterator[Fault]:
-    """Two neighbouring numbers of a launch in the wrong order, or two dimensions of a shape."""
+    """Swap two neighbouring numbers of a launch, or two dimensions of a shape."""
     for kernel, launch in source.launches():
         pairs = zip(launch.args, launch.args[1:], kernel.parameters, kernel.parameters[1:], strict=False)
         for one, two, first, second in pairs:
@@ -175,7 +175,7 @@ def swapped_sizes(source: Source) -> Iterator[Fault]:
 
 
 def uninitialised(source: Source) -> Iterator[Fault]:
-    """A buffer that is added to and never zeroed."""
+    """Do not zero a buffer that is added to."""
     for host in source.hosts:
         for node in ast.walk(host):
             if isinstance(node, ast.Attribute) and node.attr in ("zeros", "zeros_like", "new_zeros"):
@@ -184,7 +184,7 @@ def uninitialised(source: Source) -> Iterator[Fault]:
 
 
 def _looked_up(kernel: Kernel, place: ast.AST) -> bool:
-    """Whether an address is a pointer and nothing but places that a masked load has given."""
+    """Whether an address is a pointer plus only indices that a masked load returned."""
     if not isinstance(place, ast.BinOp) or not isinstance(place.op, ast.Add):
         return False
     names = names_within(place.right)
@@ -194,7 +194,7 @@ def _looked_up(kernel: Kernel, place: ast.AST) -> bool:
 
 
 def _is_loaded(kernel: Kernel, node: ast.AST) -> bool:
-    """Whether a value is a masked load, or the choice of one by its own sign."""
+    """Whether a value is a masked load, or a selection of one by its own sign."""
     if callee(node) == "where" and isinstance(node, ast.Call):
         last = node.args[-1]
         return isinstance(last, ast.Name) and any(
@@ -206,8 +206,8 @@ def _is_loaded(kernel: Kernel, node: ast.AST) -> bool:
 
 
 def _is_selected(kernel: Kernel, node: ast.AST, depth: int = 4, around: str = "") -> bool:
-    """Whether lanes are chosen by `tl.where` before they meet, so that what they were padded with is not seen. `around` is the
-    running value that is asked about."""
+    """Whether `tl.where` selects lanes before they are combined, so that their padding has no effect. `around`: the running value
+    in question."""
     if callee(node) in ("where", "full", "zeros"):
         return True
     if callee(node) in ("maximum", "minimum"):
@@ -226,7 +226,7 @@ def _names(node: ast.AST, name: str) -> bool:
 
 
 def _guards(kernel: Kernel, node: ast.AST) -> bool:
-    """A comparison of positions that a mask is made of; not one of values, whose boundary a draw never meets."""
+    """Whether a comparison of positions is part of a mask; not of values, whose boundary random inputs never hit."""
     values = any("value" in kernel.roles_of(name) for name in names_within(node)) or any(
         isinstance(one, ast.Constant) and isinstance(one.value, float) for one in ast.walk(node)
     )

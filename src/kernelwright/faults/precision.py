@@ -1,7 +1,7 @@
-"""Faults of precision: digits lost in operands, sums, functions and results, that a loose tolerance lets pass.
+"""Faults of precision: digits lost in operands, sums, functions and results, which a loose tolerance accepts.
 
-Where a task is in half precision, PyTorch itself rounds between its operators, so only what it keeps in float32 (sums
-and statistics) and formats below the task's own are faults there.
+For tasks in half precision, PyTorch itself rounds between its operators, so only rounding what it keeps in float32 (sums and
+statistics), and formats below the task's own, are faults.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from collections.abc import Iterator
 from kernelwright.faults.source import Fault, Kernel, Source, callee
 
 _LOWER = {"float32": "bfloat16", "float16": "bfloat16"}
-"""A format with fewer digits than the task's own; below bfloat16 Triton computes in none."""
+"""A format with fewer digits than the task's own; Triton computes in none below bfloat16."""
 _OWN = {"float32": "float16", "float16": "float16", "bfloat16": "bfloat16"}
-"""What a careless sum is kept in."""
+"""The format of a careless sum."""
 _FULL = ("ieee", "tf32x3")
-"""How float32 is multiplied to its own precision."""
+"""Precisions in which products of float32 keep its full accuracy."""
 _WIDENED = "what it meets is float32, so it is widened all the same"
 _FUNCTIONS = ("exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sigmoid", "erf", "tanh", "sin", "cos")
 
 
 def tf32_products(source: Source, dtype: str) -> Iterator[Fault]:
-    """Products in TF32 where float32 in full was asked for."""
+    """Use TF32 for products that ask for full float32."""
     for kernel in source.kernels:
         for call in kernel.calls("dot"):
             for word in call.keywords:
@@ -31,7 +31,7 @@ def tf32_products(source: Source, dtype: str) -> Iterator[Fault]:
 
 
 def half_products(source: Source, dtype: str) -> Iterator[Fault]:
-    """Operands of a product rounded to fewer digits than the task has."""
+    """Round operands of a product to fewer digits than the task has."""
     lower = _LOWER.get(dtype)
     for kernel in source.kernels:
         for call in kernel.calls("dot"):
@@ -43,7 +43,7 @@ def half_products(source: Source, dtype: str) -> Iterator[Fault]:
 
 
 def half_accumulator(source: Source, dtype: str) -> Iterator[Fault]:
-    """A running sum rounded after every step."""
+    """Round a running sum after every step."""
     own = _OWN[dtype]
     for kernel in source.kernels:
         for node in kernel.nodes(ast.AugAssign, ast.Assign):
@@ -59,7 +59,7 @@ def half_accumulator(source: Source, dtype: str) -> Iterator[Fault]:
 
 
 def half_statistics(source: Source, dtype: str) -> Iterator[Fault]:
-    """A sum over lanes of rounded terms, with a rounded result."""
+    """Sum rounded terms over lanes, and round the result."""
     own = _OWN[dtype]
     for kernel in source.kernels:
         for call in kernel.calls("sum"):
@@ -71,7 +71,7 @@ def half_statistics(source: Source, dtype: str) -> Iterator[Fault]:
 
 
 def half_loads(source: Source, dtype: str) -> Iterator[Fault]:
-    """An input rounded to fewer digits than the task has."""
+    """Round an input to fewer digits than the task has."""
     lower = _LOWER.get(dtype)
     for kernel in source.kernels:
         for call in kernel.calls("load"):
@@ -80,7 +80,7 @@ def half_loads(source: Source, dtype: str) -> Iterator[Fault]:
 
 
 def half_arguments(source: Source, dtype: str) -> Iterator[Fault]:
-    """The argument of a function rounded, in float32 tasks."""
+    """Round a function's argument, in float32 tasks."""
     for kernel in source.kernels:
         for call in kernel.calls(*_FUNCTIONS):
             if dtype == "float32" and kernel.role(call) == "value":
@@ -90,7 +90,7 @@ def half_arguments(source: Source, dtype: str) -> Iterator[Fault]:
 
 
 def half_result(source: Source, dtype: str) -> Iterator[Fault]:
-    """A result rounded to fewer digits than the task has before it is stored."""
+    """Round a result to fewer digits than the task has before it is stored."""
     lower = _LOWER.get(dtype)
     for kernel in source.kernels:
         for store in kernel.stores():
@@ -100,7 +100,7 @@ def half_result(source: Source, dtype: str) -> Iterator[Fault]:
 
 
 def no_upcast(source: Source, dtype: str) -> Iterator[Fault]:
-    """Arithmetic left in the half precision that the input came in."""
+    """Compute in the half precision of the input."""
     for kernel in source.kernels:
         for call in kernel.calls(".to"):
             if dtype != "float32" and call.args and source.text(call.args[0]) == "tl.float32":
@@ -111,7 +111,7 @@ def no_upcast(source: Source, dtype: str) -> Iterator[Fault]:
 
 
 def coarse_constant(source: Source, dtype: str) -> Iterator[Fault]:
-    """A constant cut to four digits, in float32 tasks."""
+    """Round a constant to four digits, in float32 tasks."""
     for function in (*(kernel.node for kernel in source.kernels), *source.hosts):
         for node in ast.walk(function):
             if isinstance(node, ast.Constant) and type(node.value) is float and dtype == "float32":
@@ -121,7 +121,7 @@ def coarse_constant(source: Source, dtype: str) -> Iterator[Fault]:
 
 
 def _is_widened(source: Source, kernel: Kernel, call: ast.AST) -> bool:
-    """Whether every use of what is cast is arithmetic with a name that is float32 itself: `x * y`, `y` being cast, too."""
+    """Whether every use of the cast value is arithmetic with a float32 name: `x * y`, where `y` is cast, too."""
     parent = source.parents[call]
     if not isinstance(parent, ast.Assign) or not isinstance(parent.targets[0], ast.Name):
         return False
@@ -136,7 +136,7 @@ def _is_widened(source: Source, kernel: Kernel, call: ast.AST) -> bool:
 
 
 def _is_cast(source: Source, kernel: Kernel, side: ast.AST, apart: str) -> bool:
-    """Another name that is assigned once, by a cast to float32."""
+    """Whether `side` is another name, assigned once, by a cast to float32."""
     if not isinstance(side, ast.Name) or side.id == apart:
         return False
     made = kernel.assigned(side.id)
@@ -156,7 +156,7 @@ def _in_loop(source: Source, node: ast.AST) -> bool:
 
 
 def _is_compared(source: Source, kernel: Kernel, call: ast.Call) -> bool:
-    """A flag or an index: loaded to be compared, or never computed with."""
+    """Whether it is a flag or an index: only used in comparisons."""
     parent = source.parents[call]
     if isinstance(parent, ast.Assign) and isinstance(parent.targets[0], ast.Name):
         name = parent.targets[0].id

@@ -1,6 +1,6 @@
-"""Faults of order: programs of one launch that write the same place with nothing between them.
+"""Race conditions: programs of one launch that write the same place without synchronisation.
 
-Run one program after another, most of these still come out right: a judge has to look at who touched what.
+If programs run one after another, most of these still give correct results: a judge must track who accessed what.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def _doubled(grid, axis):
 
 
 def race(source: Source) -> Iterator[Fault]:
-    """An atomic update taken apart; a loop shared by two programs that add to one result without atomics."""
+    """Split an atomic update; or let two programs share a loop and add to one result without atomics."""
     yield from _atomics_apart(source)
     for kernel, launch in source.launches():
         yield from _shared_loop(source, kernel, launch)

@@ -1,9 +1,8 @@
-"""A module with Triton kernels, read for planting faults: which function is a kernel, and what an expression is for.
+"""Parses a module with Triton kernels for planting faults: which functions are kernels, and what expressions are for.
 
-An expression in a kernel has a role: it makes an `address`, a `mask`, the `padding` of a load, the bounds of a
-`loop`, the `condition` of a select, or a `value`. Roles of names are those of every place where they are used.
-Roles are read off the text by convention (the language is `tl`), so they may be wrong: a fault planted in the wrong
-place is still a fault.
+An expression in a kernel has a role: it computes an `address`, a `mask`, the `padding` of a load, the bounds of a `loop`, the
+`condition` of a select, or a `value`. A name has the roles of all its uses. Roles follow from naming conventions (the
+language is `tl`), so they may be wrong: a fault planted in the wrong place is still a fault.
 """
 
 from __future__ import annotations
@@ -18,23 +17,23 @@ _STORES = ("store", "atomic_add", "atomic_max", "atomic_min", "atomic_and", "ato
 _MEMORY = ("load", "atomic_cas", *_STORES)
 _SHAPES = ("zeros", "full", "arange", "program_id", "num_programs", "cdiv", "range", "static_range")
 JOINS = ("sum", "max", "min", "dot", "cumsum", "cumprod", "associative_scan", "reduce", "argmax", "argmin")
-"""Calls in which lanes of a block meet."""
+"""Calls that combine lanes of a block."""
 _PLAIN = ("min", "max", "abs", "float", "int")
 
 
 @dataclasses.dataclass(frozen=True)
 class Fault:
-    """One bug at one place of a correct module."""
+    """One bug at one place in a correct module."""
 
     kind: str
     """One of `KINDS` or `PRECISION`."""
     line: int
     what: str
-    """Old and new text, in one line."""
+    """Old and new text, on one line."""
     code: str
-    """The whole module with the bug in it."""
+    """The whole module with the bug."""
     equivalent: str = ""
-    """Why this edit cannot change any result, where that is known: then it is no bug."""
+    """Why this edit cannot change any result, if that is known: then it is not a bug."""
 
 
 def callee(node: ast.AST) -> str:
@@ -51,10 +50,10 @@ def callee(node: ast.AST) -> str:
 
 
 class Source:
-    """The text, its tree, and its functions."""
+    """A module's text, syntax tree and functions."""
 
     def __init__(self, code: str) -> None:
-        """Raises SyntaxError for what does not parse."""
+        """Raises SyntaxError if `code` does not parse."""
         self.code = code
         self.tree = ast.parse(code)
         self.span = spans(code)
@@ -83,7 +82,7 @@ class Source:
     def fault(
         self, kind: str, node: ast.AST, new: str, *more: tuple[ast.AST, str], equivalent: str = ""
     ) -> Fault:
-        """Replace `node` by `new`, and so on for each of `more`."""
+        """Replace `node` by `new`, and likewise each pair of `more`."""
         code = apply_edits(self.code, ((*self.span(place), text) for place, text in ((node, new), *more)))
         old = " ".join(self.text(node).split())
         what = f"{old[:70]} -> {' '.join(new.split())[:90]}"
@@ -128,7 +127,7 @@ class Kernel:
         return [name for name in self.parameters if name not in self.constants | self.pointers]
 
     def nodes(self, *kinds: type[ast.AST]) -> Iterator[ast.AST]:
-        """Nodes of the body, in the order of the text."""
+        """Nodes of the body, in order of the text."""
         found = [
             node for statement in self.node.body for node in ast.walk(statement) if isinstance(node, kinds)
         ]
@@ -145,11 +144,11 @@ class Kernel:
         return (call for call in self.calls(*_STORES) if len(call.args) > 1)
 
     def assigned(self, name: str) -> list[ast.expr]:
-        """What is assigned to a name, in order."""
+        """The values assigned to a name, in order."""
         return self._assigned.get(name, [])
 
     def role(self, node: ast.AST) -> str:
-        """What an expression is for; `value` wins over `address`, and both over `mask`."""
+        """The role of an expression; `value` wins over `address`, and both over `mask`."""
         roles = self._uses(node)
         for name in ("value", "address", "mask", "condition", "padding", "loop", "argument"):
             if name in roles:
@@ -157,11 +156,11 @@ class Kernel:
         return "other"
 
     def roles_of(self, name: str) -> set[str]:
-        """What a name is used for, wherever it is."""
+        """All roles of a name."""
         return self._roles.get(name, set())
 
     def reduces(self) -> bool:
-        """Whether lanes of a block meet: only then does the padding of a load reach a result."""
+        """Whether lanes of a block are combined: only then can a load's padding affect a result."""
         return any(True for _ in self.calls(*JOINS, "sort"))
 
     def _uses(self, node: ast.AST) -> set[str]:
@@ -203,7 +202,7 @@ class Kernel:
         return {"other"}
 
     def _roots(self, node: ast.expr, seen: set[str]) -> Iterator[str]:
-        """Parameters that an address starts from."""
+        """Parameters from which an address is computed."""
         while isinstance(node, ast.BinOp):
             node = node.left
         if isinstance(node, ast.Name) and node.id not in seen:

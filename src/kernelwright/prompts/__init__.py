@@ -1,9 +1,10 @@
-"""What the policy is asked, and the form in which it should answer.
+"""Prompts for the policy, and the format of its answers.
 
-A task in function form is shown as its graph, and the answer is a plan and `def kernel(...)`; any other task as its source,
-and the answer holds `class ModelNew`. One template per agent in `templates/` for the `chat` style (any instruct model); one `compact` template for
-small from-scratch models, which has no chat roles: training and policy concatenate the message contents.
-Rendering is pure: same arguments, same prompt. A prompt never holds seeds, tolerances or expected outputs.
+A task in function form is shown as its graph, and the answer is a plan and `def kernel(...)`; any other task is shown as its
+source, and the answer contains `class ModelNew`. `templates/` has one template per agent for the `chat` style (any instruct
+model), and one `compact` template for small models trained from scratch, without chat roles: training and policy concatenate
+the message contents. Rendering is pure: same arguments, same prompt. A prompt never contains seeds, tolerances or expected
+outputs.
 """
 
 import random
@@ -33,7 +34,7 @@ STYLES: tuple[Style, ...] = ("chat", "compact")
 Answer = Literal["plan+code", "plan"]
 PLAN_END = "</plan>"
 _CONSIDERED = 6
-"""Other schedules from which reasons take those that differ in their figures."""
+"""Other schedules drawn for the reasons, which mention those with different figures."""
 AGENTS: tuple[Agent, ...] = ("frontend", "midend", "backend")
 
 
@@ -54,14 +55,13 @@ def render(
 ) -> Prompt:
     """The prompt of `agent` for `task`.
 
-    `kernel` is the rejected kernel for `frontend` (a repair, with `feedback`; none if the last answer held no
-    code), the verified one for the other two (with `profile`, and `feedback` on an attempt to improve it). `plan` is that
-    kernel's: a compact prompt shows a verified kernel by its plan alone, from which the code follows. `others` are further
-    kernels of the graph, as `contrast` writes them. `precision` is what a graph's reference runs in.
-    `answer` "plan" asks a model that was trained so for the plan alone.
-    `target` names a sheet of `hardware.TARGETS`; only `backend` is told it. `max_tokens` bounds the answer.
+    `kernel`: for `frontend` the rejected kernel to repair (with `feedback`; empty if the last answer had no code), for the other
+    agents the verified kernel (with `profile`, and with `feedback` on an attempt to improve it). `plan`: that kernel's plan; a
+    compact prompt shows only the plan of a verified kernel, since the code follows from it. `others`: further kernels of the
+    graph, as written by `contrast`. `precision`: that of a graph's reference. `answer` "plan" asks a model trained for it for the
+    plan alone. `target`: a data sheet of `hardware.TARGETS`, shown only to `backend`. `max_tokens` limits the answer.
 
-    Raises UserError for an unknown agent or style, a budget below 1, a missing kernel for `midend` or `backend`,
+    Raises UserError for an unknown agent or style, a limit below 1, a missing kernel for `midend` or `backend`,
     and a missing or unknown target for `backend`.
     """
     _check("agent", agent, AGENTS)
@@ -107,7 +107,7 @@ def _messages(agent: Agent, style: Style, fields: dict[str, object]) -> tuple[Me
 
 
 def completion_text(plan: str, code: str) -> str:
-    """The canonical completion: what SFT trains and what `candidates.parse` reads first. An empty plan is left out.
+    """The canonical completion: SFT trains it, and `candidates.parse` tries it first. An empty plan is left out.
 
     >>> completion_text("one program per row", "import torch")
     '<plan>\\none program per row\\n</plan>\\n```python\\nimport torch\\n```'
@@ -117,19 +117,19 @@ def completion_text(plan: str, code: str) -> str:
 
 
 def plan_text(plan: str) -> str:
-    """The plan in its tags: the whole answer, where nothing else is asked for."""
+    """The plan in its tags: the whole answer if only the plan is asked for."""
     return f"<plan>\n{plan.strip()}\n{PLAN_END}"
 
 
 def contrast(plan: str, code: str, us: float, clock: str = "modelled") -> str:
-    """A kernel that is known besides, for `others`: its time, and its plan, or its code where it has none."""
+    """Another known kernel, for `others`: its time, and its plan or, without one, its code."""
     return f"{us:.4g} us {clock}\n{plan.strip() or code.strip()}"
 
 
 def example_pair(
     example: Example | Pair, style: Style, answer: Answer = "plan+code", think: bool = False
 ) -> tuple[Prompt, str]:
-    """What SFT shows and what it wants said; with `think` behind the reasons for the plan, in think tags."""
+    """Prompt and completion for SFT; with `think`, the completion starts with reasons for the plan in think tags."""
     improve = example.kind == "improve"
     agent: Agent = "midend" if improve else "frontend"
     if isinstance(example, Pair):
@@ -160,7 +160,7 @@ def example_pair(
 
 
 def _reasons(pair: Pair) -> str:
-    """Printed from what is known of graph and schedule; empty where the plan is no schedule's."""
+    """Reasons printed from graph and schedule; empty if the plan is not a schedule's."""
     graph = Graph.model_validate_json(pair.task.graph)
     try:
         _, schedule = parse_plan(pair.plan)
@@ -173,7 +173,7 @@ def _reasons(pair: Pair) -> str:
 
 @lru_cache(maxsize=512)
 def _graph(json: str) -> tuple[str, str]:
-    """(a graph as it is shown, the names of its arguments): a graph is asked about many times."""
+    """(a graph as text, its arguments' names); cached, since the same graph is asked about many times."""
     graph = Graph.model_validate_json(json)
     return to_text(graph), ", ".join(one.name for one in graph.arguments)
 
@@ -184,7 +184,7 @@ def _outline(json: str) -> str:
 
 
 def _notes(task: Task) -> str:
-    """Lines for what a task is asked beyond its source: another dtype, gradients, sizes."""
+    """Lines for requirements beyond a task's source: another dtype, gradients, sizes."""
     notes = []
     if cast := precision_of(task).cast:
         notes.append(f"# Parameters and floating-point inputs are cast to {cast}.\n")
@@ -204,7 +204,7 @@ def _check(what: str, value: str, valid: tuple[str, ...]) -> None:
 
 
 def _sheet(target: str) -> str:
-    """The figures of a target that a kernel's author can use, on one line."""
+    """The figures of a target that matter to a kernel's author, on one line."""
     if not target:
         raise UserError(f"prompt for backend: no target; valid: {', '.join(hardware.TARGETS)}")
     gpu = hardware.target(target)

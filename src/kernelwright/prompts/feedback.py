@@ -1,7 +1,7 @@
-"""A verdict as a few lines that a model can learn from: what went wrong, or where the time goes.
+"""Formats a verdict in a few lines that a model can learn from: what went wrong, or where the time goes.
 
-Says only what the verifier found on the candidate; seeds and expected tensors stay with the judge (one got /
-expected pair is shown for a wrong value). Bounded: at most `LIMIT` characters.
+Contains only findings about the candidate; seeds and expected tensors stay with the judge (for a wrong value, one got /
+expected pair is shown). At most `LIMIT` characters.
 """
 
 import tomllib
@@ -13,11 +13,11 @@ LIMIT = 800
 _DETAIL = 400
 
 _MEND = tomllib.loads(Path(__file__).with_name("mends.toml").read_text("utf-8"))
-"""One hint an outcome; every failure that gets a fair verdict has one."""
+"""One hint per outcome, for every failure with a fair verdict."""
 
 
 def feedback(verdict: Verdict) -> str:
-    """What the verifier found, for a repair prompt. Empty for a correct candidate or an unfair verdict."""
+    """The verifier's findings, for a repair prompt. Empty for a correct candidate or without a fair verdict."""
     if verdict.correct or not verdict.outcome.judged:
         return ""
     lines = [f"{verdict.outcome.value}: {_clip(verdict.detail)}".rstrip(": ")]
@@ -36,9 +36,9 @@ def feedback(verdict: Verdict) -> str:
 
 
 def profile(verdict: Verdict) -> str:
-    """Where a correct kernel's time goes, for an improvement prompt. Empty where there is nothing to tell.
+    """Where a correct kernel's time goes, for an improvement prompt. Empty if nothing is known.
 
-    Times in ms; whether they are modelled or measured is said.
+    Times are in ms and marked as modelled or measured.
     """
     if not verdict.correct:
         return ""

@@ -94,7 +94,7 @@ def directions(
         x = torch.stack(
             [updates[p] if i < len(places) - tall else updates[p].mT for i, p in enumerate(places)]
         )
-        x = x.bfloat16() if x.is_cuda else x.float()  # # most CPUs are fourteen times slower in bfloat16
+        x = x.bfloat16() if x.is_cuda else x.float()  # most CPUs are fourteen times slower in bfloat16
         x /= torch.linalg.matrix_norm(x, keepdim=True).clamp(min=eps)
         for _ in range(steps):
             gram = x @ x.mT

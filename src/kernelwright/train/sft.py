@@ -162,7 +162,7 @@ def check_trackers(recipe: Recipe) -> None:
 def on_one_gpu(args: Any) -> Any:
     """Restrict a process without a launcher to the first GPU: TRL refuses `nn.DataParallel` over all visible ones. The other GPUs
     are for the judge."""
-    if args.device.type == "cuda":  # # read first: reading it counts the GPUs
+    if args.device.type == "cuda":  # read first: reading it counts the GPUs
         args._n_gpu = 1
     return args
 
