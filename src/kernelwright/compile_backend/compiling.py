@@ -1,8 +1,8 @@
-"""Compilations of one graph by Inductor, with kernels of ours and without, and the fastest of them.
+"""Compiles one graph with Inductor, with and without our kernels, and picks the fastest.
 
-The kernels that save most alone go in first, of every region in its best cut. Where the whole does not save what they save one by
-one they are added again, one at a time, and stay where the whole gets faster: what Inductor fuses across the border of a group is
-lost with it. Kernels of other cuts have their turn then, where none of the same nodes stayed.
+The kernels that save most on their own are inserted first, each region in its best cut. If all together save less than the sum,
+because Inductor can no longer fuse across group borders, kernels are added again one at a time and kept if the whole gets faster.
+Kernels of other cuts are tried then, too, unless a kernel with one of the same nodes was kept.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from kernelwright.errors import one_line
 
 logger = logging.getLogger(__name__)
 _AS_FORETOLD = 0.8
-"""Of the time that the kernels save one by one: a whole that saves so much is taken as it is."""
+"""If all kernels together save this share of the sum of what each saves, the result is accepted."""
 
 
 class Change(Protocol):
-    """What Inductor calls on a graph before its own passes."""
+    """A pass that Inductor runs on a graph before its own passes."""
 
     done: Spliced | None
-    """What became of the graph; None before."""
+    """What was done to the graph; None before the pass."""
     saves: dict[str, float]
-    """By digest of a group that has a kernel, replaced or not: milliseconds by which that is the faster one, alone."""
+    """Digest of a group with a kernel, replaced or not -> milliseconds that the kernel saves on its own."""
 
     def __call__(self, graph: fx.Graph) -> None: ...
 
@@ -42,9 +42,9 @@ def race_changes(
     examples: Sequence[Any] | None,
     seconds: float,
 ) -> tuple[Compiled | None, Spliced | None, list[Race]]:
-    """The fastest compilation with kernels of ours, if any is faster than Inductor's alone; what the first try did; and what was
-    clocked. `change` puts in all kernels, or those of some digests. Without `examples` nothing is clocked: the first try it is.
-    `seconds` for parts of the kernels, where all together do not save what they save one by one."""
+    """(the fastest compilation with our kernels, if any beats Inductor alone; what the first attempt did; all timings).
+    `change` makes a pass for all kernels, or for those of some digests. Without `examples` nothing is timed, and the first
+    attempt is returned. `seconds`: time for attempts with some of the kernels, if all together save too little."""
     races: list[Race] = []
     first = change(None)
     whole = compiling.run(first)
@@ -55,7 +55,7 @@ def race_changes(
     if examples is None:
         return whole, first.done, races
     won = None if whole is None else _clock(whole, compiling.plain(), examples, races)
-    if whole is not None and won is None:  # there is no room for a clock
+    if whole is not None and won is None:  # no memory for timing
         return None, first.done, races
     best = whole if won is not None and won.won else None
     saved = 0.0 if won is None else won.inductor_ms - won.ours_ms
@@ -79,8 +79,8 @@ def _one_by_one(
     until: float,
     races: list[Race],
 ) -> Compiled | None:
-    """Kernels added as long as each makes the whole faster, in `order` of their digests, but for rivals of those that stayed:
-    each breaks what Inductor would fuse around it. What was `done` at once is not tried again."""
+    """Add kernels in `order` of their digests, keeping each that makes the whole faster, since each breaks fusions of Inductor.
+    Skips rivals of kept kernels, and the set that was `done` first."""
     best: Compiled | None = None
     kept: list[str] = []
     known = {group.graph.digest for group, _ in done.replaced}
@@ -106,7 +106,7 @@ def _clock(one: Compiled, other: Compiled, examples: Sequence[Any], races: list[
 
 @dataclass(frozen=True)
 class Compiled:
-    """A compiled graph, with the strides of its outputs as AOTAutograd reads them from the tracing context."""
+    """A compiled graph, and the strides of its outputs, which AOTAutograd reads from the tracing context."""
 
     call: Any
     strides: list[Any]
@@ -114,7 +114,7 @@ class Compiled:
 
 
 class Compiling:
-    """Compilations of one graph by Inductor, which takes each for the first and asserts that no strides are noted yet."""
+    """Compiles one graph several times, resetting the output strides that Inductor expects to be unset."""
 
     def __init__(
         self, module: fx.GraphModule, example_inputs: Sequence[Any], options: Mapping[str, Any]
@@ -125,13 +125,13 @@ class Compiling:
         self._plain: Compiled | None = None
 
     def run(self, change: Change) -> Compiled | None:
-        """With our kernels; None, and said aloud, where they keep the graph from compiling."""
+        """Compile with our kernels; logs a warning and returns None if they make compilation fail."""
         from torch._inductor import config
 
         try:
             with config.patch(post_grad_custom_pre_pass=change):
                 return self._compile(change)
-        except Exception as error:  # what our kernels did to the graph must never keep a model from running
+        except Exception as error:  # our changes to the graph must never keep a model from running
             if change.done is None or not change.done.replaced:
                 raise
             kind, said = type(error).__name__, one_line(error, 300)
@@ -139,17 +139,17 @@ class Compiling:
             return None
 
     def plain(self) -> Compiled:
-        """Without them, once."""
+        """Compile without our kernels; cached."""
         if self._plain is None:
             self._plain = self._compile(None)
         return self._plain
 
     def take_as_plain(self, one: Compiled) -> None:
-        """What holds no kernel of ours is Inductor's own: nothing is compiled again."""
+        """Use a compilation without our kernels as the plain one, instead of compiling again."""
         self._plain = self._plain or one
 
     def chosen(self, one: Compiled) -> Any:
-        """The compiled graph, whose strides are left for AOTAutograd."""
+        """The compiled graph; leaves its strides for AOTAutograd."""
         if self._noted is not None:
             self._noted[:] = one.strides
         return one.call
@@ -165,7 +165,7 @@ class Compiling:
 
 
 def _copy(module: fx.GraphModule) -> fx.GraphModule:
-    """The module with a graph of its own; parameters and metadata are shared."""
+    """The module with its own copy of the graph; parameters and metadata are shared."""
     graph = fx.Graph()
     names: dict[fx.Node, fx.Node] = {}
     node = graph.output(graph.graph_copy(module.graph, names))

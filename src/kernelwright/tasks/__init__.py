@@ -1,7 +1,7 @@
-"""Suites of tasks: where a `Task` comes from.
+"""Suites of tasks: where each `Task` comes from.
 
-One entry, `load_suite(spec)`; one module per kind of source (`builtin`, `kernelbench`, `tritonbench`, `files`). Loading
-reads and parses text, and executes nothing: a reference that raises is found by whoever runs it. Tasks without small
+One entry point, `load_suite(spec)`; one module per kind of source (`builtin`, `kernelbench`, `tritonbench`, `files`). Loading
+reads and parses text and executes nothing, so a reference that raises is only found when it is run. Tasks without small
 shapes get them from `small_shapes`.
 """
 
@@ -25,8 +25,8 @@ def load_suite(spec: str) -> list[Task]:
 
     - `wright`, `wright/norm`, `wright/relu,softmax_rows`: built in; filtered by name, name prefix or family.
     - `kernelbench:PATH`, `kernelbench:PATH/level1`, `kernelbench:PATH/level1/3,5-9`: a KernelBench checkout.
-    - `tritonbench:PATH`, `tritonbench:PATH/softmax,relu`, `tritonbench:PATH/softmax/2`: the calls that TritonBench-T's tests
-      make, of a checkout.
+    - `tritonbench:PATH`, `tritonbench:PATH/softmax,relu`, `tritonbench:PATH/softmax/2`: calls in the tests of TritonBench-T, in a
+      checkout.
     - `x.py`: one reference; `x.parquet`, `x.jsonl`: rows with `code, level, name, problem_id`, or our own
       `Task` records (JSONL only); a folder: one task folder (`task.py`, `task.toml`) per task.
 
@@ -54,7 +54,7 @@ def load_suite(spec: str) -> list[Task]:
 
 
 def load_task(spec: str) -> Task:
-    """The one task that `spec` names. Raises UserError where it names several, and as `load_suite`."""
+    """The one task that `spec` names. Raises UserError if it names several, and like `load_suite`."""
     found = load_suite(spec)
     if len(found) != 1:
         raise UserError(f"{spec} names {len(found)} tasks; name one, such as {found[0].id}")
@@ -62,7 +62,7 @@ def load_task(spec: str) -> Task:
 
 
 def left_out(spec: str) -> list[tritonbench.Left]:
-    """What `spec` names and `load_suite` has no task for, each with its reason: calls of TritonBench-T's tests."""
+    """Calls in TritonBench-T's tests that `spec` names but that give no task, each with the reason."""
     if not spec.startswith(tritonbench.PREFIX):
         return []
     return tritonbench.read(spec.removeprefix(tritonbench.PREFIX))[1]

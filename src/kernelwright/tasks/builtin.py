@@ -1,10 +1,10 @@
-"""The built-in suite `wright`, and any folder in its form: one folder per task.
+"""The built-in suite `wright`, and any folder in the same form: one folder per task.
 
     NAME/task.py     the reference, in the KernelBench form
     NAME/task.toml   family, difficulty, policy, dtype, [shapes.*]
-    NAME/gold.py     a kernel that the verifier accepts, where the library prints none (`policy/gold.py`; no part of the task)
+        NAME/gold.py     a kernel that the verifier accepts, if the library prints none (`policy/gold.py`; not part of the task)
 
-A folder that lacks `task.py` or `task.toml` is not a task and is passed over.
+A folder without `task.py` or `task.toml` is not a task and is skipped.
 """
 
 import tomllib

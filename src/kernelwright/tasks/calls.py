@@ -1,4 +1,4 @@
-"""The calls that a test makes of a function, as references in the KernelBench form. Text in, text out: by AST.
+"""Turns the calls of a function in a test into references in the KernelBench form. Text in, text out: by syntax tree.
 
     def test_scale():                                class Model(torch.nn.Module):
         x = torch.tensor([1.0, 4.0], device="cuda")      def forward(self, input):
@@ -7,12 +7,12 @@
                                                          x = torch.rand(2) * 3.0 + 1.0
                                                          return [x]
 
-Arguments made of literals stay where they are. Tensors become inputs, made by the statements of the test that they depend
-on, without their device; those written out are drawn anew (`redraw.py` says how, and why), those that the test draws are
-drawn as it does. An argument that the function writes to is cloned first: what is returned is judged, not what is left
-behind in an argument.
+Literal arguments stay in the call. Tensors become inputs, made by the statements of the test that they depend on, without
+their device; tensors written out in the test are replaced by random ones (`redraw.py` says how, and why), and random tensors
+of the test stay as they are. An argument that the function writes to is cloned first: the result is judged, not what is left
+in an argument.
 
-Does not guarantee that a reference runs: nothing is executed. What is known not to make an oracle is a `LeftOut`.
+A reference is not guaranteed to run: nothing is executed. Calls known not to make an oracle raise `LeftOut`.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ class Call:
 
     node: ast.Call
     before: tuple[ast.stmt, ...]
-    """The statements of the test that come before it."""
+    """The statements of the test before it."""
     sure: bool = True
-    """False where the test catches what it raises."""
+    """False if the test catches what it raises."""
     unconditional: bool = True
-    """False within a loop or a branch."""
+    """False inside a loop or a branch."""
 
 
 def calls_of(name: str, test: ast.FunctionDef) -> list[Call]:
@@ -87,9 +87,9 @@ def _calls(
 
 
 def reference(text: str, function: ast.FunctionDef, call: Call, modules: frozenset[str]) -> str:
-    """The call as a reference: `text`, which defines the function, with a model and its inputs behind it.
+    """The call as a reference: `text`, which defines the function, followed by a model and its inputs.
 
-    `modules` are the names that the test may use for modules. Raises LeftOut.
+    `modules`: names that the test may use for modules. Raises LeftOut.
     """
     if not call.unconditional:
         raise LeftOut("unread")
@@ -130,7 +130,7 @@ def reference(text: str, function: ast.FunctionDef, call: Call, modules: frozens
 
 
 def _bind(function: ast.FunctionDef, node: ast.Call) -> dict[str, ast.expr]:
-    """The call's arguments by the names of the function's parameters, in the order of the call; no device."""
+    """The call's arguments by parameter name, in the order of the call, without `device`."""
     own = function.args
     names = [one.arg for one in (*own.posonlyargs, *own.args)]
     if len(node.args) > len(names) or any(isinstance(one, ast.Starred) for one in node.args):
@@ -144,7 +144,7 @@ def _bind(function: ast.FunctionDef, node: ast.Call) -> dict[str, ast.expr]:
 
 
 def _as_passed(name: str, value: ast.expr) -> tuple[str, dict[str, ast.expr]]:
-    """(the argument as the model passes it, its tensors by the names of inputs); a list's tensors are an input each."""
+    """(the argument as the model passes it, its tensors by input name); each tensor in a list is its own input."""
     if _is_literal(value):
         return ast.unparse(value), {}
     if not isinstance(value, ast.List | ast.Tuple):
@@ -175,7 +175,7 @@ def _loads(tree: ast.AST) -> set[str]:
 
 
 def _settle(kept: Sequence[ast.stmt]) -> tuple[dict[str, ast.expr], list[ast.Assign]]:
-    """(names of literals and lists at the call, statements that make tensors, with the former put in)."""
+    """(literals and lists by name at the call, statements that make tensors, with those literals substituted)."""
     literals: dict[str, ast.expr] = {}
     made: list[ast.Assign] = []
     for statement in kept:
@@ -192,7 +192,7 @@ def _settle(kept: Sequence[ast.stmt]) -> tuple[dict[str, ast.expr], list[ast.Ass
 
 
 def _pairs(statement: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """(target, value) of `a = b = 1` and of `a, b = 1, 2`."""
+    """(target, value) pairs of `a = b = 1` and of `a, b = 1, 2`."""
     for target in statement.targets:
         value = statement.value
         sides = [one.elts for one in (target, value) if isinstance(one, ast.Tuple)]
@@ -203,7 +203,7 @@ def _pairs(statement: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:
 
 
 def _substitute(value: ast.expr, literals: Mapping[str, ast.expr]) -> ast.expr:
-    """With literals for their names, and without devices and gradients."""
+    """Replace names by their literals, and drop devices and gradients."""
 
     class Plain(ast.NodeTransformer):
         def visit_Name(self, node: ast.Name) -> ast.expr:
@@ -230,7 +230,7 @@ def _is_text(node: ast.expr) -> bool:
 
 
 def _is_literal(value: ast.expr) -> bool:
-    """Numbers, texts, None, types such as `torch.float64`, `torch.Size`, and tuples and lists of these."""
+    """Whether it is a number, string, None, type such as `torch.float64`, `torch.Size`, or a tuple or list of these."""
     if isinstance(value, ast.Attribute):
         return isinstance(value.value, ast.Name) and value.value.id in ("torch", "math")
     if isinstance(value, ast.Call):
@@ -254,11 +254,11 @@ class _Inputs:
         self.lines: list[str] = []
         self.returned: list[str] = []
         self.ranges: dict[str, tuple[float, float]] = {}
-        """Of parameters whose tensor was written out: least and largest value that is drawn."""
+        """Least and greatest value drawn for parameters whose tensor was written out."""
         self._function = function
 
     def make(self, made: Sequence[ast.Assign], tensors: Mapping[str, ast.expr]) -> None:
-        """Raises LeftOut for inputs that are no tensors, have no elements or are complex."""
+        """Raises LeftOut for inputs that are not tensors, have no elements or are complex."""
         parameters = {one.id: name for name, one in tensors.items() if isinstance(one, ast.Name)}
         defined: set[str] = set()
         for statement in made:

@@ -1,7 +1,6 @@
-"""What a function does, as far as its text tells: what keeps its calls from being an oracle, what it writes to, what it
-makes of its tensors.
+"""Reads off a function's text why its calls may not make an oracle, what it writes to, and how it uses its tensors.
 
-Read off the names of operators and of parameters, with no claim to see through an alias or a helper of its own.
+Goes by the names of operators and parameters; does not see through aliases or the function's own helpers.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from kernelwright.tasks.redraw import Use, number
 
 _TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 REASONS: dict[str, str] = _TABLES["reasons"]
-"""Why a call is no task."""
+"""Reasons why a call is not a task."""
 
 DRAWS = frozenset({"rand", "randn", "randint", "randperm", "normal", "rand_like", "randn_like"})
 _RANDOM = frozenset(
@@ -35,7 +34,7 @@ _UNKNOWN = object()
 
 
 class LeftOut(Exception):
-    """Why a call is no task; `reason` is a key of REASONS."""
+    """A call is not a task; `reason` is a key of REASONS."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(REASONS[reason])
@@ -43,7 +42,7 @@ class LeftOut(Exception):
 
 
 def check_function(function: ast.FunctionDef) -> None:
-    """Raises LeftOut where no call of the function is a task."""
+    """Raises LeftOut if no call of the function can be a task."""
     names = _names_in(function)
     if "optim" in names:
         raise LeftOut("no result")
@@ -66,7 +65,7 @@ def check_function(function: ast.FunctionDef) -> None:
 
 
 def check_call(function: ast.FunctionDef, values: Mapping[str, ast.expr], tensors: set[str]) -> None:
-    """Raises LeftOut where these options, or an `out`, leave nothing to judge."""
+    """Raises LeftOut if these options, or an `out`, leave nothing to judge."""
     for node in _calls_in(function):
         if "dropout" in callee(node):
             share, training = _option(node, 1, "p", 0.5, values), _option(node, 2, "training", True, values)
@@ -79,7 +78,7 @@ def check_call(function: ast.FunctionDef, values: Mapping[str, ast.expr], tensor
 
 
 def check_domain(function: ast.FunctionDef, ranges: Mapping[str, tuple[float, float]]) -> None:
-    """Raises LeftOut where a parameter's values, least and greatest, leave what an operator is defined for."""
+    """Raises LeftOut if a parameter's range of values exceeds an operator's domain."""
     for node in _calls_in(function):
         least, most = _DOMAINS.get(callee(node), (-math.inf, math.inf))
         for operand in [*node.args[:1], *([node.func.value] if isinstance(node.func, ast.Attribute) else [])]:
@@ -90,7 +89,7 @@ def check_domain(function: ast.FunctionDef, ranges: Mapping[str, tuple[float, fl
 
 
 def written_to(function: ast.FunctionDef, values: Mapping[str, ast.expr]) -> set[str]:
-    """Parameters whose tensors the function changes, as far as its text tells."""
+    """Parameters whose tensors the function changes, as far as its text shows."""
     own = {one.arg for one in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)}
     found: set[str] = set()
     for node in ast.walk(function):
@@ -110,7 +109,7 @@ def written_to(function: ast.FunctionDef, values: Mapping[str, ast.expr]) -> set
 
 
 def _option(node: ast.Call, place: int, name: str, default: Any, values: Mapping[str, ast.expr]) -> Any:
-    """An option of a call in the function, by place or name, where it is a literal or a parameter bound to one."""
+    """An option of a call in the function, by position or name, if it is a literal or a parameter bound to one."""
     named = [one.value for one in node.keywords if one.arg == name]
     if named:
         return _value(named[0], values)
@@ -129,7 +128,7 @@ def _value(node: ast.expr, values: Mapping[str, ast.expr]) -> Any:
 
 
 def defaults(function: ast.FunctionDef) -> dict[str, ast.expr]:
-    """Of its parameters that have one."""
+    """Default values of its parameters, by name."""
     own = function.args
     named = [*own.posonlyargs, *own.args]
     found = {one.arg: value for one, value in zip(named[::-1], own.defaults[::-1], strict=False)}
@@ -145,7 +144,7 @@ def _calls_in(function: ast.FunctionDef) -> list[ast.Call]:
 
 
 def _names_in(function: ast.FunctionDef) -> set[str]:
-    """Every attribute that the function's body names: `nn`, `functional`, `relu` of `torch.nn.functional.relu`."""
+    """Every attribute name in the function's body: `nn`, `functional`, `relu` for `torch.nn.functional.relu`."""
     return {name for part in function.body for name in _attributes(part)}
 
 
@@ -154,14 +153,14 @@ def _attributes(tree: ast.AST) -> set[str]:
 
 
 def _parts(node: ast.expr) -> list[str]:
-    """Names in a name, a tuple or a list of names."""
+    """The names in a name, or in a tuple or list of names."""
     if isinstance(node, ast.Tuple | ast.List):
         return [name for one in node.elts for name in _parts(one)]
     return [node.id] if isinstance(node, ast.Name) else []
 
 
 def use_of(function: ast.FunctionDef, parameter: str) -> Use:
-    """What it makes of the tensor under that name."""
+    """How it uses the tensor of that parameter."""
     names = _names_in(function)
     return Use(
         index=_INDEX.search(parameter) is not None,

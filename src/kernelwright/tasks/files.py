@@ -1,6 +1,6 @@
 """Tasks from single files: one Python reference, or rows of a parquet or JSONL table.
 
-Does not guarantee that a reference runs: its form is checked (`tasks.form`), it is not executed.
+A reference is not guaranteed to run: its form is checked (`tasks.form`), but it is not executed.
 """
 
 import json
@@ -22,7 +22,7 @@ def load_python(path: Path) -> Task:
 
 
 def json_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(where it stands, object) of each line that is not blank. Raises UserError for a line that is none."""
+    """(position, object) of each non-blank line. Raises UserError for a line that is not a JSON object."""
     for number, line in enumerate(read_text(path).split("\n"), 1):
         if not line.strip():
             continue
@@ -36,7 +36,7 @@ def json_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def parquet_rows(path: Path) -> list[dict[str, Any]]:
-    """Needs pyarrow (extra `train`). Raises UserError."""
+    """The table's rows. Needs pyarrow (extra `train`). Raises UserError."""
     if not path.exists():
         raise UserError(f"{path}: no such file; check the path")
     try:

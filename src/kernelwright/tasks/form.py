@@ -1,6 +1,6 @@
-"""The form of a reference: readable text, the three names of KernelBench, shape sets that name real constants.
+"""Checks the form of a reference: readable text, the three names of KernelBench, shape sets that name existing constants.
 
-All by AST; nothing is executed. Does not guarantee that the reference runs.
+By syntax tree; nothing is executed, and the reference is not guaranteed to run.
 """
 
 import ast
@@ -35,7 +35,7 @@ def read_text(path: Path) -> str:
 
 
 def check_reference(source: str, where: str) -> str:
-    """`source` itself, if it has the KernelBench form by AST; else UserError naming `where`, what, and the mend."""
+    """`source` itself, if its syntax tree has the KernelBench form; else raises UserError with `where`, what and the fix."""
     try:
         tree = ast.parse(source)
     except SyntaxError as error:
@@ -56,7 +56,7 @@ def check_reference(source: str, where: str) -> str:
 
 
 def check_shapes(task: Task, where: str) -> Task:
-    """`task` itself, if every shape set names constants that its source has; else UserError."""
+    """`task` itself, if every shape set names constants of its source; else raises UserError."""
     for name, overrides in task.shapes.items():
         try:
             apply_shape(task.source, overrides)
@@ -66,7 +66,7 @@ def check_shapes(task: Task, where: str) -> Task:
 
 
 def _top_level(body: Iterable[ast.stmt]) -> Iterable[ast.stmt]:
-    """Statements at module level, those under a top-level `if` or `try` included."""
+    """Statements at module level, including those under a top-level `if` or `try`."""
     for node in body:
         yield node
         if isinstance(node, ast.If):

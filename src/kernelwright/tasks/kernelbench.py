@@ -1,7 +1,7 @@
-"""Tasks of KernelBench: a checkout's `level<k>/<id>_<Name>.py` in natural order of ids, or a table's rows.
+"""Tasks of KernelBench: files `level<k>/<id>_<Name>.py` of a checkout, in numerical order of ids, or rows of a table.
 
-The layout is that of https://github.com/ScalingIntelligence/KernelBench (MIT). Families of level 1 go by its
-ids; level 2 is fusions; levels 3 and 4 whole models. No shapes are added: see `tasks.shapes.small_shapes`.
+The layout is that of https://github.com/ScalingIntelligence/KernelBench (MIT). Families of level 1 follow from ids; level 2
+is fusions, levels 3 and 4 whole models. No shapes are added: see `tasks.shapes.small_shapes`.
 """
 
 import re
@@ -30,9 +30,9 @@ _LEVEL_1 = (
 
 
 def load(spec: str) -> list[Task]:
-    """Tasks of `PATH[/level1[/3,5-9]]`; all levels when none is named.
+    """Tasks of `PATH[/level1[/3,5-9]]`; all levels if none is named.
 
-    Raises UserError for a missing folder or level, an id that is not there, a bad range, a malformed file.
+    Raises UserError for a missing folder or level, an unknown id, a bad range, or a malformed file.
     """
     match = _SPEC.match(spec)
     if match is None:
@@ -98,7 +98,7 @@ def from_row(row: Any, where: str) -> Task:
 
 
 def parse_ids(text: str) -> list[int]:
-    """`3,5-7` as [3, 5, 6, 7], sorted, each once. Raises UserError on anything else."""
+    """`3,5-7` as [3, 5, 6, 7], sorted and unique. Raises UserError for anything else."""
     numbers: set[int] = set()
     for part in filter(None, text.split(",")):
         match = re.fullmatch(r"(\d+)(?:-(\d+))?", part)
@@ -110,7 +110,7 @@ def parse_ids(text: str) -> list[int]:
 
 
 def _root(path: Path) -> Path:
-    """The folder that holds `level1` ...: `path/KernelBench` in a checkout, or `path` itself."""
+    """The folder that contains `level1` ...: `path/KernelBench` in a checkout, or `path` itself."""
     if not path.is_dir():
         raise UserError(f"{path}: no such folder; give a KernelBench checkout, or a folder holding level1/")
     return path / "KernelBench" if any((path / "KernelBench").glob("level*")) else path

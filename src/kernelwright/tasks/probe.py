@@ -1,10 +1,10 @@
-"""Does a reference run at these sizes? Asked of one helper process that imports torch once and forks per question.
+"""Tests whether a reference runs at given sizes, in a helper process that imports torch once and forks per question.
 
     with ReferenceProbe() as runs:
         runs(task, {"N": 64})   # True or False
 
-"Runs" means: constructor and forward finish within the limits, no tensor anywhere (inputs, parameters,
-intermediates) is larger than `max_elements`, and the outputs are tensors, not empty and free of NaN.
+"Runs" means: constructor and forward finish within the limits, no tensor (input, parameter or intermediate) has more than
+`max_elements`, and the outputs are non-empty tensors without NaN.
 
 References are trusted code: the limits on time and memory contain accidents, not attacks.
 """
@@ -19,13 +19,13 @@ from kernelwright.shapes import apply_shape
 from kernelwright.tasks.reference import Reference
 
 _MEMORY = 8 * 2**30
-"""Bytes of address space for one question."""
+"""Bytes of address space per question."""
 
 
 class ReferenceProbe(Helper):
     """A callable `(task, overrides) -> bool`, and the context manager of its helper process.
 
-    `seconds` bounds one question (wall clock), `max_elements` any one tensor.
+    `seconds` limits one question (wall clock), `max_elements` any single tensor.
     """
 
     def __init__(self, max_elements: int = 2**19, seconds: float = 5.0) -> None:
@@ -34,7 +34,7 @@ class ReferenceProbe(Helper):
         self.seconds = seconds
 
     def __call__(self, task: Task, overrides: Mapping[str, int]) -> bool:
-        """Raises InfrastructureError when the helper itself has died."""
+        """Raises InfrastructureError if the helper itself has died."""
         try:
             source = apply_shape(task.source, overrides)
         except UserError:
@@ -43,7 +43,7 @@ class ReferenceProbe(Helper):
 
 
 def reference_runs(source: str, max_elements: int) -> bool:
-    """The question itself, answered in this process: executes `source`. Any exception of it means False."""
+    """Answers the question in this process: executes `source`. Any exception means False."""
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
     from torch.utils._pytree import tree_leaves
@@ -68,7 +68,7 @@ def reference_runs(source: str, max_elements: int) -> bool:
 
 
 def _answer(question: Mapping[str, Any]) -> bool:
-    """Whether it runs, tried in a forked, limited child."""
+    """Whether it runs, in a forked child with limits."""
 
     def run(out: BinaryIO) -> None:
         if reference_runs(question["source"], question["max_elements"]):
@@ -90,5 +90,5 @@ if __name__ == "__main__":
     import torch
 
     torch.set_num_threads(1)
-    reference_runs(WARM_UP, 8)  # first-use imports, paid once instead of in every child
+    reference_runs(WARM_UP, 8)  # pays for first-use imports once instead of in every child
     serve(_answer)

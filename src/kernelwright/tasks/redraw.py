@@ -1,20 +1,19 @@
-"""Tensors that a test writes out, drawn anew: same size and type, other values of the same kind. Text in, text out.
+"""Replaces tensors written out in a test by random ones of the same size, type and kind. Text in, text out.
 
     torch.tensor([1.0, 4.0])                       torch.rand(2) * 3.0 + 1.0
     torch.zeros(3)                                 torch.rand(3)
     torch.tensor([[4.0, 1.0], [1.0, 3.0]])         the same, times s_i s_j for a positive s  (a matrix to factor)
-    torch.tensor([True, False, True])              torch.rand(3) < 0.5
+        torch.tensor([True, False, True])              torch.rand(3) < 0.5
 
-An oracle for one input only is met by a table of answers, so inputs must vary; and they must stay where the function
-means something. A float is drawn between the least and the largest element, so that what has a logarithm keeps it; where
-all are one number, between its half and itself (0 and 1 for zeros). Distinct integers stay distinct, so that no maximum
-is drawn, and no argmax a matter of taste, unless they are compared; others stay within their range. Indices and class
-labels are any up to the largest, which is known to be one; with negative ones among them, which mean something else, and
-for masks whose true elements make the size of a result, the elements change places. A symmetric or triangular matrix
-that is to be factored or solved for is scaled from both sides by the same positive numbers: that keeps it symmetric,
-definite, triangular.
+With an oracle for one input only, a table of answers would pass, so inputs must vary; and they must stay where the function is
+meaningful. A float is drawn between the least and the largest element, so that a logarithm stays defined; if all elements are
+equal, between half of it and itself (0 and 1 for zeros). Distinct integers stay distinct, so that maxima and argmax are unique,
+unless they are compared; other integers stay in their range. Indices and class labels are drawn up to the largest, which is
+known to be valid. If negative ones occur, which have another meaning, and for masks whose true elements determine the size of
+a result, the elements are permuted. A symmetric or triangular matrix that is factored or solved for is scaled from both sides
+by the same positive numbers: it stays symmetric, definite or triangular.
 
-Does not guarantee other values where there is only one, such as the index 0.
+Values cannot differ if there is only one possible, such as the index 0.
 """
 
 from __future__ import annotations
@@ -43,21 +42,21 @@ _ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Div: operator.truediv,
 }
 _MOST = 1 << 20
-"""Elements of the largest tensor that is looked at."""
+"""Most elements of a tensor that is parsed."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Written:
-    """A tensor whose elements the text tells."""
+    """A tensor whose elements are written in the text."""
 
     shape: tuple[int, ...]
     elements: tuple[Any, ...]
-    """In row-major order; the two ends only, where the elements are evenly spaced between them."""
+    """In row-major order; only the two ends if the elements are evenly spaced between them."""
     dtype: str
 
     @property
     def range(self) -> tuple[float, float]:
-        """Least and largest value that is drawn. Raises ValueError for a tensor without elements."""
+        """Least and greatest value to draw. Raises ValueError for a tensor without elements."""
         low, high = float(min(self.elements)), float(max(self.elements))
         if low == high:
             low, high = (0.0, 1.0) if low == 0 else sorted((low / 2, low))
@@ -69,7 +68,7 @@ class Written:
 
 
 def parse_literal_tensor(node: ast.AST) -> Written | None:
-    """The tensor that `torch.tensor([...])`, `torch.zeros(...)` and the like make of literals; None for anything else."""
+    """The tensor that `torch.tensor([...])`, `torch.zeros(...)` and the like make from literals; None for anything else."""
     if not (isinstance(node, ast.Call) and _of_torch(node.func) in _CREATES):
         return None
     try:
@@ -80,20 +79,20 @@ def parse_literal_tensor(node: ast.AST) -> Written | None:
 
 @dataclasses.dataclass(frozen=True)
 class Use:
-    """What a function makes of a tensor."""
+    """How a function uses a tensor."""
 
     index: bool = False
     """Its values are indices, labels or a mask."""
     matrix: bool = False
-    """It is to be factored or solved for."""
+    """It is factored or solved for."""
     compared: bool = False
     """Its values are compared for equality."""
     counted: bool = False
-    """Its true elements make the size of a result."""
+    """Its true elements determine the size of a result."""
 
 
 def redrawn(found: Written, node: ast.expr, use: Use) -> tuple[str, str]:
-    """(the size of the numbers `SCALE` to be drawn first or nothing, the text that draws the tensor anew)."""
+    """(size of the random numbers `SCALE` to draw first, or empty; the expression that draws the tensor)."""
     size = ", ".join(map(str, found.shape)) or "()"
     shape = f"({size},)" if found.shape else size
     if found.dtype == "bool":
@@ -120,7 +119,7 @@ def redrawn(found: Written, node: ast.expr, use: Use) -> tuple[str, str]:
 
 
 def _shuffle(found: Written, node: ast.expr) -> str:
-    """The elements in another order."""
+    """The elements in random order."""
     if len(found.shape) == 1:
         return f"{ast.unparse(node)}[torch.randperm({found.count})]"
     size = ", ".join(map(str, found.shape)) or "()"
@@ -135,7 +134,7 @@ def _distinct(found: Written, low: int) -> str:
 
 
 def _is_structured(found: Written) -> bool:
-    """Matrices of which each is symmetric or triangular, and not all zero."""
+    """Whether all its matrices are symmetric or triangular, and nonzero."""
     if len(found.shape) < 2 or found.shape[-1] != found.shape[-2] or found.shape[-1] < 2:
         return False
     n = found.shape[-1]
@@ -181,7 +180,7 @@ def _with_sizes(shape: tuple[Any, ...], elements: tuple[Any, ...], dtype: str) -
 
 
 def number(node: ast.expr) -> Any:
-    """What a literal stands for: a number, or nested lists of numbers. Raises ValueError for anything else."""
+    """The value of a literal: a number, or nested lists of numbers. Raises ValueError for anything else."""
     if isinstance(node, ast.Constant) and isinstance(node.value, int | float | complex):
         return node.value
     if isinstance(node, ast.List | ast.Tuple):
@@ -230,7 +229,7 @@ def _flat(value: Any) -> tuple[tuple[int, ...], tuple[Any, ...]]:
 
 
 def _kind(elements: Sequence[Any]) -> str:
-    """The type that torch gives to numbers."""
+    """The dtype that torch infers for numbers."""
     kinds = {type(one) for one in elements}
     if complex in kinds:
         return "complex64"
@@ -245,7 +244,7 @@ def _dtype(node: ast.expr | None) -> str:
 
 
 def _of_torch(node: ast.AST) -> str:
-    """`zeros` for `torch.zeros`; nothing for what is not directly under torch."""
+    """`zeros` for `torch.zeros`; empty for names not directly under torch."""
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "torch":
         return node.attr
     return ""

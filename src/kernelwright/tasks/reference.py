@@ -1,14 +1,14 @@
-"""A reference as a program: its source executed in this process, its module and the arguments of its forward made.
+"""A task's reference as a program: executes its source in this process, and makes its module and forward's arguments.
 
     reference = Reference(task.source)
     reference.module()(*reference.inputs())
 
-For whoever reads something off a trusted reference: its operators, its sizes, what it computes at small sizes. Seeds,
-switches and limits are the caller's, and so is what to do about an exception: the reference's own are handed on.
-Tensors are without data when made under `torch.device("meta")` or a `FakeTensorMode`; `on_meta` is the former.
+For code that inspects a trusted reference: its operators, its sizes, its results at small sizes. Seeds, flags and limits are
+up to the caller, and so is handling exceptions: the reference's own pass through. Tensors have no data when made under
+`torch.device("meta")` or a `FakeTensorMode`; `on_meta` uses the former.
 
-The judge has a reference of its own, in `verify.reference.task_module`: it stands below this floor, keeps the random state and the
-precision flags of its process as they were, and puts a reference's exceptions down to the task.
+The judge has its own version, `verify.reference.task_module`, since it may not import this module; that one preserves the
+random state and precision flags of its process, and attributes a reference's exceptions to the task.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from kernelwright.errors import ENDS
 
 
 class Reference:
-    """The namespace that a task's source leaves behind. Raises what the source raises; RuntimeError where it ends the program."""
+    """The namespace of a task's source after execution. Raises what the source raises; RuntimeError if it ends the program."""
 
     def __init__(self, source: str) -> None:
         self.namespace: dict[str, Any] = {"__name__": "reference"}
         try:
             exec(compile(source, "<reference>", "exec"), self.namespace)
-        except SystemExit:  # of a script that parses its command line, say
+        except SystemExit:  # such as a script that parses its command line
             raise RuntimeError(ENDS) from None
 
     def init_inputs(self) -> list[Any]:
@@ -35,7 +35,7 @@ class Reference:
         return list(self.namespace["get_init_inputs"]())
 
     def module(self, init: Sequence[Any] | None = None) -> Any:
-        """A new module with new weights, of new arguments where none are given."""
+        """A new module with new weights; by default with new constructor arguments."""
         return self.namespace["Model"](*(self.init_inputs() if init is None else init))
 
     def inputs(self) -> list[Any]:
@@ -45,8 +45,8 @@ class Reference:
 
 @contextlib.contextmanager
 def on_meta(source: str) -> Iterator[tuple[Any, list[Any]]]:
-    """Module and inputs on meta tensors. Within the context the forward's own tensors are made there, too, and no
-    gradients are kept. The source itself is executed outside: what it makes at module level has data."""
+    """Module and inputs on meta tensors. Inside the context, forward also makes its tensors there, without gradients. The source
+    itself is executed outside: tensors made at module level have data."""
     import torch
 
     reference = Reference(source)

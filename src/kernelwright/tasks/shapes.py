@@ -1,12 +1,12 @@
-"""Interpreter-sized shape sets for tasks that bring none, such as KernelBench's files.
+"""Shape sets small enough for the interpreter, for tasks without any, such as KernelBench's files.
 
-Sizes are read off the module-level integer constants by AST, told apart by name (batch, channels, groups,
-extents, window parameters), and shrunk: windows, strides and small numbers are kept, channels keep their ratios
-and stay multiples of the group count, extents stay a few windows wide. Two or three proposals run from
-aggressive to mild; the first under which the reference runs is taken. `small_odd` un-rounds the same sizes.
+Sizes are module-level integer constants, found by syntax tree, classified by name (batch, channels, groups, extents, window
+parameters), and shrunk: windows, strides and small numbers are kept, channels keep their ratios and stay multiples of the
+group count, extents stay a few windows wide. Two or three proposals go from aggressive to mild; the first with which the
+reference runs is taken. `small_odd` has odd neighbours of the same sizes.
 
-Does not guarantee that a shrunk task is as hard as the full one (a mean over two rows forgives more than one
-over a thousand), nor that it exists: sizes written inside `get_inputs` cannot be overridden.
+A shrunk task may be easier than the full one (a mean over two rows forgives more than one over a thousand), and may not exist:
+sizes inside `get_inputs` cannot be overridden.
 """
 
 import ast
@@ -21,7 +21,7 @@ from kernelwright.records import Task
 from kernelwright.shapes import bindings, constants
 
 Runs = Callable[[Task, Mapping[str, int]], bool]
-"""Says whether the task's reference runs, quickly and on small tensors, under these overrides."""
+"""Whether the task's reference runs, quickly and on small tensors, with these overrides."""
 
 _KEEP = re.compile(
     r"kernel|stride|pad|dilat|factor|scal|value|const|divi|clamp|eps|axis|layers|ratio|power|p$|alpha|^min|^max"
@@ -29,7 +29,7 @@ _KEEP = re.compile(
 _SHAPE = re.compile(r"shape(\[\d+\])?$")
 _WINDOW = re.compile(r"kernel|window|pool")
 _AXIS = re.compile(r"\[.*|_(depth|height|width|[dhwxyz])$")
-"""What tells the extents of one window apart."""
+"""Suffixes that distinguish the extents of one window."""
 _BATCH = re.compile(r"^(b|bs|n_batch|batch.*)$")
 _GROUP = re.compile(r"group|heads?$|n_?head|experts")
 _CHANNEL = re.compile(
@@ -39,16 +39,16 @@ _EXTENT = re.compile(r"height|width|depth|length|seq|dim_?\d|dims|image|resol|^[
 
 _DRAWING = ("get_inputs", "get_init_inputs")
 _APART = (0, 2, -2, 4, 6, 8, 10, 12)
-"""What tells the sizes of one kind apart."""
+"""Offsets that make sizes of one kind different."""
 _SMALL_VALUE = 4
-"""Values up to this are kept: they are axes, factors, colour channels, or small already."""
+"""Values up to this are kept: axes, factors, colour channels, or sizes that are already small."""
 
 
 def small_shapes(task: Task, runs: Runs | None = None) -> Task:
-    """`task` with shape sets `small` and `small_odd` where it has none and valid ones are found; else as it is.
+    """`task` with shape sets `small` and `small_odd`, if it has none and valid ones are found; else unchanged.
 
-    `runs` defaults to a `ReferenceProbe` opened for this call; pass an open one for many tasks. `small_odd` is
-    left out where only rounded sizes run.
+    `runs` defaults to a `ReferenceProbe` opened for this call; for many tasks, pass an open one. `small_odd` is omitted if only
+    rounded sizes run.
     """
     if task.shape_sets("small"):
         return task
@@ -72,8 +72,8 @@ def small_shapes(task: Task, runs: Runs | None = None) -> Task:
 
 
 def _read_by_the_model(source: str) -> set[str]:
-    """Names that code of the reference itself reads, and those that they are made of: a candidate, which has other constants, cannot
-    know that they are others."""
+    """Constants that the reference's own code reads, and those they depend on: a candidate has its own constants and would not see
+    the change."""
     tree = parse(source)
     found: set[str] = set()
     for node in tree.body:
@@ -86,7 +86,7 @@ def _read_by_the_model(source: str) -> set[str]:
 
 
 def kind_of(name: str, value: int) -> str:
-    """What a constant is for, by its name and value: keep, batch, group, channel, extent or other."""
+    """The role of a constant, by its name and value: keep, batch, group, channel, extent or other."""
     low = name.lower()
     if value <= _SMALL_VALUE or (_KEEP.search(low) and not _SHAPE.search(low)):
         return "keep"
@@ -97,7 +97,7 @@ def kind_of(name: str, value: int) -> str:
 
 
 def _round(known: Mapping[str, int]) -> Iterator[dict[str, int]]:
-    """Proposals from aggressive to mild; each override is a function of the constant's value, so ties stay."""
+    """Proposals from aggressive to mild. Each override depends only on the constant's value and kind, so equal sizes stay equal."""
     kinds = {name: kind_of(name, value) for name, value in known.items()}
     sizes = {value for name, value in known.items() if kinds[name] in ("channel", "extent", "other")}
     tied = {
@@ -109,9 +109,9 @@ def _round(known: Mapping[str, int]) -> Iterator[dict[str, int]]:
     if tied != kinds:
         yield from (_scale(known, tied, *caps) for caps in _caps(known, tied))
     if as_one != kinds:
-        # A norm over the last extent ties it to a channel count: shrink both by one factor.
+        # A norm over the last extent ties it to a channel count: shrink both by the same factor.
         yield from (_scale(known, as_one, *caps) for caps in ((16, 0), (32, 0)))
-    # Where extents are written inside `get_inputs`, only the batch can give way.
+    # If extents are inside `get_inputs`, only the batch can shrink.
     yield {name: 1 for name, kind in kinds.items() if kind == "batch"}
 
 
@@ -129,10 +129,10 @@ def _caps(known: Mapping[str, int], kinds: Mapping[str, str]) -> Iterator[tuple[
         if count["extent"] == 1:
             extent *= 4
         wide = 2 * windows + 2
-        if count["extent"] >= 3:  # a volume pays for each of its extents
+        if count["extent"] >= 3:  # a volume multiplies its three extents
             extent, wide = extent * 3 // 4, windows + 2
         if not count["extent"]:
-            # One row size beside a batch is cheap; a matrix product pays for every size.
+            # One row size besides a batch is cheap; the cost of a matrix product grows with every size.
             rows = count["batch"] == 1 and count["channel"] + count["other"] == 1
             channels = max(channels * (96 if rows else 6), 4 * windows)
         yield channels, max(extent, wide)
@@ -163,7 +163,7 @@ def _scale(
 
 
 def _odd_neighbours(known: Mapping[str, int], small: Mapping[str, int]) -> Iterator[dict[str, int]]:
-    """Odd neighbours of the rounded sizes, from all sizes apart to only the batch changed."""
+    """Odd neighbours of the rounded sizes, from all sizes different to only the batch changed."""
     kinds = {name: kind_of(name, known[name]) for name in known}
     sized = {name: small.get(name, known[name]) for name in known if kinds[name] not in ("keep", "group")}
     for apart, channels, extents in product((1, 0), (1, 0), (1, 0)):
@@ -179,7 +179,7 @@ def _odd_neighbours(known: Mapping[str, int], small: Mapping[str, int]) -> Itera
                 over[name] = 3 if value <= _SMALL_VALUE else value | 1
         yield over
     if "group" in kinds.values():
-        # Channels must stay multiples of the groups: three times the rounded size is not a power of two.
+        # Channels must stay multiples of the groups: three times the rounded size is a multiple, and not a power of two.
         triple = {n: 3 * v for n, v in sized.items() if kinds[n] in ("channel", "other")}
         extents_odd = {n: v | 1 for n, v in sized.items() if kinds[n] == "extent"}
         yield {**small, **triple, **extents_odd}
@@ -187,5 +187,5 @@ def _odd_neighbours(known: Mapping[str, int], small: Mapping[str, int]) -> Itera
 
 
 def _divisor(value: int) -> int:
-    """The smallest divisor of `value` above 1: a group count that still divides what `value` did."""
+    """The smallest divisor of `value` above 1: a smaller group count that still divides all that `value` did."""
     return next(d for d in range(2, value + 1) if value % d == 0)

@@ -1,12 +1,12 @@
-"""Tasks of TritonBench-T: every call that its tests make of a PyTorch function, judged against the function itself.
+"""Tasks of TritonBench-T: every call of a PyTorch function in its tests, judged against the function itself.
 
-The layout is that of https://github.com/thunlp/TritonBench (Apache-2.0): `data/TritonBench_T_v1/NAME.py` holds a function
-NAME, a line of `#`, and a test that calls it a few times and keeps what comes back. TritonBench compares what two such
-files print, which most never do; here the k-th call becomes the task `tritonbench/T/NAME/k` (`calls.py`), whose reference
-is the function. A function counts as solved by all of its tasks (`metrics.summarise`). Its other half, TritonBench-G, is
-Triton kernels without a reference, and so no suite.
+The layout is that of https://github.com/thunlp/TritonBench (Apache-2.0): `data/TritonBench_T_v1/NAME.py` has a function NAME,
+a line of `#`, and a test that calls it a few times and keeps the results. TritonBench compares what two such files print,
+which most never do; here the k-th call becomes the task `tritonbench/T/NAME/k` (`calls.py`), with the function as its
+reference. A function is solved if all its tasks are (`metrics.summarise`). TritonBench's other half, TritonBench-G, has Triton
+kernels without references, so it is not a suite.
 
-Sizes are the test's own, a few elements mostly: right there is right by the benchmark, and says little of other sizes.
+Sizes are the test's own, mostly a few elements: a correct kernel is correct by the benchmark, not necessarily at other sizes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _FAMILIES = {name: family for family, names in _TABLES["families"].items() for n
 
 @dataclasses.dataclass(frozen=True)
 class Left:
-    """A call that is no task."""
+    """A call that is not a task."""
 
     id: str
     reason: str
@@ -48,9 +48,9 @@ class Left:
 
 
 def load(spec: str) -> list[Task]:
-    """Tasks of `PATH[/NAME[,NAME][/K[,K]]]`: of all functions, of those named, or only those calls of them.
+    """Tasks of `PATH[/NAME[,NAME][/K[,K]]]`: of all functions, of the named ones, or of the given calls only.
 
-    Raises UserError for a missing folder, an unknown name, a malformed file, and where no call is a task.
+    Raises UserError for a missing folder, an unknown name, a malformed file, or if no call is a task.
     """
     tasks, left = read(spec)
     if not tasks:
@@ -60,7 +60,7 @@ def load(spec: str) -> list[Task]:
 
 
 def read(spec: str) -> tuple[list[Task], list[Left]]:
-    """(tasks, calls that are none). Raises UserError as `load`, but for a choice without tasks."""
+    """(tasks, calls that are not tasks). Raises UserError like `load`, except when there are no tasks."""
     root, names, numbers = _choose(spec)
     files = {path.stem: path for path in sorted(root.glob("*.py"))}
     if not files:
@@ -84,7 +84,7 @@ def read(spec: str) -> tuple[list[Task], list[Left]]:
 
 
 def _choose(spec: str) -> tuple[Path, list[str], list[str]]:
-    """(folder of the functions, names, numbers of calls); no names are all."""
+    """(folder of the functions, names, numbers of calls); no names: all."""
     path, tail = Path(spec).expanduser(), list[str]()
     while not isdir(path) and path.name and len(tail) < 3:
         path, tail = path.parent, [path.name, *tail]
@@ -100,7 +100,7 @@ def _choose(spec: str) -> tuple[Path, list[str], list[str]]:
 
 
 def from_file(path: Path) -> tuple[list[Task], list[Left]]:
-    """Tasks and left-out calls of one file. Raises UserError where it is not in TritonBench-T's form."""
+    """Tasks and left-out calls of one file. Raises UserError if it is not in TritonBench-T's form."""
     name, text = path.stem, read_text(path)
     parts = _RULE.split(text)
     if len(parts) != 2:
@@ -136,7 +136,7 @@ def from_file(path: Path) -> tuple[list[Task], list[Left]]:
 
 
 def _family(function: ast.FunctionDef) -> tuple[str, int]:
-    """(family, number of operators) by the operators that the function names; several families are a fusion."""
+    """(family, number of operators) from the operators that the function names; several families are a fusion."""
     named = [callee(node) for node in ast.walk(function) if isinstance(node, ast.Call)]
     products = sum(isinstance(node, ast.MatMult) for node in ast.walk(function))
     found = [_FAMILIES[name] for name in named if name in _FAMILIES] + ["matmul"] * products
