@@ -217,3 +217,14 @@ def test_constants_vary_under_a_mode_that_passes_them_by_name() -> None:
         slopes = built(lambda: nn.PReLU(8))
     assert torch.equal(slopes.weight, built(lambda: nn.PReLU(8)).weight)
     assert slopes.weight.std() > 0.01
+
+
+def test_the_scale_of_a_layer_that_begins_as_next_to_nothing_is_learnt() -> None:
+    def scaled() -> nn.Module:
+        module = nn.Module()
+        module.scale = nn.Parameter(torch.full((40,), 1e-6))
+        return module
+
+    scale = built(scaled, affine.wild(5)).get_parameter("scale")
+    assert float(scale.detach().abs().median()) > 0.1
+    assert float(built(scaled).get_parameter("scale").detach().abs().max()) < 1e-5

@@ -51,6 +51,21 @@ def test_tables_statistics_and_what_is_not_saved_stay() -> None:
     assert not {"angles", "norm.running_mean", "norm.running_var", "scratch"} & set(after)
 
 
+class Packed(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("codes", torch.randint(0, 2**31 - 1, (40,), dtype=torch.int32))
+        self.register_buffer("places", torch.randint(0, 40, (40,)))
+
+
+def test_packed_codes_have_either_sign() -> None:
+    module, other = Packed(), Packed()
+    after = checkpoint.brought(module, other, 3, lambda module: True)
+    assert after is not None
+    assert bool((after["codes"] < 0).any())
+    assert "places" not in after
+
+
 def test_signs_stay_where_the_reference_needs_them() -> None:
     _, after = brought(lambda module: bool((module.one >= 0).all()))
     assert bool((after["one"] > 0).all())

@@ -113,3 +113,30 @@ def test_numbers_that_name_kinds_stay_those_kinds() -> None:
     names.kinds = frozenset(range(4))
     assert (wider(given, given, sorted_out, names, [], 5)[1] % 4 >= 0).all()
     assert set(wider(given, given, sorted_out, names, [], 5)[1].tolist()) <= set(range(4))
+
+
+def test_a_number_that_is_ignored_is_there_whatever_else_is_drawn() -> None:
+    for seed in range(40):
+        scores, labels = torch.randn(3, 8), torch.randint(0, 8, (3,))
+
+        def loss(inputs: Any) -> list[torch.Tensor]:
+            return [torch.nn.functional.cross_entropy(inputs[0], inputs[1])]
+
+        operators = Operators(["_log_softmax", "nll_loss_forward"])
+        made = wider([scores, labels], [scores, labels.flip(0)], loss, operators, [-100, 2, 4], seed)
+        assert bool((made[1] == -100).any()) or bool((labels.diff() >= 0).all()), (seed, labels)
+
+
+def test_positions_that_follow_one_another_begin_later_where_the_reference_takes_that() -> None:
+    positions, table = torch.arange(16), torch.randn(16)
+
+    def angles(inputs: Any) -> list[torch.Tensor]:
+        return [inputs[0].float().cos()]
+
+    def looked_up(inputs: Any) -> list[torch.Tensor]:
+        return [inputs[1].index_select(0, inputs[0])]
+
+    made = wider([positions, table], [positions, table], angles, Operators(["cos"]), [], 3)
+    assert int(made[0].min()) >= 4096
+    made = wider([positions, table], [positions, table], looked_up, Operators(["index_select"]), [], 3)
+    assert int(made[0].max()) < 16

@@ -29,6 +29,7 @@ _OUTLIERS, _GREATER = 1 / 16, (0.6, 2.0)
 """Share of a vector's elements (gains, biases) that are far greater, and by which powers of ten."""
 _WIDTH = 0.5
 """Standard deviation of what begins as zeros throughout."""
+_WHOLE = (torch.int16, torch.int32, torch.int64)
 _STEPS = 3
 """How far integers are moved."""
 _MOST_ALONE = 64
@@ -137,7 +138,9 @@ def _proposals(
             elif _begins_alike(value, name in parameters):
                 wild[name], near[name] = _other_integers(value, generator)
         elif not value.is_floating_point() and not value.is_complex():
-            if _begins_alike(value, name in parameters):
+            if drawn and value.dtype in _WHOLE and int(value.max()) > torch.iinfo(value.dtype).max // 2:
+                wild[name] = _packed(value, generator)
+            elif _begins_alike(value, name in parameters):
                 wild[name], near[name] = _other_integers(value, generator)
         elif value.is_floating_point() and bool(torch.isfinite(value).all()):
             begins_alike = name not in parameters and bool((value == value.reshape(-1)[0]).all())
@@ -175,6 +178,12 @@ def _other_integers(value: torch.Tensor, generator: torch.Generator) -> tuple[to
     steps = torch.randint(-_STEPS, _STEPS + 1, value.shape, generator=generator)
     steps = torch.where(steps == 0, 1, steps) if value.numel() == 1 else steps
     return tuple((value.long() + one).clamp(limits.min, limits.max).to(value.dtype) for one in (steps, some))  # type: ignore[return-value]
+
+
+def _packed(value: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Whole numbers of both signs, where those that are drawn are as large as their type holds: codes side by side, and the last of them
+    has the sign."""
+    return torch.where(torch.rand(value.shape, generator=generator) < 0.5, value.cpu(), ~value.cpu())
 
 
 def _anew(value: torch.Tensor, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:

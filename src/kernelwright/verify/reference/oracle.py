@@ -58,6 +58,8 @@ _SPECIAL_SEED = 49_979_687
 _UP = ("far", "distant", "ladder", "long", "degenerate", "apart", "least")
 _SCALED_UP, _SPECIAL = 30.0, -1.0
 """As `Case.scale`: none of them is what the task draws, and some are as far off as inputs that are scaled up."""
+_WIDE = (31, 30, 28)
+"""Bits of integers of 32 that are tried."""
 _FACTORS = (1e2, -1e2, 1e3, -1e3, 1e4, -1e4, 1e5, -1e5, 1e-3, 0.0)
 """On inputs, to have a value in the middle of a chain on the other side of a bound."""
 _FAR_FACTOR = 30.0
@@ -408,9 +410,13 @@ def _special_cases(
 
         def make(closed: bool, kind: str = kind, direct: bool = direct) -> Case | None:
             root = position == 0
-            inputs = special_values.with_special_values(
-                drawn, kind, seed, found.landmarks, closed, root, pointwise, whole
-            )
+
+            def change(widest: int = 0) -> Any:
+                return special_values.with_special_values(
+                    drawn, kind, seed, found.landmarks, closed, root, pointwise, whole, widest
+                )
+
+            inputs = change((_widest(making.module, change) or 0) if kind == "integers" and pointwise else 0)
             if kind == "padding":
                 inputs = _with_what_never_changes(drawn, inputs, reference, seed)
             return making.case(kind, inputs, _SCALED_UP if kind in _UP else _SPECIAL, direct)
@@ -438,6 +444,20 @@ def _special_cases(
         case = making.case("reach", inputs, _SCALED_UP)
         if case is not None:
             yield case
+
+
+@where_possible()
+def _widest(module: torch.nn.Module, change: Callable[[int], object]) -> int | None:
+    """The most bits of integers of 32 that a reference takes without wrapping: in 64 bits it gives the same."""
+    for bits in _WIDE:
+        inputs = change(bits)
+        if not any(one.dtype == torch.int32 for one in flatten(inputs)):
+            return None
+        wide = convert(inputs, lambda one: one.long() if one.dtype == torch.int32 else one)
+        pairs = zip(outputs_of(module, inputs), outputs_of(module, wide), strict=True)
+        if all(torch.equal(one.nan_to_num(), other.nan_to_num()) for one, other in pairs):
+            return bits
+    return None
 
 
 def _local_case(making: _Making, found: Operators, usual: Case) -> Case | None:

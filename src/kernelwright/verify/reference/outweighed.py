@@ -4,11 +4,15 @@ All rows of the first input are near one row, and so are those of the second, up
 high, the others lie below by what is drawn. Where the reference is linear in another input, its rows at
 these places are multiplied by as much as their weight lies below the others', which is measured on the reference.
 
+In half precision, whose scores have too few digits for that, the first of them is a *sink*: it scores above all others by
+somewhat more than the logarithm of their number, so that each is next to nothing and their sum is not, and their values make up for the rest.
+
 Finds nothing where the scores come of other inputs, or of one with its axes in another order.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -24,18 +28,19 @@ _BELOW = (0.2, 0.8)
 _FAINT, _LEAST = 1e-2, 1e-18
 """Weights, relative to the others', between which there is something to make up for."""
 _JITTER = 1e-3
+_SINK, _ABOVE = 12.0, (3.0, 5.0)
+"""The score of a sink that is tried first, and how far above the logarithm of the others' number it is then."""
+_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+_MOST_SHARE = 4.0
+"""Of the first score, that of a sink."""
 
 
 def outweigh(inputs: Any, call: Callable[[object], list[torch.Tensor]], seed: int) -> Any:
     """The inputs so changed; None where the reference (`call`, in double precision) has nothing of the kind. Raises what it raises."""
-    given = [tensor for tensor in flatten(inputs) if is_usual(tensor) and tensor.dtype == torch.float32]
+    given = [tensor for tensor in flatten(inputs) if is_usual(tensor) and tensor.dtype in _DTYPES]
     if len(given) < 3 or given[0].ndim < 2 or given[0].shape[-1] != given[1].shape[-1]:
         return None
     generator = torch.Generator().manual_seed(seed)
-
-    def with_those(made: dict[int, torch.Tensor]) -> Any:
-        return convert(inputs, lambda tensor: made.get(id(tensor), tensor))
-
     doubled: list[torch.Tensor] = []
     for values in given[2:]:
         axes = [
@@ -46,35 +51,91 @@ def outweigh(inputs: Any, call: Callable[[object], list[torch.Tensor]], seed: in
         if not axes:
             continue
         doubled = doubled or [2.0 * one for one in call(inputs)]
-        if not _close(call(with_those({id(values): 2.0 * values})), doubled):
+        if not _close(call(_with(inputs, {id(values): 2.0 * values.double()})), doubled):
             continue
         for axis in axes:
-            extent = given[1].shape[axis]
-            late = (torch.arange(extent) >= extent // 4).view(-1, *(1,) * (-1 - axis))
-            scores = _scores(given[0], given[1], late, axis, generator)
-            weights = []
-            for some in (late, ~late):
-                made = call(with_those({**scores, id(values): torch.where(some, values.abs(), 0.0)}))
-                weights.append(torch.cat([one.abs().reshape(-1) for one in made]))
-            ratio = float((weights[0] / weights[1]).nan_to_num(0.0, 0.0, 0.0).median())
-            if _LEAST < ratio < _FAINT:
-                return with_those({**scores, id(values): torch.where(late, values / ratio, values)})
+            change = _far_below if given[0].dtype == torch.float32 else _below_a_sink
+            made = change(inputs, call, (given[0], given[1], values), axis, generator)
+            if made is not None:
+                return made
     return None
 
 
-def _scores(
-    first: torch.Tensor, second: torch.Tensor, late: torch.Tensor, axis: int, generator: torch.Generator
-) -> dict[int, torch.Tensor]:
-    width = first.shape[-1]
-    row = 0.5 + torch.rand(width, generator=generator)
-    row *= (_TOP * width**0.5 / float(row.square().sum())) ** 0.5
+_Given = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+"""Inputs that scores are made of, and values."""
 
-    def near(tensor: torch.Tensor) -> torch.Tensor:
-        return row * (1.0 + _JITTER * torch.randn(tensor.shape, generator=generator))
 
-    low, high = _BELOW
+def _with(inputs: Any, made: dict[int, torch.Tensor]) -> Any:
+    return convert(inputs, lambda tensor: made.get(id(tensor), tensor))
+
+
+def _far_below(
+    inputs: Any,
+    call: Callable[[object], list[torch.Tensor]],
+    given: _Given,
+    axis: int,
+    generator: torch.Generator,
+) -> Any:
+    first, second, values = given
+    extent, (low, high) = second.shape[axis], _BELOW
+    late = (torch.arange(extent) >= extent // 4).view(-1, *(1,) * (-1 - axis))
     share = low + (high - low) * torch.rand((), generator=generator)
-    return {id(first): near(first), id(second): near(second) * torch.where(late, share, 1.0)}
+    near = _near_one_row(first.shape[-1], _TOP, generator)
+    scores = {id(first): near(first), id(second): near(second) * torch.where(late, share, 1.0)}
+    weights = []
+    for some in (late, ~late):
+        made = call(_with(inputs, {**scores, id(values): torch.where(some, values.abs(), 0.0)}))
+        weights.append(torch.cat([one.abs().reshape(-1) for one in made]))
+    ratio = _median_ratio(weights[0], weights[1])
+    if not _LEAST < ratio < _FAINT:
+        return None
+    return _with(inputs, {**scores, id(values): torch.where(late, values / ratio, values)})
+
+
+def _below_a_sink(
+    inputs: Any,
+    call: Callable[[object], list[torch.Tensor]],
+    given: _Given,
+    axis: int,
+    generator: torch.Generator,
+) -> Any:
+    first, second, values = given
+    others = second.shape[axis] - 1
+    late = (torch.arange(others + 1) > 0).view(-1, *(1,) * (-1 - axis))
+    near = _near_one_row(first.shape[-1], _SINK, generator)
+    query, key = near(first), near(second)
+
+    def scores(share: float) -> dict[int, torch.Tensor]:
+        keys = key * torch.where(late, _JITTER, share)
+        return {id(first): query.to(first.dtype), id(second): keys.to(second.dtype)}
+
+    weights = []
+    for some in (~late, late):
+        made = call(_with(inputs, {**scores(1.0), id(values): some.expand(values.shape).double()}))
+        weights.append(torch.cat([one.abs().reshape(-1) for one in made]))
+    ratio = _median_ratio(weights[0], weights[1])
+    height = math.log(ratio * others) if 0.0 < ratio < math.inf else 0.0
+    low, high = _ABOVE
+    above = low + (high - low) * float(torch.rand((), generator=generator))
+    wanted = math.log(others) + above
+    if wanted > _MOST_SHARE * height:
+        return None
+    number = (0.5 + torch.rand(values.shape, generator=generator)) * (1.0 + math.exp(above))
+    weighed = torch.where(late, number, values).to(values.dtype)
+    return _with(inputs, {**scores(wanted / height), id(values): weighed})
+
+
+def _median_ratio(one: torch.Tensor, other: torch.Tensor) -> float:
+    return float((one / other).nan_to_num(0.0, 0.0, 0.0).median())
+
+
+def _near_one_row(
+    width: int, top: float, generator: torch.Generator
+) -> Callable[[torch.Tensor], torch.Tensor]:
+    """What makes tensors whose rows are all near one, so long that two of them score `top` where scores are divided by the root of their terms."""
+    row = 0.5 + torch.rand(width, generator=generator)
+    row *= (top * width**0.5 / float(row.square().sum())) ** 0.5
+    return lambda tensor: row * (1.0 + _JITTER * torch.randn(tensor.shape, generator=generator))
 
 
 def _close(one: list[torch.Tensor], other: list[torch.Tensor]) -> bool:

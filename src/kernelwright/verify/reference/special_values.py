@@ -5,7 +5,7 @@
 `far`       values of thousands, and rows that lie below -10,000 throughout
 `offset`    a mean of hundreds of standard deviations, where E[x^2] - m^2 cancels
 `extreme`   infinities and 1e20, where one or two operators work element by element
-`integers`  up to 2^26 (int64: 2^40), and to 2^54 where they are summed or compared, if none is an index; where nothing but sums
+`integers`  up to 2^26 (int32 up to where the reference wraps, if element by element; int64: 2^40), and to 2^54 where they are summed or compared, if none is an index; where nothing but sums
             and comparisons is made of int64, also near one another at 2^60
 `distant`   rows that are scaled anywhere between 10^3.5 and 10^6
 `tiny`      where the root of the smallest constant lies that the reference names, or that constant; and beside a logarithm
@@ -229,10 +229,11 @@ def with_special_values(
     root: bool = True,
     elementwise: bool = True,
     whole: int = 0,
+    widest: int = 0,
 ) -> Any:
     """The inputs with the special values of one kind, `landmarks` (numbers that the reference names) among them. `closed`:
     ranges have their ends. `root`: tiny values are as small as the root of a constant, rather than as the constant. `elementwise`: integers are not summed. `whole`: see
-    `sums_whole`."""
+    `sums_whole`. `widest`: the most bits of integers of 32."""
     generator = torch.Generator().manual_seed(seed)
     changes: dict[str, Callable[[torch.Tensor, _Draw], torch.Tensor]] = {
         "rows": _rows,
@@ -266,7 +267,8 @@ def with_special_values(
         if kind == "faint" and (tensor is not first or tensor.dtype == torch.float16):
             return tensor
         if kind == "integers":
-            return _large_integers(tensor, generator, not elementwise, whole) if _counts(tensor) else tensor
+            large = _counts(tensor)
+            return _large_integers(tensor, generator, not elementwise, whole, widest) if large else tensor
         if kind == "masks":
             return _empty(tensor, generator) if tensor.dtype == torch.bool and tensor.numel() > 1 else tensor
         if not tensor.is_floating_point() or tensor.numel() < 2 or _symmetric(tensor):
@@ -639,12 +641,14 @@ def _empty(mask: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 
 
 def _large_integers(
-    tensor: torch.Tensor, generator: torch.Generator, summed: bool, whole: int
+    tensor: torch.Tensor, generator: torch.Generator, summed: bool, whole: int, widest: int
 ) -> torch.Tensor:
     """Values far beyond those drawn, in a quarter of the places each of two reaches, and near one another in a quarter, of so many
     bits as are `whole`; signs as they are drawn."""
     most = 54 if summed else 40
-    bits = {2: (13,), 4: (17, 26), 8: (33 if summed else 26, most)}.get(tensor.element_size(), (13,))
+    bits = {2: (13,), 4: (17, 26, *([widest] if widest else [])), 8: (33 if summed else 26, most)}.get(
+        tensor.element_size(), (13,)
+    )
     made = tensor.cpu().clone()
     ranges = [(1 << (reach - 1), 1 << reach) for reach in bits]
     if whole and tensor.element_size() == 8:

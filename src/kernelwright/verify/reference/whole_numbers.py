@@ -49,6 +49,8 @@ _NEAR_THE_END = 4
 _SHARE = 0.25
 _ROUNDED = 1e-5
 """Share of the largest output that roundings may move one by."""
+_LATER = (1 << 12, 1 << 14)
+"""Where numbers that follow one another begin, too, as positions behind a cache do."""
 _ENOUGH = 0.5
 """Share of the elements that were finite before, which must be so."""
 
@@ -315,22 +317,26 @@ def _changes(
         return
     if tensor.ndim == 1 and tensor.numel() > 2 and _climbs(tensor) and _climbs(other):
         yield from _other_offsets(drawn(low, high), low, high, generator)
+        if all(bool((one.diff() == 1).all()) for one in (tensor, other)):
+            later = int(torch.randint(*_LATER, (), generator=generator))
+            yield lambda old: old + later
         return
-    below = [number for number in named if number < 0]
-    rare = [number for number in named if low <= number <= high]
-    beside = [[number] for number in named if 0 <= number < low or number > high]
-    for numbers in (below, rare, *beside):
-        if numbers:
-            held = torch.tensor(numbers)
-            yield some(lambda _, held=held: held[drawn(0, len(held) - 1)])  # type: ignore[misc]
+    summed = not any(name.startswith(_LAST_WINS) and not name.startswith(_SUMMED) for name in names)
+    if summed and tensor.numel() > 1:
+        repeated = torch.rand(tensor.numel(), generator=generator) < _ENOUGH
+        repeated[:2] = torch.tensor([False, True])
+        yield lambda old: torch.where(repeated, old.reshape(-1).roll(1), old.reshape(-1)).reshape(old.shape)
     # Not from the end of a table that is read or written: kernels that only count forward are honest.
     if low >= 0 and not names & _FROM_THE_END:
         yield some(lambda old: -1 - old)
     if not any(word in name for name in names for word in _COUNTING):
         most = 1 << _WIDE.get(tensor.element_size(), 13)
         yield some(lambda _: drawn(-most, most))
-    summed = not any(name.startswith(_LAST_WINS) and not name.startswith(_SUMMED) for name in names)
-    if summed and tensor.numel() > 1:
-        repeated = torch.rand(tensor.numel(), generator=generator) < _ENOUGH
-        repeated[:2] = torch.tensor([False, True])
-        yield lambda old: torch.where(repeated, old.reshape(-1).roll(1), old.reshape(-1)).reshape(old.shape)
+    below = [number for number in named if number < 0]
+    rare = [number for number in named if low <= number <= high]
+    beside = [[number] for number in named if 0 <= number < low or number > high]
+    # Last, so that nothing takes their place; at a single one, too, for a mean over nothing has no meaning.
+    for numbers, share in (*((one, _SHARE) for one in (rare, *beside, below)), (below, 0.0)):
+        if numbers:
+            held = torch.tensor(numbers)
+            yield some(lambda _, held=held: held[drawn(0, len(held) - 1)], share)  # type: ignore[misc]

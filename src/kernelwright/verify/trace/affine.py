@@ -32,6 +32,8 @@ from kernelwright.verify.structures import Args, Kwargs, Op, flatten
 _WILD = 1 << 30
 _WILD_SIZES, _WILD_ZEROS = (0.4, 4.0), 0.1
 """Of wild values: factors, with either sign, and the share of zeros among several."""
+_SLIGHT = 1e-3
+"""Wild values are drawn as around 0 where they begin so near to it, as the scale of a layer does: it is learnt from next to nothing."""
 _SHARE = 0.25
 """Half-width of the range around a value that is not 0, as a share of it: signs stay, also of a variance."""
 _WIDTH = 0.5
@@ -199,7 +201,7 @@ class _Variation:
             if tensor.numel() > 1:
                 size *= (torch.rand(shape, generator=generator) >= _WILD_ZEROS).to(size)
             zero = _WILD_SIZES[1] * _WIDTH / math.sqrt(max(fan_in, 1))
-            return tensor.copy_(torch.where(old == 0.0, zero * noise, old * size))
+            return tensor.copy_(torch.where(old.abs() <= _SLIGHT, zero * noise, old * size))
         width = torch.where(old == 0.0, _WIDTH / math.sqrt(max(fan_in, 1)), _SHARE * old.abs())
         return tensor.copy_(old + width * noise)
 
