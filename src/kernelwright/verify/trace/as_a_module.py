@@ -1,9 +1,9 @@
-"""What every module does with its weights: they are listed, saved, loaded and copied.
+"""Checks that a module handles its weights as every module does: lists, saves, loads and copies them.
 
-A checkpoint holds all that is registered, loading one reaches it, and a copy has memory of its own. Names are the module's own
-business; a `state_dict()` under the reference's names in their place is as good.
+A checkpoint holds all registered tensors, loading one changes them, and a copy has its own memory. Names are up to the
+module; a `state_dict()` under the reference's names is accepted, too.
 
-Casts and modes are tried only where a class has methods of its own for them. Does not try pickles, nor loads more than `_MOST` numbers.
+Casts and modes are tried only if a class overrides the methods. Not tried: pickles, loading more than `_MOST` numbers.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from kernelwright.verify.trace.pretend_cuda import storage_of
 _MOST = 1 << 22
 _FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 _UNCOPIED = (TypeError, RuntimeError, NotImplementedError, AttributeError, ValueError)
-"""What says so to a user as well."""
+"""Exceptions that a user would get, too, if a module cannot be copied or loaded."""
 _CASTS = {"double": torch.float64, "half": torch.float16, "bfloat16": torch.bfloat16, "float": torch.float32}
 _METHODS = (
     "train", "eval", "requires_grad_", "zero_grad", "apply", "to", "type", "cuda", "cpu", "_apply", "share_memory", *_CASTS,
 )  # fmt: skip
-"""Of a module, that say to all of its parts what they do from then on; each gives the module itself, but for one."""
+"""Methods that set the mode, type or gradients of a module and all its parts; each but one returns the module."""
 
 
 def copy_module(
     module: torch.nn.Module, wanted: Mapping[str, torch.Tensor], tied: Sequence[Sequence[str]] = ()
 ) -> torch.nn.Module:
-    """A copy of a module, itself where it cannot be copied; `wanted` has the names of the reference's weights, `tied` those that
-    are one parameter there. Raises Failure where it does not do what a module does."""
+    """A copy of a module, or the module itself if it cannot be copied. `wanted` has the names of the reference's weights, `tied`
+    those that are one parameter there. Raises Failure if it does not behave as a module."""
     _lists(module)
     for names in tied:
         _is_one(module, names, wanted[names[0]])
@@ -55,7 +55,7 @@ def copy_module(
 
 
 class _Anew(torch.nn.Module):
-    """Makes a weight: another tensor in its place."""
+    """A parametrization that computes a weight: it returns another tensor in its place."""
 
     def __init__(self, made: torch.Tensor) -> None:
         super().__init__()
@@ -66,8 +66,8 @@ class _Anew(torch.nn.Module):
 
 
 def make_anew(module: torch.nn.Module, names: Collection[str]) -> dict[str, torch.Tensor]:
-    """From now on weights of these names, as far as nothing else of the module lies in their memory, are other tensors of their form
-    for whoever asks the part that has them: what they are made from."""
+    """Parametrize the weights of these names, unless the module holds something else in their memory: from now on each reads as
+    a new tensor of its shape. Returns the originals by name."""
     known = Counter(_memory(module))
     found = {}
     for path, part in list(torch.nn.Module.named_modules(module)):
@@ -100,7 +100,7 @@ def _lists(module: torch.nn.Module) -> None:
         ("modules", False, modules),
         ("children", False, children),
     ):
-        if what in vars(module):  # a value that hides the method: who calls it is told
+        if what in vars(module):  # a value hides the method: whoever calls it gets an error
             continue
         found = getattr(module, what)()
         if {id(one[1] if named else one) for one in found} != own:
@@ -108,8 +108,8 @@ def _lists(module: torch.nn.Module) -> None:
 
 
 def _is_one(module: torch.nn.Module, names: Sequence[str], like: torch.Tensor) -> None:
-    """Parameters under the `names` of one parameter of the reference, which is `like` this, are one here; so are two of its elements
-    that begin as copies, whatever they are called."""
+    """Raises Failure unless parameters under `names`, which are one parameter of the reference (equal in size to `like`), are one
+    here, too; nor may two of that size begin as copies of each other, whatever their names."""
     own = {
         name: one for name, one, learns, _ in tensors_held(module) if learns and one.numel() == like.numel()
     }
@@ -128,7 +128,7 @@ def _is_one(module: torch.nn.Module, names: Sequence[str], like: torch.Tensor) -
 
 
 def _save(module: torch.nn.Module, wanted: Mapping[str, object]) -> dict[str, torch.Tensor]:
-    """Its `state_dict()`, which holds each registered weight, or has all names of the reference's."""
+    """The module's `state_dict()`: it must hold each registered weight, or have all names of the reference's."""
     saved = {name: one for name, one in module.state_dict().items() if isinstance(one, torch.Tensor)}
     for name, one, _, kept in tensors_held(module):
         if kept and name not in saved and not wanted.keys() <= saved.keys():
@@ -151,14 +151,14 @@ def _is_apart(module: torch.nn.Module, made: torch.nn.Module) -> None:
 
 
 def _memory(module: torch.nn.Module) -> Iterator[int]:
-    """Storages of all tensors that a module's parts hold."""
+    """Storages of all tensors that the module's parts hold."""
     for part in torch.nn.Module.modules(module):
         for value in vars(part).values():
             yield from (storage_of(one)._cdata for one in flatten(value) if one.numel())
 
 
 def _loads(module: torch.nn.Module, saved: Mapping[str, torch.Tensor]) -> None:
-    """Loads other numbers, looks, and loads its own again."""
+    """Check that loading other numbers changes the weights; then load the old ones again."""
     if not saved or sum(one.numel() for one in saved.values()) > _MOST:
         return
     others = {name: one + 1 if one.dtype in _FLOATS else one.clone() for name, one in saved.items()}
@@ -181,8 +181,8 @@ def _loads(module: torch.nn.Module, saved: Mapping[str, torch.Tensor]) -> None:
 
 
 def _obeys(module: torch.nn.Module) -> None:
-    """Where the module or a part has methods of its own in the place of those that set modes, casts and gradients, a copy does and
-    gives what a module does. Frozen parts may stay in evaluation mode, and weights in their type; what raises has said so."""
+    """If the module or a part overrides methods that set modes, casts or gradients, check on a copy that they do and return
+    what a module's do. Frozen parts may stay in evaluation mode, weights in their type; raising is allowed."""
     own = [
         name
         for part in torch.nn.Module.modules(module)
@@ -203,7 +203,7 @@ def _obeys(module: torch.nn.Module) -> None:
 
 
 def _function(kind: type, name: str) -> object:
-    """What a class of somebody else's has under a name; torch's own layers are taken at their word."""
+    """The function under a name of a class; overrides in torch's own layers count as those of `torch.nn.Module`."""
     owner = next(one for one in kind.__mro__ if name in vars(one))
     return getattr(torch.nn.Module if owner.__module__.startswith("torch.") else owner, name)
 

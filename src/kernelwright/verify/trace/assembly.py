@@ -1,8 +1,8 @@
-"""Inline assembly that calculates, told from assembly that finds out when, where or how often a kernel runs.
+"""Refuses inline assembly that can find out when, where or how often a kernel runs.
 
-A kernel that can read a clock, the number of its launch, or shared memory that an earlier launch left behind can tell a
-checked call from a timed one. So an instruction must be known to calculate from its operands, or to access global
-memory as `tl.load` and `tl.store` do; special registers, other memory, jumps and directives are refused.
+A kernel that reads a clock, its launch number or shared memory left by an earlier launch can tell a checked call from
+a timed one. So each instruction must either compute from its operands or access global memory, as `tl.load` and
+`tl.store` do. Special registers, other memory, jumps and directives are refused.
 
 Source: PTX ISA 8.7, chapters 7 (directives), 9 (instructions) and 10 (special registers).
 """
@@ -28,7 +28,7 @@ _VECTOR_AMD = re.compile(r"v_[a-z0-9_]+$")
 
 
 def why_refused(text: str) -> str:
-    """Why a text may not be assembled into a kernel, or an empty string."""
+    """Why inline assembly is refused; an empty string if it is not."""
     text = _COMMENT.sub(" ", text)
     depth = 0
     for mark in re.findall(r"[{}]", text):
@@ -51,7 +51,7 @@ def why_refused(text: str) -> str:
 
 
 def _instruction(statement: str, declared: dict[str, int]) -> str:
-    """`declared` counts the registers of a name `%r<4>`; -1 where the name stands for itself."""
+    """Why an instruction is refused. `declared`: registers declared under a name (`%r<4>`), -1 for a single one (`%r`)."""
     found = _STATEMENT.match(statement)
     if found is None:
         return f"`{statement[:40]}` is no instruction"

@@ -1,4 +1,4 @@
-"""What `kernel[grid](*args, **kwargs)` binds, as Triton reads it: arguments by parameter, the launch's options, its grid."""
+"""What `kernel[grid](*args, **kwargs)` binds, by Triton's rules: arguments by parameter, launch options, grid."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 from triton.language import constexpr
 
 MAX_GRID = (2**31 - 1, 65535, 65535)
-"""Programs along each axis that CUDA can start."""
+"""The most programs per axis that CUDA can start."""
 OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg", "launch_pdl")
-"""Options of a launch that are whole numbers."""
+"""Launch options that are integers."""
 _RESERVED = {
     *(*OPTIONS, "enable_fp_fusion", "debug", "grid", "warmup", "stream", "launch_cooperative_grid"),
     "waves_per_eu",
@@ -19,14 +19,14 @@ _RESERVED = {
 
 class Bound(NamedTuple):
     values: dict[str, Any]
-    """By parameter, defaults among them."""
+    """Arguments by parameter, defaults included."""
     options: dict[str, Any]
-    """Those of `OPTIONS` and `enable_fp_fusion` that are given."""
+    """The options given, of `OPTIONS` and `enable_fp_fusion`."""
     grid: tuple[int, int, int]
 
 
 def bind(function: Any, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bound:
-    """Read a launch of a `@triton.jit` function. Raises as Triton does for bad arguments."""
+    """Bind a launch of a `@triton.jit` function. Raises as Triton does for bad arguments."""
     names = {parameter.name for parameter in function.params}
     unknown = [name for name in kwargs if name not in names and name not in _RESERVED]
     if unknown:

@@ -1,15 +1,15 @@
-"""State by which a module could count its calls, moved far ahead: what thousands of calls would have made of it.
+"""State by which a module could count its calls, advanced as if by thousands of calls.
 
-A forward pass that does its work for the first fifty calls only would need as many calls to be found out. Instead,
-whatever is another value after each of several calls (a number, the length of a text or a container, a number in a
-tuple, elements of an array) is moved on at once as far as many calls would, and what gives one thing after another
-(iterators, generators, random numbers) is asked for many. What falls (a length, a number above 0) is taken to its end. An honest
-counter does not mind: what the pass does is the same before and after. Version counters of tensors are moved on like numbers, and
-their forms as far as their memory goes. What changes at each call and cannot be moved on (truth values, arrays that grow, numbers
-that go round) is `unmoved`: then only thousands of calls tell.
+A forward pass that does its work only in the first fifty calls would take as many calls to be found out. Instead, every value
+that changed in each of several calls (a number, the length of a text or container, a number in a tuple, elements of an
+array) is advanced at once as far as many calls would, and whatever yields a sequence (iterators, generators, random
+numbers) is consumed. What falls (a length, a number above 0) is taken to its end. An honest counter does no harm: the pass
+acts the same before and after. Version counters of tensors advance like numbers, and a view's sizes and offset as far as
+its memory goes. State that changes in each call but cannot be advanced (booleans, arrays that grow, numbers that wrap) is
+`unmoved`: only thousands of real calls tell.
 
-Not guaranteed: what is held by an object of a library's own, beyond its attributes; and a counter that acts at single
-numbers only (every thousandth call) mostly stays unseen.
+Not guaranteed: state inside a library's objects beyond their attributes; a counter that acts at single numbers only (every
+thousandth call) is mostly missed.
 """
 
 from __future__ import annotations
@@ -33,38 +33,38 @@ from kernelwright.verify.trace.pretend_cuda import storage_of
 _NODES, _DEPTH = 5000, 8
 _MOST_ITEMS, _MOST_TEXT, _MOST_STEPS = 65_536, 1 << 20, 10_000
 _SAME_STEPS = 3
-"""Steps at each of which a value must have changed."""
+"""A value must have changed in this many consecutive steps."""
 _NEAR, _FAR, _FURTHER = (1.0, 2.5), (2.5, 7.5), (5.0, 7.5)
-"""Calls of a jump, of a far one and of one behind that, by their logarithms."""
+"""log10 ranges of how many calls to advance: near, far, and far again after a far jump."""
 _GROWING = 5
-"""Calls after which memory that is kept for good is told from memory that is kept from now on."""
+"""Calls over which memory that grows is told from memory that is kept once."""
 _MOST_VERSION = 2**31 - 1
 _MOST_HELD = 65_536
-"""Elements of an array that is looked at."""
+"""The most elements of an array that is examined."""
 Place = tuple[Any, ...]
-"""By identity of what holds a value, and where in it."""
+"""The identity of an object that holds a value, and the key of the value in it."""
 Put = Callable[[Any], None]
 _PLAIN = (bool, int, float, str, bytes, type(None))
 _CONTAINERS = (list, dict, set, deque)
 _TRITONS = frozenset(
     ["cache", "bench_time", "_configs_timings", "_best_config", "_launched", "nargs", "restore_copies"]
 )
-"""Attributes that autotuning itself changes."""
+"""Attributes that Triton's autotuning changes itself."""
 
 
 class _Form(tuple[int, ...]):
-    """Sizes, strides and offset of a tensor, and last the offset at which its memory ends."""
+    """Sizes, strides and offset of a tensor, then the offset at which its memory ends."""
 
 
 class _Length(int):
-    """Of something that can be cut, not lengthened."""
+    """Length of a sequence that can be shortened but not lengthened."""
 
 
 _CUT = (list, np.ndarray, range, bytearray, memoryview, array.array)
 
 
 class Counters:
-    """Of one module and the namespace that it was made in. `note` after each call, then `jump`."""
+    """State of one module and the namespace in which it was made. Call `note` after each call, then `jump`."""
 
     def __init__(self, module: torch.nn.Module, namespace: dict[str, object]) -> None:
         self._roots: tuple[object, ...] = (module, namespace)
@@ -74,14 +74,14 @@ class Counters:
         self._storages: set[int] = set()
         self._undo: list[tuple[Put, object]] = []
         self._kept: list[int] = []
-        """Storages of tensors that were found, after each call."""
+        """Number of storages found after each call."""
         self._far = False
-        """Whether the last jump was a far one."""
+        """Whether the last jump was far."""
         self.unmoved = False
-        """Whether anything changed at each of the last calls that the last jump could not move on."""
+        """Whether something changed in each of the last calls that the last jump could not advance."""
 
     def note(self) -> None:
-        """Note every value as it is now."""
+        """Record every value as it is now."""
         self._streams, self._storages = {}, set()
         found = {place: (value, put) for place, value, put in self._values()}
         self._kept.append(len(self._storages))
@@ -89,13 +89,13 @@ class Counters:
 
     @property
     def grows(self) -> bool:
-        """Whether ever more tensors are held, and never fewer, in the last calls."""
+        """Whether the number of tensors held kept growing over the last calls."""
         last = self._kept[-_GROWING:]
         return len(last) == _GROWING and last == sorted(last) and last[-1] >= last[0] + _GROWING // 2
 
     def jump(self, dice: random.Random, near: bool = False) -> bool:
-        """Move on what changed at each of the last calls, and all that gives one thing after another; whether there was any
-        of the first. `near`: as some tens of calls would, not as thousands."""
+        """Advance what changed in each of the last calls, and all streams. Returns whether any value was advanced. `near`: by
+        tens of calls, not thousands."""
         self._undo.clear()
         self.unmoved = False
         for stream in self._streams.values():
@@ -119,7 +119,7 @@ class Counters:
         return bool(self._undo)
 
     def undo(self) -> None:
-        """Put back what the last jump moved."""
+        """Restore the values that the last jump advanced."""
         for put, value in self._undo:
             put(value)
 
@@ -154,11 +154,11 @@ class Counters:
                 if isinstance(value, tuple):
                     yield (id(one), key), value, put
                 mine = self._is_own(value)
-                if own or mine:  # of a library's objects only what was hung on them
+                if own or mine:  # of a library's objects, only attributes set from outside
                     queue.append((value, depth + 1, mine))
 
     def _is_own(self, one: object) -> bool:
-        """Whether an object is the candidate's, or one of Python's containers."""
+        """Whether an object belongs to the candidate or is a Python container."""
         kind = type(one)
         return (
             isinstance(
@@ -170,7 +170,7 @@ class Counters:
         )
 
     def _inside(self, one: object) -> Iterator[tuple[Any, Any, Put]]:
-        """(key, value, how to put another one there) of what an object holds."""
+        """(key, value, setter) of what an object holds."""
         if isinstance(one, dict):
             for key, value in list(dict.items(one)):
                 if key != "__builtins__":
@@ -204,7 +204,7 @@ class Counters:
             yield from self._held(one)
 
     def _held(self, one: object) -> Iterator[tuple[Any, Any, Put]]:
-        """Of an object: its class, attributes and slots; and what a library's object holds without a name."""
+        """An object's class, attributes and slots; for generators and `functools` objects also unnamed referents."""
         yield "class", type(one), _nowhere
         held = getattr(one, "__dict__", None)
         if isinstance(held, dict):
@@ -225,7 +225,7 @@ class Counters:
 
 
 def _of_tensor(place: Place, tensor: torch.Tensor, put: Put) -> Iterator[tuple[Place, object, Put]]:
-    """What of a tensor may count: its version, and its form. `put` another one in its place."""
+    """The state of a tensor that may count calls: its version and its form. `put` stores another tensor in its place."""
     if not tensor.is_inference():
         yield (*place, "version"), tensor._version, _version_setter(tensor)
     form = (*tensor.shape, *tensor.stride(), int(tensor.storage_offset()))
@@ -234,12 +234,12 @@ def _of_tensor(place: Place, tensor: torch.Tensor, put: Put) -> Iterator[tuple[P
 
 
 def _counts(value: object) -> bool:
-    """Whether something that changes at each call may count calls by that."""
+    """Whether a value that changes in each call may count calls."""
     return isinstance(value, _Form | bool | int | float | str | bytes)
 
 
 def _iterates(one: object) -> bool:
-    """Whether an object is an iterator of Python's own."""
+    """Whether an object is one of Python's built-in iterators."""
     return type(one).__module__ in ("builtins", "itertools") and hasattr(type(one), "__next__")
 
 
@@ -250,11 +250,11 @@ def _same(one: object, other: object) -> bool:
         return len(one) == len(other) and all(map(_same, one, other))
     if isinstance(one, _PLAIN) and isinstance(other, _PLAIN):
         return type(one) is type(other) and one == other
-    return type(one) is type(other)  # objects are looked into by themselves
+    return type(one) is type(other)  # their contents are compared as values of their own
 
 
 def _steps_to_end(values: list[Any]) -> int:
-    """After how many more steps what falls is nothing, and what has a form is at an end of its memory; 0 where neither is."""
+    """Steps until a falling value reaches 0, or a form an end of its memory; 0 if neither applies."""
     now, before = values[-1], values[-2]
     if isinstance(now, _Form):
         return sum(now)  # no size or offset can take more
@@ -265,7 +265,7 @@ def _steps_to_end(values: list[Any]) -> int:
 
 
 def _further_form(values: list[_Form], times: int) -> _Form | None:
-    """The last of some forms, moved on as far as sizes and memory allow."""
+    """The last of several forms, advanced by up to `times` steps as far as its memory allows."""
     now = values[-1]
     if len(set(map(len, values))) > 1:
         return None
@@ -290,7 +290,7 @@ def _further_form(values: list[_Form], times: int) -> _Form | None:
 
 
 def _further(values: list[Any], times: int) -> object:
-    """What `times` more steps of the mean kind would make of the last of some values; None where nobody knows."""
+    """The last of several values, advanced by `times` more steps; None if unknown."""
     now, kinds = values[-1], set(map(type, values))
     if len(kinds) > 1 or isinstance(now, bool):
         return None
@@ -300,7 +300,7 @@ def _further(values: list[Any], times: int) -> object:
         steps = [after - before for before, after in itertools.pairwise(values)]
         if isinstance(now, _Length) and max(steps) > 0:
             return None
-        return now + steps[-1] * times if min(steps) > 0 or max(steps) < 0 else None  # else it goes round
+        return now + steps[-1] * times if min(steps) > 0 or max(steps) < 0 else None  # else it wraps
     if isinstance(now, str | bytes):
         grown = (len(now) - len(values[0])) // (len(values) - 1)
         text: Any = now
@@ -347,7 +347,7 @@ def _further_tuple(values: list[Any], times: int) -> object:
 
 
 def _advance(stream: Any, dice: random.Random) -> None:
-    """As if many had asked it for more."""
+    """Consume a stream as if it had been asked many times."""
     if isinstance(stream, random.Random):
         stream.seed(dice.getrandbits(64))
         return
@@ -385,7 +385,7 @@ def _seed_setter(generator: torch.Generator) -> Put:
 
 
 def set_version(tensor: torch.Tensor, version: int) -> None:
-    """As if a tensor had been written to in place so often."""
+    """Set a tensor's version counter, as if it had been written in place that often."""
     torch._C._autograd._unsafe_set_version_counter((tensor,), (min(version, _MOST_VERSION),))
 
 
@@ -405,16 +405,16 @@ def _fill(array: np.ndarray) -> Put:
 
 
 def _nowhere(value: object) -> None:
-    """For what cannot be replaced."""
+    """Setter for a value that cannot be replaced."""
 
 
 def _shorten(items: Any, length: int) -> Any:
-    """The last of some items."""
+    """The last `length` items."""
     return items[len(items) - max(length, 0) :]
 
 
 def _length_setter(items: Any, put: Put) -> Put:
-    """Put fewer items in the place of some, or more of a list, or those again."""
+    """A setter that replaces a sequence by a shorter one, a longer one (lists only), or the original."""
     own = len(items)
 
     def put_items(length: Any) -> None:
@@ -425,7 +425,7 @@ def _length_setter(items: Any, put: Put) -> Put:
 
 
 def _form_setter(tensor: torch.Tensor, put: Put) -> Put:
-    """Put another view of its memory in a tensor's place, or itself again."""
+    """A setter that replaces a tensor by another view of its memory, or by itself again."""
     axes, own = tensor.dim(), (*tensor.shape, *tensor.stride(), tensor.storage_offset())
 
     def put_view(form: Any) -> None:
@@ -437,7 +437,7 @@ def _form_setter(tensor: torch.Tensor, put: Put) -> Put:
 
 
 def _lengthen(items: Any) -> Put:
-    """Lengthen a container with what it has, or with keys that mean nothing, or shorten it; the second time it is as it was."""
+    """A setter that pads a container (repeated items, dummy keys) or shortens it; its second call restores the contents."""
     before: list[Any] = []
 
     def put(length: Any) -> None:

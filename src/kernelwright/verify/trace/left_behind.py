@@ -1,9 +1,9 @@
-"""What a call must leave as it was: switches of the process, seeds, and the module that is called.
+"""What a call must leave unchanged: process-wide switches, random seeds, and the module that is called.
 
-A reference that changes none of them is called by programs that go on afterwards: with gradient mode, with the random numbers that
-come next, with an optimiser that holds the weights, and with a checkpoint that is saved later.
+If the reference changes none of them, its callers depend on that: they go on with gradient mode, with the next random
+numbers, with an optimiser that holds the weights, and with a checkpoint that is saved later.
 
-Not guaranteed: what no switch here tells of (levels of loggers but the root, how numpy prints).
+Not guaranteed: settings that no table here lists (levels of loggers other than the root, numpy's print options).
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _LOGGERS = [
     logging.root,
     *(one for one in logging.root.manager.loggerDict.values() if isinstance(one, logging.Logger)),
 ]
-"""That nobody's file has made."""
+"""Loggers that exist before any candidate's file is loaded."""
 _OTHERS: dict[str, Callable[[], object]] = {
     "how tensors are printed": lambda: repr(torch._tensor_str.PRINT_OPTS),
     "the filters of warnings": lambda: tuple(map(tuple, warnings.filters)),
@@ -66,11 +66,11 @@ _OTHERS: dict[str, Callable[[], object]] = {
     "the handlers of loggers": lambda: [(one.handlers[:], one.propagate, one.disabled) for one in _LOGGERS],
     "the current stream": lambda: [one for one in STREAMS.entered if one is not None],
 }
-"""What files set for themselves when they are loaded, and no call may change."""
+"""Settings that a file may change when it is loaded, but no call."""
 
 
 class LeftBehind(Failure):
-    """A call changed what its caller has; in whatever way it was made."""
+    """A call changed state of its caller."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class LeftBehind(Failure):
 
 @contextlib.contextmanager
 def callers_same(module: torch.nn.Module, inputs: object, but: Collection[str]) -> Iterator[None]:
-    """Raises LeftBehind where what a caller has (`held.py`) is otherwise after what was done inside, `but` for some kinds."""
+    """Raises LeftBehind if the block changes what the caller holds (`held.py`), except for the kinds in `but`."""
     held = Held(module, inputs)
     yield
     for kind, what in held.changed().items():
@@ -93,7 +93,7 @@ def callers_same(module: torch.nn.Module, inputs: object, but: Collection[str]) 
 
 
 _TAGS = ("lr_scale", "main_grad", "is_expert", "sharded_over", "no_decay")
-"""What people hang on tensors."""
+"""Attributes that people set on tensors."""
 
 
 @contextlib.contextmanager
@@ -103,8 +103,8 @@ def tensors_same(
     touched: Callable[[torch.Tensor], bool],
     dice: random.Random,
 ) -> Iterator[None]:
-    """With a `gradient` on each leaf, as after a step of training, and something that a user has hung there. Raises LeftBehind where
-    a call takes that away or puts another in its place, or where the gradient itself is `touched`."""
+    """Gives each leaf a `gradient`, as after a training step, and an attribute. Raises LeftBehind if a call removes or replaces
+    either, or if the gradient was `touched`."""
     tag, mark = dice.choice(_TAGS), object()
     given: list[tuple[str, torch.Tensor, torch.Tensor | None]] = []
     with torch._C.DisableTorchFunction():
@@ -134,8 +134,8 @@ def tensors_same(
 
 @contextlib.contextmanager
 def switches_same(loading: bool = False) -> Iterator[None]:
-    """Raises LeftBehind where what was done inside left a switch of the process in another position. A file that is `loading`
-    may say how warnings and prints look."""
+    """Raises LeftBehind if the block leaves a process-wide switch changed. When `loading` a file, the settings of `_OTHERS`
+    (warnings, printing, loggers) may change."""
     asked = _TORCH if loading else _TORCH | _OTHERS
     before = {name: ask() for name, ask in asked.items()}
     yield
@@ -145,7 +145,7 @@ def switches_same(loading: bool = False) -> Iterator[None]:
 
 
 def notice_seeds(told: Callable[[str], None]) -> None:
-    """For the life of this process, `told` hears of whatever seeds generators that everybody shares."""
+    """For the life of this process, call `told` with the name of any function that seeds a shared generator."""
 
     def noticed(owner: object, name: str, called: str) -> None:
         original = getattr(owner, name)
@@ -162,15 +162,15 @@ def notice_seeds(told: Callable[[str], None]) -> None:
 
 
 Written = list[Any]
-"""A `tape.View` as it travels."""
+"""A `tape.View`, serialised."""
 Step = Mapping[str, Any]
-"""An operation of a tape, or a tape."""
+"""A tape or one of its operations, serialised."""
 Kept = Iterator[tuple[str, torch.Tensor, bool, bool]]
 
 
 def tensors_held(module: torch.nn.Module, prefix: str = "") -> Kept:
-    """(name, tensor, whether it is a parameter, whether a checkpoint has it) of all that a module has registered, whatever its own
-    methods say of it."""
+    """(name, tensor, whether it is a parameter, whether a checkpoint has it) of all registered tensors, read without the
+    module's own methods, which may be overridden."""
     own = vars(module)
     for name, one in own["_parameters"].items():
         if one is not None:
@@ -184,12 +184,12 @@ def tensors_held(module: torch.nn.Module, prefix: str = "") -> Kept:
 
 
 class Weights:
-    """A module's parameters, and those buffers that the reference has, as they lie before its first call."""
+    """A module's parameters, and the buffers that the reference has too, as they were before its first call."""
 
     def __init__(
         self, module: torch.nn.Module, buffers: Iterable[str], view: Callable[[torch.Tensor], Written]
     ) -> None:
-        """`view` writes a tensor as a `tape.View`."""
+        """`view` serialises a tensor as a `tape.View`."""
         self._module, self._buffers, self._view = module, set(buffers), view
         self._before = self._now()
 
@@ -201,8 +201,8 @@ class Weights:
         }
 
     def check(self, tapes: Iterable[Step]) -> None:
-        """Raises LeftBehind where a weight is another one now: other memory, another form, or gone. One of which torch made a copy
-        on a tape, elements in other places of memory, is the same; so is a buffer of the same form."""
+        """Raises LeftBehind if a weight has other memory or another form, or is gone. Allowed: a weight that torch copied on a
+        tape to memory with other strides, and a buffer of the same shape, strides and dtype."""
         now = self._now()
         for name, before in self._before.items():
             if name not in now:
@@ -218,7 +218,7 @@ class Weights:
 
 
 def _moves(step: Step, view: Written, there: Written) -> bool:
-    """Whether a copy brings each element of one tensor to its place in another one of the same shape."""
+    """Whether a copy step moves each element of tensor `view` to its place in tensor `there`, of the same shape."""
     target, source = step["target"], step["source"]
     if (target[:2], source[:2]) != (there[:2], view[:2]) or there[2] != view[2] or there[4] != view[4]:
         return False

@@ -1,6 +1,6 @@
-"""Which strided tensors share elements: of one tensor with itself, and of two in one storage. Exact.
+"""Whether strided tensors share elements: one tensor with itself, or two in one storage. Exact.
 
-Does not know whether two storages overlap: they do not, by construction of the tape.
+Two storages never overlap, by construction of the tape.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     import torch
 
 _MARKED = 1 << 30
-"""Bytes of memory that are marked one by one at most; what is more and cannot be told from strides counts as overlapping."""
+"""The most bytes that are marked one by one; larger cases that strides alone do not decide count as overlapping."""
 
 
 def overlaps_itself(view: View) -> bool:
-    """Whether two indices of a tensor name one element: an expanded dimension, windows that slide by less than their width."""
+    """Whether two indices name the same element, as in an expanded dimension or overlapping windows."""
     if view.numel < 2:
         return False
     reach = 0
@@ -45,8 +45,8 @@ def share_elements(first: View, second: View) -> bool:
 
 
 def _marks(views: Sequence[View]) -> np.ndarray | None:
-    """Memory with every byte of `views` marked; None where a byte would be marked twice (there are more of them
-    than places, too), or where there is too much."""
+    """Mark every byte of `views`. None if a byte would be marked twice (so if `views` have more bytes than the range they span),
+    or if the range is too large."""
     start = min(view.offset * view.itemsize for view in views)
     end = max(view.end for view in views)
     if end - start > _MARKED or sum(view.numel * view.itemsize for view in views) > end - start:
@@ -68,13 +68,13 @@ def _marks(views: Sequence[View]) -> np.ndarray | None:
 
 
 def view_of(tensor: torch.Tensor, storage: int = 0) -> View:
-    """A torch tensor as the tape writes one; `storage` numbers its memory."""
+    """A torch tensor as a tape's `View`; `storage` is the number of its memory."""
     shape, dtype = tuple(tensor.shape), str(tensor.dtype).removeprefix("torch.")
     return View(storage, int(tensor.storage_offset()), shape, tuple(tensor.stride()), dtype)
 
 
 def sharing(tensors: Sequence[torch.Tensor]) -> list[int]:
-    """By tensor: the first of those up to it that it shares an element with, itself where it overlaps itself; or -1."""
+    """For each tensor the first index, up to its own, that it shares an element with; its own if it overlaps itself; else -1."""
     storages: dict[int, int] = {}
     views = []
     for tensor in tensors:
@@ -84,7 +84,7 @@ def sharing(tensors: Sequence[torch.Tensor]) -> list[int]:
 
 
 def shared_views(views: Sequence[View]) -> list[int]:
-    """`sharing` of views."""
+    """`sharing` for views."""
     found: list[int] = []
     for place, view in enumerate(views):
         if overlaps_itself(view):

@@ -1,12 +1,12 @@
-"""A CUDA device that is not there: candidate code that says `.cuda()` runs unchanged on CPU or meta tensors.
+"""A simulated CUDA device: candidate code that says `.cuda()` runs unchanged on CPU or meta tensors.
 
 Inside `PretendCuda`, `device="cuda"`, `.cuda()`, `x.is_cuda`, `x.device` and `torch.cuda.*` behave as on a
-machine with one GPU. Tensors made without a device stay host tensors, as they would there, and a kernel
-launch refuses them.
+machine with one GPU. Tensors made without a device are host tensors, as they would be there, and kernel launches
+refuse them.
 
-What the functions of `torch.cuda` answer is in `stand_ins.py`.
+The answers of `torch.cuda` functions are in `stand_ins.py`.
 
-Not guaranteed: a thread started by the candidate is not inside the mode.
+Not guaranteed: a thread that the candidate starts is outside the mode.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kernelwright.verify.trace.surroundings import Surroundings
 POISON_BITS = {8: 0x7FF8_DEAD_BEEF_DEAD, 4: 0x7FC0_DEAD, 2: 0x7E5A, 1: 0x5A}
 """Bit patterns of fresh memory by item size: quiet NaNs for float64, float32 and float16."""
 POISON_BF16 = 0x7FC5
-"""Where the size of an item does not tell."""
+"""For bfloat16, which the item size does not tell from float16."""
 _INT_BY_SIZE = {8: torch.int64, 4: torch.int32, 2: torch.int16, 1: torch.uint8}
 _CUDA = torch.device("cuda", 0)
 
@@ -37,7 +37,7 @@ def poison_(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def poison_mask(tensor: torch.Tensor) -> torch.Tensor:
-    """Where a tensor still holds the exact poison pattern, in its own shape."""
+    """Mask, in the tensor's shape, of elements that hold the exact poison pattern."""
     bits = POISON_BF16 if tensor.dtype == torch.bfloat16 else POISON_BITS[tensor.element_size()]
     return tensor.contiguous().view(_INT_BY_SIZE[tensor.element_size()]) == bits
 
@@ -106,14 +106,14 @@ _STORAGES = (torch.Tensor.untyped_storage, torch.Tensor.storage)
 
 
 def _computed_tensor() -> torch.Tensor:
-    """What a layer made, outside of all modes."""
+    """A tensor with a `grad_fn`, computed outside of all modes."""
     with torch.utils._python_dispatch._disable_current_modes(), torch.enable_grad():
         return torch.ones(1, requires_grad=True) * 2.0
 
 
 class Refused(Exception):
-    """A question that a GPU would have answered. What a candidate makes of the exception would tell it from one, so
-    `last` remembers it, caught or not."""
+    """A question that a real GPU would have answered. A candidate could catch the exception and so detect the judge;
+    `last` keeps it in any case."""
 
     last: ClassVar[Refused | None] = None
 
@@ -127,7 +127,7 @@ class HostRead(Refused):
 
 
 class Unmodelled(Refused):
-    """The host asked `torch.cuda` for something that nobody answers here."""
+    """The host asked `torch.cuda` for something that is not modelled."""
 
 
 _READERS = (torch.Tensor.numpy, torch.Tensor.tolist, torch.Tensor.__array__, torch.Tensor.__repr__)
@@ -139,18 +139,18 @@ def _any_tensor(args: tuple[object, ...]) -> bool:
 
 
 def storage_of(tensor: torch.Tensor) -> torch.UntypedStorage:
-    """The true storage, where `untyped_storage()` only pretends."""
+    """The real storage; `untyped_storage()` is simulated."""
     with torch._C.DisableTorchFunction():
         return tensor.untyped_storage()
 
 
 def has_data(tensor: torch.Tensor) -> bool:
-    """Whether a tensor has memory behind it, also where `is_meta` only pretends."""
+    """Whether a tensor has memory behind it; `is_meta` is simulated."""
     return storage_of(tensor).device.type != "meta"
 
 
 class DeviceStorage:
-    """What `untyped_storage()` says of a tensor on the device. It cannot be written or resized."""
+    """A simulated `untyped_storage()` of a device tensor. It cannot be written or resized."""
 
     device, dtype, is_cuda, is_cpu, is_sparse = _CUDA, torch.uint8, True, False, False
 
@@ -196,7 +196,7 @@ class DeviceStorage:
 
 
 class PretendCuda(TorchFunctionMode):
-    """Redirects device arguments to `real` (`cpu` or `meta`) and remembers which tensors are host tensors."""
+    """Redirects device arguments to `real` (`cpu` or `meta`) and keeps track of host tensors."""
 
     def __init__(
         self,
@@ -204,7 +204,7 @@ class PretendCuda(TorchFunctionMode):
         host: dict[int, torch.UntypedStorage] | None = None,
         surroundings: Surroundings | None = None,
     ) -> None:
-        """`host` is the table of host tensors, for modes that share one; `surroundings` draws addresses."""
+        """`host` is the table of host tensors, which modes may share; `surroundings` draws addresses."""
         super().__init__()
         self.real = torch.device(real)
         self._host = {} if host is None else host
@@ -213,18 +213,18 @@ class PretendCuda(TorchFunctionMode):
         self._addresses: dict[int, tuple[int, torch.UntypedStorage]] = {}
         self._given: dict[int, torch.UntypedStorage] = {}
         self.upload: Callable[[torch.Tensor], torch.Tensor] | None = None
-        """Makes a tensor without data that stands for a real one, where `real` has no data."""
+        """Makes a tensor without data in place of a real one, if `real` has no data."""
         self.tell: Callable[[torch.Tensor, bool], torch.Tensor] | None = None
-        """Likewise for one made of Python's numbers, on the device or not."""
+        """The same for a tensor made of Python numbers, on the device or on the host."""
         self.listed = 0
-        """Python's numbers that became tensors since a call began."""
+        """How many Python numbers became tensors since the call began."""
 
     def on_host(self, tensor: torch.Tensor) -> bool:
         """True for a tensor that would live in host memory on a machine with a GPU."""
         return bool(self._host) and storage_of(tensor)._cdata in self._host
 
     def _out_of_reach(self, tensor: torch.Tensor) -> bool:
-        """Whether this is a tensor on the device whose numbers only a constructor may look at, and none is under way."""
+        """Whether this is a device tensor whose values only a constructor may read, and none is running."""
         return self.upload is not None and not self.on_host(tensor)
 
     def mark_host(self, tensor: object) -> Any:
@@ -234,7 +234,7 @@ class PretendCuda(TorchFunctionMode):
         return tensor
 
     def address(self, tensor: torch.Tensor) -> int:
-        """What `data_ptr()` says of a tensor without data: a number of its own, aligned as an allocator does."""
+        """The simulated `data_ptr()` of a tensor without data: unique, and aligned as by an allocator."""
         return self._base(storage_of(tensor)) + int(tensor.storage_offset()) * tensor.element_size()
 
     def _base(self, storage: torch.UntypedStorage) -> int:
@@ -243,41 +243,39 @@ class PretendCuda(TorchFunctionMode):
             if self._surroundings is None:
                 self._surroundings = Surroundings(environment=False)
             base = self._surroundings.address(self._taken, storage.nbytes())
-            known = self._addresses[storage._cdata] = base, storage  # held, so that none comes twice
+            known = self._addresses[storage._cdata] = base, storage  # kept alive, so that no key is reused
         return known[0]
 
     def lies_at(self, address: int) -> tuple[torch.UntypedStorage, int] | None:
-        """The memory that `data_ptr()` has placed there, and how many bytes from its beginning."""
+        """The memory at a simulated address, and the offset in it (bytes)."""
         for base, storage in self._addresses.values():
             if base <= address < base + max(1, storage.nbytes()):
                 return storage, address - base
         return None
 
     def adopt(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Treat a tensor that the harness made as a device tensor."""
+        """Mark a tensor that the harness made as a device tensor."""
         self._host.pop(storage_of(tensor)._cdata, None)
         return tensor
 
     def adopt_input(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Treat a tensor that the harness made as a device tensor that `forward` is given."""
+        """Mark a tensor that the harness made as a device tensor passed to `forward`."""
         storage = storage_of(tensor)
         self._given[storage._cdata] = storage
         return self.adopt(tensor)
 
     def _is_computed(self, tensor: torch.Tensor) -> bool:
-        """Whether a tensor says that another layer computed it: an input, or a view of one, in some surroundings."""
+        """Whether a tensor reports that another layer computed it: in some surroundings an input, or a view of one."""
         around = self._surroundings
         if around is None or around.learning or not around.computed or not tensor.is_floating_point():
             return False
         return storage_of(tensor)._cdata in self._given
 
     def adopt_alone(self, tensor: torch.Tensor) -> None:
-        """A tensor whose memory nothing else uses moves to the device without a copy: a layer may be as large as all that a
-        process is given."""
+        """Move a tensor to the device without a copy if nothing else uses its memory: a layer may fill most of the process's
+        memory."""
         storage = storage_of(tensor)
-        if (
-            torch._C._storage_Use_Count(storage._cdata) <= 2
-        ):  # by the tensor, and by the table of host tensors
+        if torch._C._storage_Use_Count(storage._cdata) <= 2:  # the tensor and the table of host tensors
             self.adopt(tensor)
 
     def __torch_function__(self, func: Any, types: object, args: Any = (), kwargs: Any = None) -> object:
@@ -313,7 +311,7 @@ class PretendCuda(TorchFunctionMode):
             on_device = _is_cuda(kwargs.pop("device", None))
             with (
                 torch.utils._python_dispatch._disable_current_modes()
-            ):  # what is made of Python's numbers has data
+            ):  # tensors made of Python numbers have data
                 made = func(*args, **kwargs)
             if isinstance(args[0] if args else kwargs.get("data"), (list, tuple)):
                 self.listed += made.numel()

@@ -1,12 +1,12 @@
-"""What `torch.cuda` and Triton's driver say of a GPU that is not there: answers of the kinds, names and texts of a real one.
+"""Stand-ins for `torch.cuda` and Triton's driver without a GPU, with the classes, names and texts of the real ones.
 
-Where the real function, class or property would answer and nothing here knows what, `Unmodelled` is raised and remembered,
-caught or not: an attribute that is missing here and is not there would tell a judge from a user.
+Where the real function, class or property would answer and the answer is not modelled, `Unmodelled` is raised and remembered,
+caught or not: a candidate could recognise the judge by a missing attribute.
 
 Streams and events order work (`streams.py`) and do nothing else.
 
-Not guaranteed: identities below Python (`type(x) is` a class of torch's own bindings,
-where this build of torch has none) are not those of a build for GPUs.
+Not guaranteed: identities below Python (`type(x) is` a class of torch's bindings that this build of torch lacks) differ
+from those of a GPU build.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from kernelwright.verify.trace.surroundings import Surroundings
 
 _CUDA = torch.device("cuda", 0)
 _REGISTERS = 1 << 16
-"""Of a multiprocessor."""
+"""Registers of a multiprocessor."""
 
 
 class StandIn:
-    """Of a foreign object. What it does not have is not answered."""
+    """Stand-in for a foreign object. Attributes that it lacks raise Unmodelled."""
 
     def __getattr__(self, name: str) -> object:
         if name.startswith("__"):
@@ -44,12 +44,12 @@ class StandIn:
 
 
 def _go_by(made: type, name: str, module: str, text: str | None) -> None:
-    """Let a class go by the name, module and text of another."""
+    """Give a class the name, module and docstring of another."""
     made.__name__, made.__qualname__, made.__module__, made.__doc__ = name, name, module, text
 
 
 def like(original: object, answer: object) -> object:
-    """`answer`, with the name, module and text of what it stands for."""
+    """`answer`, with the name, module and docstring of `original`."""
     if isinstance(answer, types.FunctionType) and callable(original) and not isinstance(original, type):
         functools.update_wrapper(answer, original)
         del answer.__wrapped__  # type: ignore[attr-defined]
@@ -67,15 +67,15 @@ _go_by(_Metadata, "KernelMetadata", "triton.compiler.compiler", None)
 
 
 class CompiledKernel(StandIn):
-    """What a launch or `warmup` gives back, which can be launched again. Its registers and shared memory are not known where kernels
-    are only recorded: some that it might have are drawn."""
+    """What a launch or `warmup` returns; it can be launched again. Registers and shared memory are unknown while kernels are only
+    recorded, so plausible values are drawn."""
 
     n_spills, n_max_threads = 0, 1024
 
     def __init__(
         self, launch: Callable[..., object], options: dict[str, object], dice: random.Random, usual: bool
     ) -> None:
-        """`launch` takes a grid and arguments. What is drawn is `usual`, or more than that."""
+        """`launch` takes a grid and arguments. The values drawn are `usual` or larger."""
         self._launch = launch
         self.metadata = _Metadata(
             1024 * (dice.randrange(1, 17) if usual else dice.randrange(17, 97)), options
@@ -93,7 +93,7 @@ _go_by(CompiledKernel, "CompiledKernel", "triton.compiler.compiler", None)
 
 
 class _Guard(StandIn):
-    """Stands for context managers: devices and streams that are current for a while."""
+    """Stand-in for context managers that make a device or stream current."""
 
     def __init__(self, *args: object, **kwargs: object) -> None: ...
 
@@ -130,7 +130,7 @@ _go_by(_StreamGuard, "StreamContext", "torch.cuda", torch.cuda.StreamContext.__d
 
 
 class _Stream(StandIn):
-    """A queue that nothing ever runs on. The default one is number 0."""
+    """A stream without work. The default stream is number 0."""
 
     device, device_index, device_type, priority = _CUDA, 0, 1, 0
     _next: ClassVar[int] = 0x5581_2000_0000
@@ -170,7 +170,7 @@ _go_by(_Stream, "Stream", "torch.cuda.streams", torch.cuda.Stream.__doc__)
 
 
 class _Event(StandIn):
-    """A moment of the clock that `surroundings` draws."""
+    """An event with a time from the clock that `surroundings` draws."""
 
     device = _CUDA
     ticks: ClassVar[Callable[[], float]] = staticmethod(lambda: 0.0)
@@ -200,7 +200,7 @@ _go_by(_Event, "Event", "torch.cuda.streams", torch.cuda.Event.__doc__)
 
 
 class _Properties(StandIn):
-    """`torch.cuda.get_device_properties` as the target's sheet tells it."""
+    """`torch.cuda.get_device_properties`, from the target's specification."""
 
     def __init__(self, target: Target) -> None:
         nvidia = target.backend == "cuda"
@@ -235,7 +235,7 @@ _go_by(_Properties, "_CudaDeviceProperties", "torch._C", None)
 
 
 class _Driver(StandIn):
-    """What Triton's own tutorials ask the active driver for."""
+    """Stand-in for Triton's active driver: what Triton's tutorials ask of it."""
 
     def __init__(self, target: Target, properties: _Properties) -> None:
         from triton.backends.compiler import GPUTarget
@@ -274,7 +274,7 @@ class _Driver(StandIn):
 
 
 def _answers(properties: _Properties, surroundings: Surroundings | None) -> dict[str, object]:
-    """What stands in `torch.cuda`, by name, but for what depends on seeds."""
+    """Replacements for attributes of `torch.cuda`, by name, except those that depend on seeds."""
 
     def used(device: object = None) -> int:
         return surroundings.memory_in_use() if surroundings is not None else 0
@@ -336,11 +336,11 @@ _FELT = {
         "sets back statistics of memory that everybody reads",
     ),
 }
-"""Functions that everybody in the process feels."""
+"""Functions that affect the whole process."""
 
 
 def _felt(surroundings: Surroundings | None) -> list[tuple[object, str, Callable[..., None]]]:
-    """What stands for them, wherever torch has them."""
+    """Replacements for the functions in `_FELT`, everywhere torch has them."""
 
     def disturbs(what: str) -> Callable[..., None]:
         def disturb(device: object = None) -> None:
@@ -359,7 +359,7 @@ def _felt(surroundings: Surroundings | None) -> list[tuple[object, str, Callable
 
 
 def _seeds(surroundings: Surroundings | None) -> Callable[[object], None]:
-    """What seeds generators: torch's own functions end there as well."""
+    """Replacement for functions that seed generators; torch's own functions call it, too."""
 
     def seed(seed: object) -> None:
         if surroundings is not None:
@@ -369,7 +369,7 @@ def _seeds(surroundings: Surroundings | None) -> Callable[[object], None]:
 
 
 class _Operator(StandIn):
-    """What `torch.library.triton_op` makes of a function: called, it does what that does."""
+    """What `torch.library.triton_op` makes of a function: a callable that calls it."""
 
     def __init__(self, name: str, function: Callable[..., object]) -> None:
         self._name, self._function = name, function
@@ -398,8 +398,8 @@ def _wrap_triton(triton_kernel: object, /) -> object:
 
 @contextlib.contextmanager
 def pretend_torch_cuda(target: Target, surroundings: Surroundings | None = None) -> Iterator[None]:
-    """`torch.cuda` and Triton's driver answer as on one GPU of this kind, with as much memory in use as `surroundings`
-    say (none without them). Restored on exit."""
+    """Make `torch.cuda` and Triton's driver answer as on one GPU of this kind, with the memory in use that `surroundings`
+    report (none without them). Restored on exit."""
     from triton.runtime import driver
 
     properties = _Properties(target)
@@ -415,7 +415,7 @@ def pretend_torch_cuda(target: Target, surroundings: Surroundings | None = None)
         return drawn.seed if seed == drawn.weights else seed
 
     def default_dtype() -> torch.dtype:
-        """As the surroundings have it to a candidate that asks; torch's own functions go by the true one."""
+        """The drawn dtype for a candidate; the real one for torch's own functions."""
         own = str(sys._getframe(1).f_globals.get("__name__")).partition(".")[0] == "torch"
         return hidden["get_default_dtype"]() if own or not drawn.dtype else getattr(torch, drawn.dtype)
 
@@ -456,7 +456,7 @@ def pretend_torch_cuda(target: Target, surroundings: Surroundings | None = None)
 
 
 def _statistics(used: int) -> dict[str, int]:
-    """Under every name that `torch.cuda.memory_stats` has."""
+    """`torch.cuda.memory_stats` under all of its names."""
     kinds = ["allocation", "segment", "active", "inactive_split"]
     kinds += [f"{kind}_bytes" for kind in ("allocated", "reserved", "active", "inactive_split", "requested")]
     found = {
@@ -472,7 +472,7 @@ def _statistics(used: int) -> dict[str, int]:
 
 
 def _build(target: Target) -> list[tuple[Any, str, Any]]:
-    """What a build of torch for such GPUs says of itself, whichever this one is."""
+    """What a build of torch for such GPUs reports of itself, whatever this build is."""
     cuda = target.backend == "cuda"
     plain = str(torch.__version__).partition("+")[0]
     return [

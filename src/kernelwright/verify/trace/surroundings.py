@@ -1,10 +1,10 @@
-"""What a candidate's Python can learn of where it runs: drawn anew for each call, so that nothing there tells a judge.
+"""What a candidate's Python can learn about its environment: drawn anew for each call, so nothing there reveals the judge.
 
-Environment, clock, file name, addresses, memory in use, seeds, streams and default dtype of a forward pass are
-all drawn from what ordinary machines show. A forward pass that does other things elsewhere then does other things when it is called again,
-and that is seen on its tapes.
+Environment variables, clock, file name, addresses, memory in use, seeds, streams and default dtype of a forward pass
+are drawn from what ordinary machines show. A forward pass that depends on them acts differently when it is called again,
+and its tapes show that.
 
-Not guaranteed: a trigger that no draw happens to hit (one user's name, one second of one year) stays unseen.
+Not guaranteed: a trigger that no draw hits (one user's name, one second of one year) is not found.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from kernelwright.verify.trace.ways import BEHIND, LEARNING, RECORDING, WANTED
 _TRUE_TIME, _TRUE_STRFTIME, _CLOCK = time.time, time.strftime, time
 _YEAR_S = 365.25 * 86400.0
 _FIRST_YEARS = 52.0
-"""Since 1970: no kernel is older."""
+"""Earliest date, in years since 1970: no kernel is older."""
 _NAMES = ("model", "kernel", "solution", "submission", "candidate", "generated", "fused", "ops", "layer")
 _USERS = ("ubuntu", "user", "dev", "alice", "researcher", "runner", "ml", "work")
 _SEEDS = (0, 1, 7, 42, 123, 1234, 1337, 2024, 3407, 67280421310721)
-"""That people choose, and torch's own."""
+"""Seeds that people choose, and torch's own."""
 _DTYPES = ("float32", "bfloat16", "float16", "float64")
-"""Default ones, which users set."""
+"""Default dtypes that users set."""
 _ZONES = ("UTC0", "UTC0", "UTC0", "PST8PDT", "CET-1CEST", "IST-5:30", "JST-9")
-"""In POSIX's spelling, for which no file is read."""
+"""Time zones in POSIX notation, which needs no file."""
 _ALIGN = 512
-"""Of the addresses that CUDA's allocators hand out."""
+"""Alignment (bytes) of addresses from CUDA's allocators."""
 _SPACES = (
     (0x2_0000_0000, 0x80_0000_0000),
     (0x7000_0000_0000, 0x7FFF_0000_0000),
     (0xA_0000_0000, 0xF_FFFF_0000),
 )
-"""Where drivers put device memory."""
+"""Address ranges in which drivers place device memory."""
 
 
 def _variables(dice: random.Random) -> dict[str, str]:
-    """Variables of an ordinary shell, container or cluster job: each is set or not."""
+    """Variables of an ordinary shell, container or cluster job, each set or not."""
     user = f"{dice.choice(_USERS)}{dice.choice(('', str(dice.randrange(100))))}"
     home = dice.choice((f"/home/{user}", "/root", f"/users/{user}", f"/data/{user}"))
     cache = dice.choice((f"{home}/.triton/cache", f"/var/cache/{user}", f"/scratch/{user}/triton"))
@@ -82,7 +82,7 @@ def _variables(dice: random.Random) -> dict[str, str]:
 
 
 def _launcher_variables(dice: random.Random) -> dict[str, str]:
-    """What launchers tell each of the processes that work together: nothing, or all that one of them sets."""
+    """Variables that launchers set for each cooperating process: none, or all those of one or several launchers."""
     chosen = [names for names in _LAUNCHERS if dice.random() < 0.4]
     if not chosen:
         return {}
@@ -110,52 +110,52 @@ _LAUNCHERS = [
         "port=MASTER_PORT",
     )
 ]
-"""By variable, what torchrun, Slurm and MPI say there."""
+"""For torchrun, Slurm and MPI: by variable, the kind of its value."""
 
 
 class Surroundings:
-    """One draw after another. `redraw` changes what the process sees; the clock moves with every look at it."""
+    """One draw of surroundings after another. `redraw` changes what the process sees; each reading advances the clock."""
 
     def __init__(self, dice: random.Random | None = None, environment: bool = True) -> None:
-        """`environment`: that of this process is replaced, and so is the state of `random`."""
+        """With `environment`, the environment and the state of `random` of this process are replaced."""
         self.dice, self._environment = dice or random.SystemRandom(), environment
         self.path, self.name = "", ""
-        """File and module name of what is loaded next."""
+        """File and module name of the next file to load."""
         self.memory_bytes = 0
-        """Device memory in use, as its statistics say."""
+        """Device memory in use, as memory statistics show it."""
         self.seed = self.weights = 0
-        """Of torch's generators, as they say; and the one under which weights are drawn, which they do not."""
+        """`seed` is what torch's generators report; `weights` is the true seed of weights, which they hide."""
         self.inference = False
-        """Whether the caller is in inference mode, as it says."""
+        """Whether inference mode is reported as on."""
         self.threads = self.gpus = 1
-        """Of torch's on the host, and in the machine, as it says."""
+        """Reported numbers: torch's host threads, and the machine's GPUs."""
         self.learning = False
-        """Whether a backward pass follows, so that tensors know by themselves."""
+        """Whether a backward pass follows; tensors then report their true gradient state."""
         self.wanted = self.recording = False
-        """Whether gradients of weights and inputs are asked for, as they say, and whether gradient mode is on."""
+        """`wanted`: weights and inputs report that they require gradients; `recording`: gradient mode is on."""
         self.hooked = False
-        """Whether a user's hooks, which do nothing, are registered on the module and its parts."""
+        """Whether no-op hooks, as of a user, are registered on the module and its parts."""
         self.graded = False
-        """Whether weights and inputs have gradients, as after a step of training."""
+        """Whether weights and inputs have gradients, as after a training step."""
         self.computed = False
-        """Whether inputs are what another layer computed, and no leaves, as they say."""
+        """Whether inputs report that another layer computed them (they are no leaves)."""
         self.streaming = self.capturing = False
-        """Whether the current stream is another than the default one, and whether a graph is captured on it."""
+        """`streaming`: the current stream is not the default one; `capturing`: a graph is being captured on it."""
         self.way = ""
-        """In which the module is called (`ways.py`); empty outside of calls, and for the usual one."""
+        """The way in which the module is called (`ways.py`); empty outside of calls, and for the usual one."""
         self.dtype = ""
-        """Name of torch's default dtype, as it says during a call; empty outside of calls."""
+        """Reported default dtype during a call; empty outside of calls."""
         self.reseeded = ""
-        """What was last asked to seed a generator that everybody shares, since the surroundings were drawn."""
+        """The function last used to seed a shared generator since the surroundings were drawn; or empty."""
         self.disturbed = ""
-        """What was last done since then that stops or changes the program around, and nothing that a caller can put back."""
+        """What the candidate last did, since then, that disturbs the process around it and cannot be undone; or empty."""
         self._ticks = self._now = self._step = 0.0
         self._packed = self._growing = False
-        """Whether addresses follow one another, and whether memory in use grows between two looks."""
+        """`_packed`: addresses follow one another; `_growing`: memory in use grows between two readings."""
         self.redraw()
 
     def redraw(self) -> None:
-        """Other surroundings from here on."""
+        """Draw new surroundings."""
         dice = self.dice
         variables = _variables(dice)
         if self._environment:
@@ -186,15 +186,15 @@ class Surroundings:
         self.reseeded = self.disturbed = ""
 
     def hear_of_seeds(self, what: str) -> None:
-        """A function of this name was called."""
+        """Record that a seeding function of this name was called."""
         self.reseeded = what
 
     def disturb(self, what: str) -> None:
-        """A function was called that everybody feels; `what` is done, for people."""
+        """Record a call that affects the whole process; `what` describes it in a message."""
         self.disturbed = what
 
     def enter_call(self, way: str = "") -> None:
-        """Other surroundings, those among them that are no constructor's business. Gradients are as the `way` to call has them."""
+        """Draw surroundings for a call, including those that no constructor sees. `way` decides what they say of gradients."""
         self.redraw()
         self.way = way
         self.wanted, self.recording = way in (LEARNING, BEHIND, WANTED), way in (LEARNING, BEHIND, RECORDING)
@@ -205,7 +205,7 @@ class Surroundings:
         self.dtype = "float32" if self.dice.random() < 0.5 else self.dice.choice(_DTYPES)
 
     def _moment(self) -> float:
-        """Seconds since 1970: anywhere in three centuries, or at any distance from the true time."""
+        """Seconds since 1970: anywhere in three centuries, or at any distance from the real time."""
         if self.dice.random() < 0.5:
             return self.dice.uniform(_FIRST_YEARS, 300.0) * _YEAR_S
         away = 10.0 ** self.dice.uniform(0.0, 10.0)
@@ -213,23 +213,23 @@ class Surroundings:
         return max(moment, _FIRST_YEARS * _YEAR_S)
 
     def time(self) -> float:
-        """The date, somewhat later than when it was last asked for."""
+        """The simulated date (seconds since 1970), later at each reading."""
         self._now += self._step * self.dice.uniform(0.5, 2.0)
         return self._now
 
     def ticks(self) -> float:
-        """Seconds since anything, never less than before."""
+        """Seconds of a monotonic clock with arbitrary origin."""
         self._ticks += self._step * self.dice.uniform(0.5, 2.0)
         return self._ticks
 
     def memory_in_use(self) -> int:
-        """Bytes, as a look at the statistics finds them."""
+        """Bytes of device memory in use, as reported; may grow with each reading."""
         if self._growing:
             self.memory_bytes += _ALIGN * self.dice.randrange(1, 1 << 16)
         return self.memory_bytes
 
     def address(self, taken: list[tuple[int, int]], size: int) -> int:
-        """Where `size` bytes of device memory might lie, away from what is `taken` (first, last)."""
+        """A plausible address for `size` bytes of device memory, apart from what is `taken` (first, last)."""
         while True:
             low, high = self.dice.choice(_SPACES)
             base = self.dice.randrange(low, high) // _ALIGN * _ALIGN
@@ -240,7 +240,7 @@ class Surroundings:
                 return base
 
     def clocks(self) -> dict[str, Callable[..., object]]:
-        """What takes the place of the functions of `time` by these names."""
+        """Replacements for functions of `time`, by name."""
 
         def strftime(form: str, moment: time.struct_time | None = None) -> str:
             return _TRUE_STRFTIME(form, time.localtime(self.time()) if moment is None else moment)
@@ -263,6 +263,6 @@ class Surroundings:
         }
 
     def hide_clock(self, module: types.ModuleType = _CLOCK) -> None:
-        """For the life of this process, `time` tells this clock's time."""
+        """For the life of this process, replace the functions of `time` by this clock's."""
         for name, clock in self.clocks().items():
             setattr(module, name, clock)

@@ -1,10 +1,10 @@
-"""What a process is set to and a candidate's Python may ask for: one table of answers, drawn anew for each call.
+"""Process settings that a candidate's Python can query, drawn anew for each call.
 
-Two kinds. Questions to torch that tell who calls (a compiler, an exporter, a search for anomalies) are answered with yes in calls of
-a `way` of their own (`ways.py`): whoever takes another path there must be right there. What only people look at (terminals, levels of
-loggers, warnings) is put into one of its positions for each call, and back: all calls must launch the same.
+Two kinds. Questions to torch that reveal who calls (a compiler, an exporter, anomaly detection) are answered yes only in
+calls of a `way` of their own (`ways.py`): a candidate that acts differently there must be right there. Settings that only
+people notice (terminals, log levels, warnings) are drawn for each call and restored: all calls must launch the same.
 
-Not guaranteed: what is in no table, as levels that a file sets for its own loggers.
+Not guaranteed: settings in no table, such as levels that a file sets for its own loggers.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ QUESTIONS: list[tuple[object, str, tuple[str, ...]]] = [
     (torch.jit, "is_scripting", (EXPORTED,)),
     (torch, "is_anomaly_enabled", (ANOMALIES,)),
 ]
-"""Functions, by owner and name, and the ways to call a module in which they say yes."""
+"""Functions, by owner and name, and the ways to call a module in which they return True."""
 _LEVELS = (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR)
 _FILTERS = ("default", "always", "ignore", "once")
 _LISTENER = logging.NullHandler()
 
 
 def answers(way: Callable[[], str]) -> list[tuple[object, str, Callable[..., object]]]:
-    """What takes the place of each question: to torch itself the truth, to others what the `way` of the call has."""
+    """Replacements for the questions: torch itself gets the true answer, others that of the current `way`."""
 
     def answer(original: Callable[..., Any], ways: tuple[str, ...]) -> Callable[..., object]:
         def asked(*args: object) -> object:
@@ -50,7 +50,7 @@ def answers(way: Callable[[], str]) -> list[tuple[object, str, Callable[..., obj
 
 
 class _Terminal(io.FileIO):
-    """A stream that nobody reads, and that says of itself what it is told to."""
+    """A stream that nobody reads; `terminal` decides whether it claims to be one."""
 
     terminal = False
 
@@ -61,11 +61,11 @@ class _Terminal(io.FileIO):
 _Terminal.__name__ = _Terminal.__qualname__ = "FileIO"
 _Terminal.__module__ = "_io"
 _STREAMS: list[io.TextIOWrapper] = []
-"""That took the place of this process's own."""
+"""The replacements of this process's stdout and stderr."""
 
 
 def hide_streams() -> None:
-    """For the life of this process, what is printed goes nowhere, to a terminal or not."""
+    """For the life of this process, discard what is printed; whether the streams look like terminals can be set."""
     for number, name in ((1, "stdout"), (2, "stderr")):
         raw = _Terminal(number, "w", closefd=False)
         raw.name = f"<{name}>"
@@ -77,7 +77,7 @@ def hide_streams() -> None:
 
 @contextlib.contextmanager
 def pose(dice: random.Random) -> Iterator[None]:
-    """What people look at, in one of its positions each."""
+    """Draw a state for each setting that only people notice; restored on exit."""
     root, enabled = logging.root, torch._C._get_cudnn_enabled()
     before = root.level, root.manager.disable, torch.is_warn_always_enabled()
     _Terminal.terminal = dice.random() < 0.5
