@@ -1,25 +1,25 @@
-"""A graph falls into groups, each small enough for one kernel or two; what no kernel is for stays with ATen.
+"""Cuts a graph into groups, each small enough for one kernel or two; work without kernels stays with ATen.
 
 The rules, of which the first that applies decides; nodes are taken in the order of the graph:
 
-1. Views, values made from sizes alone and casts from half precision to float32 are free: whoever reads one makes it anew from
-   what it is a view of.
-2. What nothing is known of, draws random numbers or is moved by data stays with ATen (a `Left`).
+1. Views, values made from sizes alone and casts from half precision to float32 are free: each reader recomputes them from their
+   source.
+2. Unknown operators, random ones and data-dependent moves stay with ATen (a `Left`).
 3. A contraction (product, convolution, attention) opens a group of its own.
-4. A reduction joins the group that made what it reduces where that group holds no contraction, runs over as many elements
+4. A reduction joins the group that made its input if that group holds no contraction, runs over as many elements
    and reduces over the same axes; else it opens a group.
-5. A map joins the groups that made what it reads: a contraction's where it runs over the contraction's own elements (an
-   epilogue, never what the contraction itself reads); one of maps and reductions where it runs over at most as many elements, or where there is no reduction yet.
-   Several such groups become one, if at most one of them holds a contraction and their reductions agree.
-6. A gather (concatenation, indexing, interpolation) joins maps only, and opens a group beside anything else.
+5. A map joins the groups that made its inputs: a contraction's if it runs over the contraction's own elements (an
+   epilogue, never what the contraction itself reads); one of maps and reductions if it runs over at most as many elements, or if
+   there is no reduction yet. Several such groups become one, if at most one of them holds a contraction and their reductions agree.
+6. A gather (concatenation, indexing, interpolation) joins only groups of maps; else it opens a group.
 7. A cast that only one contraction reads joins that contraction's group.
-8. A map after a contraction that only a group of reductions or of gathers reads belongs to those, where what it reads is kept anyway.
-9. Maps over a sixteenth of a group's elements or fewer that only this group reads (a batch norm's scales) are made in it, anew
-   by each program.
+8. A map after a contraction that only a group of reductions or of gathers reads moves to that group, if its inputs are stored anyway.
+9. Maps over at most a sixteenth of a group's elements that only this group reads (a batch norm's scales) join it; each program
+   recomputes them.
 10. No join may make two groups wait for each other.
 11. A group that reads no tensor from outside stays with ATen.
 
-Groups are graphs of their own under names by place, so that the same layer twice gives the same digest.
+Groups are graphs of their own with names by position, so that a repeated layer gives the same digest.
 
 Does not guarantee that a group is the best cut, nor that a kernel for it can be written.
 """
@@ -46,7 +46,7 @@ from kernelwright.graph.types import (
 )
 
 LONGEST = 96
-"""Nodes in a group at most: beyond that a kernel is no longer read, nor compiled in seconds."""
+"""Most nodes in a group: kernels beyond that are neither readable nor compiled in seconds."""
 Part = Literal["free", "map", "gather", "reduction", "contraction", "other"]
 _PARTS: dict[str, Part] = {
     "view": "free", "create": "free", "map": "map", "move": "gather", "gather": "gather", "reduction": "reduction",
@@ -55,7 +55,7 @@ _PARTS: dict[str, Part] = {
 _MAPS = frozenset(
     ["clone", "contiguous", "copy", "_native_batch_norm_legit_no_training", "_batch_norm_no_update"]
 )
-"""Each element by itself, whatever kind the set of operators gives them."""
+"""Elementwise operators, whatever kind `operators.py` gives them."""
 _CASTS = frozenset(["_to_copy"])
 
 
@@ -64,17 +64,17 @@ class Group:
     """A part of a graph as a graph of its own."""
 
     graph: Graph
-    """Under names by place; its arguments and results are those below, in order."""
+    """With names by position; its arguments and results are those below, in order."""
     inputs: tuple[str, ...]
-    """Names in the whole graph of what it reads."""
+    """Names in the whole graph of its inputs."""
     outputs: tuple[str, ...]
-    """Names in the whole graph of what it makes for others."""
+    """Names in the whole graph of its results."""
     nodes: tuple[Node, ...]
-    """Its nodes as the whole graph has them, views that it makes anew included."""
+    """Its nodes in the whole graph, including views that it recomputes."""
 
     @property
     def operators(self) -> str:
-        """What it computes, for tables: `linear+gelu`."""
+        """Its operators, for tables: `linear+gelu`."""
         return describe(self.nodes)
 
 
@@ -87,7 +87,7 @@ class Left:
 
 @dataclass(frozen=True)
 class Partition:
-    """Groups and calls in an order in which they can run."""
+    """Groups and calls in an executable order."""
 
     graph: Graph
     steps: tuple[Group | Left, ...]
@@ -104,7 +104,7 @@ class Partition:
         return found
 
     def merged(self) -> Graph:
-        """The graph again: the nodes of all steps, each once, in the graph's order."""
+        """The nodes of all steps, each once, as one graph in the original order."""
         place = {node: number for number, node in enumerate(self.graph.nodes)}
         kept = dict.fromkeys(node for step in self.steps for node in step.nodes)
         ordered = sorted(kept, key=lambda node: place[node])
@@ -117,24 +117,24 @@ def partition(graph: Graph) -> Partition:
 
 
 def alone(graph: Graph) -> Partition:
-    """The whole graph as one group, under its own names."""
+    """The whole graph as one group, with its own names."""
     inputs = tuple(one.name for one in graph.arguments)
     return Partition(graph, (Group(graph, inputs, graph.results, graph.nodes),))
 
 
 def numbers_of(graph: Graph, tensors: int) -> tuple[str, ...]:
-    """Sizes that a part of a graph is given as numbers, behind its first arguments, since what it reads does not tell them."""
+    """Sizes that a part of a graph takes as numbers after its first `tensors` arguments, since the tensors' shapes do not determine them."""
     return tuple(one.name for one in graph.arguments[tensors:])
 
 
 def describe(nodes: Sequence[Node]) -> str:
-    """Operators in order, without views, each once: `linear+gelu`."""
+    """Operators in order without views and repetitions: `linear+gelu`."""
     names = [packet(node.op).strip("_") for node in nodes if part_of(node) != "free"]
     return "+".join(dict.fromkeys(names)) or "+".join(dict.fromkeys(packet(node.op) for node in nodes))
 
 
 def part_of(node: Node) -> Part:
-    """What the rules take a node for; `other` stays with ATen."""
+    """The class of a node in the rules; `other` stays with ATen."""
     name = packet(node.op)
     if node.op.startswith("aten.") and name in _MAPS:
         return "map"
@@ -143,20 +143,20 @@ def part_of(node: Node) -> Part:
 
 @dataclass(eq=False)
 class Draft:
-    """A group while it grows; told from others by being another."""
+    """A group under construction; compared by identity."""
 
     number: int
     nodes: list[int] = field(default_factory=list)
     domain: int = 0
     axes: object = None
-    """What its reductions run over; None: it has none."""
+    """What its reductions run over; None without reductions."""
     contraction: bool = False
     gathers: bool = False
     closed: bool = False
 
 
 class Partitioner:
-    """The rules, one by one; `neighbours.py` adds to them."""
+    """Applies the rules; `neighbours.py` has variants."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph, self.types = graph, graph.types()
@@ -185,7 +185,7 @@ class Partitioner:
         return Partition(self.graph, tuple(self._steps()))
 
     def _widens(self, node: Node) -> bool:
-        """Whether it is a cast from half precision to float32: what it makes is twice as much to read."""
+        """Whether it is a cast from half precision to float32, whose result is twice as much to read."""
         if packet(node.op) not in _CASTS or node.outputs[0] is None:
             return False
         before, after = self.types[next(node.refs())], node.outputs[0].type
@@ -205,7 +205,7 @@ class Partitioner:
     # -- what is read ----------------------------------------------------------------------------------------
 
     def bases(self, number: int) -> list[str]:
-        """Values that a node reads, through whatever is free: arguments and what nodes in groups made."""
+        """Values that a node reads, traced through free nodes: arguments and results of nodes in groups."""
         if number not in self._read:
             self._read[number] = list(self._through(self.graph.nodes[number].refs()))
         return self._read[number]
@@ -221,7 +221,7 @@ class Partitioner:
         return found
 
     def _free(self, names: Iterator[str]) -> set[int]:
-        """The free nodes between these values and what they are views of."""
+        """The free nodes between these values and their sources."""
         found: set[int] = set()
         for name in names:
             maker = self.maker.get(name)
@@ -259,7 +259,7 @@ class Partitioner:
             self._join(number, fits, domain=made)
 
     def elements(self, type_: TensorType | NumberType) -> int:
-        """How many elements a tensor has, at the sizes that the graph was captured with."""
+        """Number of a tensor's elements at the captured sizes."""
         shape = type_.shape if isinstance(type_, TensorType) else ()
         return math.prod(sizes.evaluate(size, self._hints) for size in shape)
 
@@ -280,7 +280,7 @@ class Partitioner:
         return draft
 
     def _join(self, number: int, fits: list[Draft], **facts: object) -> None:
-        """Put a node into one group of `fits` or more, as far as no two groups then wait for each other."""
+        """Merge a node into as many groups of `fits` as possible without making two groups wait for each other."""
         joined = self._open(number, **facts)
         for draft in sorted(fits, key=lambda one: (not one.contraction, -one.domain, -one.number)):
             before = joined.contraction and draft.number in self.feeding(joined)
@@ -312,11 +312,11 @@ class Partitioner:
         return found
 
     def circular(self, one: Draft, other: Draft) -> bool:
-        """Whether a third group stands between the two."""
+        """Whether one depends on the other through a third group."""
         return self.reaches(one, other) or self.reaches(other, one)
 
     def reaches(self, late: Draft, early: Draft) -> bool:
-        """Whether `late` reads, by way of a third group, from `early`."""
+        """Whether `late` depends on `early` through a third group."""
         first = early.nodes[0]
         waiting = [number for number in self.feeding(late) if number != early.number]
         seen: set[int] = set()
@@ -327,13 +327,13 @@ class Partitioner:
             draft = self.drafts[number]
             if (
                 number not in seen and draft.nodes[-1] > first
-            ):  # what ends before it begins reads nothing of it
+            ):  # a group that ends before `early` begins cannot read it
                 seen.add(number)
                 waiting += self.feeding(draft)
         return False
 
     def readers(self) -> tuple[dict[int, set[int]], set[int]]:
-        """For every node the nodes that read it; and those whose values are returned."""
+        """(node -> nodes that read it, nodes whose values are returned)."""
         readers: dict[int, set[int]] = {}
         for number in self.home:
             for name in self.bases(number):
@@ -342,7 +342,7 @@ class Partitioner:
         return readers, {self.maker[n] for n in self._through(iter(self.graph.results)) if n in self.maker}
 
     def _hand_on_maps(self) -> None:
-        """Rule 8. Nothing that waits can then wait in a circle: who reads the map waited for its group before."""
+        """Rule 8. This creates no cycle: whatever reads the map depended on its group before."""
         readers, returned = self.readers()
         for draft in [one for one in self.drafts.values() if one.contraction]:
             for number in reversed(draft.nodes):
@@ -369,10 +369,10 @@ class Partitioner:
         self.home[number] = into
 
     def regroup(self) -> None:
-        """Where another cut joins groups, or moves what lies between them (`neighbours.py`)."""
+        """A hook for cuts that join groups or move nodes between them (`neighbours.py`)."""
 
     def _absorb(self, fits: Callable[[Draft, Draft], bool]) -> None:
-        """Rules 7 and 9: a group that one other alone reads becomes part of that where `fits` says so."""
+        """Rules 7 and 9: merge a group into the only group that reads it, if `fits` permits."""
         by_node, returned = self.readers()
         readers = {number: {self.home[one].number for one in ones} for number, ones in by_node.items()}
         for draft in list(self.drafts.values()):
@@ -434,7 +434,7 @@ class Partitioner:
         return done
 
     def _read_outside(self) -> set[str]:
-        """Values that are read by another step than makes them, or returned."""
+        """Values that are returned or read by another step than the one that makes them."""
         found = set(self._through(iter(self.graph.results)))
         for number, draft in self.home.items():
             for name in self.bases(number):
@@ -460,7 +460,7 @@ class Partitioner:
 
 
 def by_place(graph: Graph) -> Graph:
-    """A whole graph under the names that its groups have: x0, w1, v0, v1."""
+    """A whole graph with names as in groups: x0, w1, v0, v1."""
     names = [one.name for one in graph.arguments]
     return subgraph(graph, graph.nodes, names, graph.results, graph.name)
 
@@ -468,8 +468,8 @@ def by_place(graph: Graph) -> Graph:
 def subgraph(
     graph: Graph, nodes: Sequence[Node], inputs: Sequence[str], outputs: Sequence[str], name: str = ""
 ) -> Graph:
-    """Nodes of a graph as a graph of their own: names by place, results that nothing reads left out, symbols that occur.
-    Of these, what the shapes of its arguments do not tell are numbers behind them."""
+    """Nodes of a graph as a graph of their own: names by position, unread results dropped, only symbols that occur. Symbols that the
+    shapes of its arguments do not determine become number arguments at the end."""
     types = graph.types()
     weights = {one.name: one for one in graph.arguments}
     names: dict[str, str] = {}
@@ -520,7 +520,7 @@ def _rename(node: Node, names: dict[str, str], read: set[str]) -> Node:
 
 
 def _agree(one: Draft, other: Draft) -> bool:
-    """Whether two groups may be one, as far as what they hold goes."""
+    """Whether the contents of two groups permit one group."""
     if (one.contraction and other.contraction) or one.closed or other.closed:
         return False
     if len(one.nodes) + len(other.nodes) > LONGEST:

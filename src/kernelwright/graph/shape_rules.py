@@ -1,20 +1,21 @@
-"""What each operator says of sizes: one rule an operator, over the unknowns of `dims.py`.
+"""Relations between sizes by operator: one rule per operator, over the unknowns of `dims.py`.
 
-A rule gets a node and the dimensions of what it reads, ties them to each other, and gives the dimensions of what it
-makes. Numbers among the arguments that are sizes (of a reshape, bounds of a slice, groups of a depthwise convolution)
-come back as expressions. What a rule does not understand, it pins to the captured values.
+A rule gets a node and the dimensions of its inputs, relates them to each other, and gives the dimensions of its
+outputs. Arguments that are sizes (of a reshape, bounds of a slice, groups of a depthwise convolution) come back as
+expressions. Dimensions that a rule does not understand are pinned to the captured values.
 
-    maps, where, losses      broadcast: dimensions at one place are equal, or 1
-    linear, mm, attention    what is summed over is equal on both sides
-    reshape                  factors in the order of memory: 64 seen as (4, 16) is a product of two unknowns
-    expand, full, arange     a new unknown; it is pinned in the end unless something ties it to an argument
+    maps, where, losses      broadcast: dimensions at one position are equal, or 1
+    linear, mm, attention    the summed dimension is equal on both sides
+    reshape                  factors in memory order: 64 viewed as (4, 16) is a product of two unknowns
+    expand, full, arange     a new unknown, pinned in the end unless something relates it to an argument
     cat, split               sums;  split into named parts, each an unknown
     slice                    a few elements cut off stay numbers; halves, thirds and quarters make the size a multiple
     convolution, pooling     windows, strides and paddings are numbers; the input is a multiple of the stride plus a rest
-    groups                   channels are a multiple of them; those of a depthwise convolution are the channels, a number if it stands alone and has several filters a channel
-    select, unbind, stack    the number of things told apart by index is pinned
+    groups                   channels are a multiple of them; in a depthwise convolution they equal channels, or stay a number if it
+                             is the only contraction and has several filters per channel
+    select, unbind, stack    the size of a dimension whose elements are addressed by index is pinned
 
-Scalars that were made of sizes (1/sqrt(d)) stay as they are.
+Scalars computed from sizes (1/sqrt(d)) keep their captured values.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ from kernelwright.graph.types import Node, Operand, Ref, TensorType
 
 Shape = list[Expr]
 Sized = tuple[Any, ...]
-"""An operator's arguments with expressions where sizes are."""
+"""An operator's arguments, with expressions for sizes."""
 
 _FEW = 4
-"""Elements cut off by a slice that stay a number."""
+"""Most elements cut off by a slice that stay a number."""
 
 
 class Rules:
@@ -44,7 +45,7 @@ class Rules:
         self.shapes: dict[str, Shape] = {}
 
     def apply(self, node: Node) -> Sized:
-        """Fill in the node's outputs; its arguments with sizes as expressions."""
+        """Fill in the shapes of the node's outputs; returns its arguments with expressions for sizes."""
         name = operators.packet(node.op)
         rule = _RULES.get(name) if node.op.startswith("aten.") else None
         kind = operators.kind(node.op)
@@ -79,11 +80,11 @@ class Rules:
             self.unknowns.pin(*self.shapes.get(name, []))
 
     def shape(self, value: Operand) -> Shape:
-        """Of a tensor; nothing for a number."""
+        """The dimensions of a tensor; empty for a number."""
         return list(self.shapes.get(value.ref, [])) if isinstance(value, Ref) else []
 
     def broadcast(self, *shapes: Shape) -> Shape:
-        """Dimensions at one place, from the right, are equal or 1."""
+        """Relate dimensions aligned from the right: they are equal, or 1."""
         rank = max(map(len, shapes), default=0)
         found: Shape = []
         for at in range(-rank, 0):
@@ -213,7 +214,7 @@ def _convolution(rules: Rules, node: Node) -> tuple[Sequence[Shape], Sized]:
     elif groups == unknowns.hint(channels) and not transposed:
         times = unknowns.hint(w[0]) // groups
         rules.same(w[0], channels * times)
-        if rules.alone and times > 1:  # kernels of one convolution take the number of groups as a constant
+        if rules.alone and times > 1:  # a single convolution takes the number of groups as constant
             unknowns.pin(channels)
         out, written = w[0], groups if rules.alone and times > 1 else channels
     elif transposed:
@@ -241,7 +242,7 @@ def _convolution(rules: Rules, node: Node) -> tuple[Sequence[Shape], Sized]:
 
 
 def _convolution_backward(rules: Rules, node: Node) -> tuple[Sequence[Shape], Sized]:
-    """The convolution's own rule, with what it makes as the first argument."""
+    """The convolution's own rule, with its result as the first argument."""
     grad, x, w, counted, *how, wanted = node.args
     forward = node.model_copy(update={"args": (x, w, None, *how)})
     [made], (*_, groups) = _convolution(rules, forward)
@@ -265,7 +266,7 @@ def _pool(rules: Rules, node: Node) -> tuple[Sequence[Shape], Sized]:
     for at, made in enumerate(_types_shape(node)[-count:]):
         k, s, p, d = (_at(one, at) for one in (kernel, stride, padding, dilation))
         size = rules.unknowns.floor(x[len(x) - count + at] + (2 * p - d * (k - 1) - 1), s) + 1
-        # What is left over of a row is the same at every size, and so is whether `ceil_mode` adds a window for it.
+        # The remainder of a row is the same at every size, and so is whether `ceil_mode` adds a window for it.
         out.append(size + (int(made) - rules.unknowns.hint(size)))
     return [[*x[:-count], *out]] * len(node.outputs), node.args
 
@@ -278,7 +279,7 @@ def _prelu(rules: Rules, node: Node) -> tuple[Sequence[Shape], Sized]:
 
 
 def _windows(rules: Rules, node: Node) -> tuple[Sequence[Shape], Sized]:
-    """unfold: the places of a window along one dimension, the window behind."""
+    """unfold: window positions along one dimension, the window as last dimension."""
     x = rules.shape(node.args[0])
     dim, size, step = _at(node.args[1], 0) % len(x), _at(node.args[2], 0), _at(node.args[3], 0)
     x[dim] = rules.unknowns.floor(x[dim] - size, step) + 1
@@ -286,7 +287,7 @@ def _windows(rules: Rules, node: Node) -> tuple[Sequence[Shape], Sized]:
 
 
 def _patches(rules: Rules, node: Node) -> tuple[Sequence[Shape], Sized]:
-    """im2col: channels times the window, and all of its places."""
+    """im2col: channels times window elements, by all window positions."""
     x = rules.shape(node.args[0])
     places, window = as_expr(1), 1
     for at in range(2):
@@ -297,7 +298,7 @@ def _patches(rules: Rules, node: Node) -> tuple[Sequence[Shape], Sized]:
 
 
 def _grid(rules: Rules, node: Node) -> tuple[Sequence[Shape], Sized]:
-    """grid_sampler: as many places as the grid has."""
+    """grid_sampler: the output positions of the grid."""
     x, grid = rules.shape(node.args[0]), rules.shape(node.args[1])
     rules.same(x[0], grid[0])
     return [[*x[:2], *grid[1:-1]]], node.args
@@ -338,7 +339,7 @@ def _types_shape(node: Node) -> tuple[Any, ...]:
 
 
 def _at(value: Any, place: int) -> int:
-    """One of a list that may be shorter, or a number for all."""
+    """One element of a list, its last if it is shorter; or the one number for all positions."""
     if isinstance(value, tuple):
         return int(value[place] if len(value) > place else value[-1]) if value else 0
     return int(value)
@@ -587,14 +588,14 @@ def _gather(rules: Rules, node: Node) -> tuple[Sequence[Shape], Sized]:
 
 
 def _index_put(rules: Rules, node: Node) -> tuple[Sequence[Shape], Sized]:
-    """index_put: values lie where an index would read."""
+    """index_put: values have the shape that indexing would read."""
     [[read], _] = _index(rules, node)
     rules.broadcast(read, rules.shape(node.args[2]))
     return [rules.shape(node.args[0])], node.args
 
 
 def _scatter(rules: Rules, node: Node) -> tuple[Sequence[Shape], Sized]:
-    """scatter, scatter_add: as many values as places; index_add, index_copy: whole rows at each."""
+    """scatter, scatter_add: as many values as indices; index_add, index_copy: a whole row for each index."""
     x, index, values = (rules.shape(node.args[at]) for at in (0, 2, 3))
     dim = _at(node.args[1], 0) % max(1, len(x))
     if operators.packet(node.op).startswith("index"):
@@ -607,7 +608,7 @@ def _scatter(rules: Rules, node: Node) -> tuple[Sequence[Shape], Sized]:
 
 
 def _alike(rules: Rules, one: Shape, other: Shape, apart: int | None = None) -> None:
-    """Dimensions that have one size, but for the one at `apart`, have it everywhere."""
+    """Equate dimensions that have the same captured size, except the one at `apart`."""
     for at, (left, right) in enumerate(zip(one, other, strict=False)):
         other_dim = apart is None or at != apart % len(one)
         if other_dim and rules.unknowns.hint(left) == rules.unknowns.hint(right):
@@ -624,7 +625,7 @@ def _pad(rules: Rules, node: Node) -> tuple[Sequence[Shape], Sized]:
 
 
 def _place(rules: Rules, node: Node) -> tuple[Sequence[Shape], Sized]:
-    """select_scatter: one place of a dimension is another tensor's."""
+    """select_scatter: replaces one index of a dimension by another tensor."""
     x = rules.shape(node.args[0])
     [[kept], _] = _select(rules, Node(op=node.op, args=(node.args[0], *node.args[2:]), outputs=node.outputs))
     rules.broadcast(kept, rules.shape(node.args[1]))
@@ -632,7 +633,7 @@ def _place(rules: Rules, node: Node) -> tuple[Sequence[Shape], Sized]:
 
 
 def _copies(rules: Rules, node: Node) -> tuple[Sequence[Shape], Sized]:
-    """repeat_interleave: each element so many times."""
+    """repeat_interleave: repeats each element a fixed number of times."""
     x, times, dim = rules.shape(node.args[0]), _at(node.args[1], 0), arg(node, 2)
     if dim is None:
         x, dim = [functools.reduce(operator.mul, x)], 0
@@ -670,7 +671,7 @@ def _shuffle(rules: Rules, node: Node) -> tuple[Sequence[Shape], Sized]:
 
 
 def _sides(rules: Rules, node: Node) -> tuple[Sequence[Shape], Sized]:
-    """sort: as it was; topk: so many."""
+    """sort keeps the shape; topk sets one dimension."""
     x = rules.shape(node.args[0])
     if operators.packet(node.op) == "topk":
         x[_at(arg(node, 2, -1), 0) % len(x)] = as_expr(_at(node.args[1], 0))

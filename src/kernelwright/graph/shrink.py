@@ -4,19 +4,19 @@
     small.graph       the same graph with its free sizes as symbols; at their hints it is the captured graph exactly
     small.shapes      {"small": {"s0": 2, ...}, "small_odd": {"s0": 3, ...}}: values of the symbols, tried by running
 
-A captured graph has numbers where the module had sizes: in reshapes, slices, bounds of loops that were unrolled. Which of
-them may vary is found by following every dimension through the graph (`shape_rules.py`): what must be equal is one
-unknown, what is a product of two is a product of two unknowns, what is not understood keeps its number. Scalars made
-of sizes, such as 1/sqrt(d), keep theirs, too: the small graph is another member of a family, not the module at
+A captured graph has numbers where the module had sizes: in reshapes, slices, bounds of unrolled loops. To find which may
+vary, we follow every dimension through the graph (`shape_rules.py`): dimensions that must be equal share one unknown, a
+product of two is a product of two unknowns, and what no rule understands keeps its number. Scalars computed from sizes,
+such as 1/sqrt(d), keep theirs, too: the small graph is another member of a family, not the module at
 another size, and a kernel that is right for both is right for the captured one.
 
-`small` is rounded, `small_odd` is not; different sizes get different numbers, so that mixing them up shows. Each set is
-run before it is given out; where a set fails, milder ones are tried, and in the end none is given.
+`small` is rounded, `small_odd` is not; different sizes get different numbers, so that confusing them shows. Each set is
+run before it is returned; if it fails, larger ones are tried, and if all fail there is none.
 
-A size that cannot be read off the arguments (heads and the size of a head, where weights have their product alone) is
-left at its number, so that whoever runs the small graph needs nothing but its arguments.
+A size that the arguments do not determine (heads and head size, where weights only have their product) keeps its number,
+so that the small graph can be run from its arguments alone.
 
-Does not guarantee that every free size was found.
+Does not guarantee to find every free size.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ from kernelwright.graph.types import (
 _FEW = 4
 """Sizes up to which an odd set keeps the captured one."""
 ELEMENTS, PRODUCTS = 1 << 18, 1 << 24
-"""Most elements of all values together, and most multiplications of contractions, of a small set."""
+"""Most elements of all values together, and most multiplications of contractions, in a small set."""
 _TILES = (128, 64, 32)
-"""Of contractions, the largest at which a set that divides by it is small enough."""
+"""Tile sizes of contractions: we use the largest at which a set that it divides is small enough."""
 _FEATURES, _ODD_FEATURES = (96, 128, 80, 112, 72, 104, 88, 64), (75, 101, 67, 93, 83, 57, 109, 71)
 _ALONE = (8, 11)
 """Channels of a depthwise convolution."""
@@ -71,7 +71,7 @@ class Shrunk:
 
 
 Ties = Sequence[Sequence[tuple[str, int]]]
-"""Groups of (argument, dimension) that are always of one size."""
+"""Groups of (argument, dimension) that always have the same size."""
 
 
 def shrink(
@@ -80,9 +80,9 @@ def shrink(
     ties: Ties = (),
     kept: Collection[tuple[str, int]] = (),
 ) -> Shrunk:
-    """The graph with its free sizes as symbols, and the sets `small` and `small_odd` as far as they run, with contractions `small_even`, too.
+    """The graph with its free sizes as symbols, and those sets of `small`, `small_odd` and (with contractions) `small_even` that run.
 
-    `values` are what it was captured with, for how arguments are drawn; `ties` and `kept` are as of `generalise`.
+    `values` are those of the capture, which determine how arguments are drawn; `ties` and `kept` are as in `generalise`.
     """
     general = with_symbols(graph, kept, ties)
     if not general.symbols:
@@ -104,16 +104,16 @@ def shrink(
 
 
 def sizes_in_tiles(graph: Graph, small: Mapping[str, int], tile: int = 128) -> dict[str, int] | None:
-    """Sizes at which what contractions sum over, and with one contraction rows of its operands, divide by a tile as they do at full
-    size, so that the branches that full size takes run there; the others are at most those of `small`. None without contractions,
-    and where that is no other set than `small`."""
+    """Sizes at which summed dimensions of contractions (and, with only one contraction, rows of its operands) leave the same remainder
+    by a tile as at full size, so that kernels take the same branches; the others are at most those of `small`. None without
+    contractions, and if the set equals `small`."""
     contractions = [node for node in graph.nodes if operators.kind(node.op) == "contraction"]
     types, hints = graph.types(), {one.name: one.hint for one in graph.symbols}
     chosen = {name: min(small[name], 9) for name in hints}
     fixed: set[str] = set()
     for size in (one for node in contractions for one in _sum(node, types, rows=len(contractions) == 1)):
         names = [name for _, names in terms_of(size) for name in names]
-        for name in reversed(names):  # the last factor first: heads come before a head's size
+        for name in reversed(names):  # the last factor first: heads come before head size
             if name in fixed:
                 continue
             fixed.add(name)
@@ -125,7 +125,7 @@ def sizes_in_tiles(graph: Graph, small: Mapping[str, int], tile: int = 128) -> d
 
 
 def _sum(node: Node, types: Mapping[str, Any], rows: bool) -> Iterator[Dim]:
-    """What a contraction sums over; with `rows` the last two sizes of each of its operands."""
+    """The summed dimensions of a contraction; with `rows` the last two dimensions of each operand."""
 
     def shape(name: str) -> tuple[Dim, ...]:
         kind = types[name]
@@ -133,7 +133,7 @@ def _sum(node: Node, types: Mapping[str, Any], rows: bool) -> Iterator[Dim]:
 
     if (
         "convolution_backward" in node.op
-    ):  # the input's gradient sums over filters, the weights' over images and places
+    ):  # the input's gradient sums over filters, the weights' over images and positions
         made, _, filters = (shape(one.ref) for one in node.args[:3] if isinstance(one, Ref))
         if node.outputs[0] is None:
             yield "*".join(map(str, (made[0], *made[2:])))
@@ -155,7 +155,7 @@ def _sum(node: Node, types: Mapping[str, Any], rows: bool) -> Iterator[Dim]:
 
 
 def _alike(size: Dim, name: str, chosen: Mapping[str, int], hints: Mapping[str, int], tile: int) -> int:
-    """The least value of a symbol at which a size leaves the remainder by a tile that it leaves at full size."""
+    """The least value of a symbol at which a size has the same remainder by a tile as at full size."""
     full = sizes.evaluate(size, hints) % tile
     for one in (*range(min(2, hints[name]), min(hints[name], 64) + 1), 1):
         if sizes.evaluate(size, {**chosen, name: one}) % tile == full:
@@ -164,13 +164,13 @@ def _alike(size: Dim, name: str, chosen: Mapping[str, int], hints: Mapping[str, 
 
 
 def with_symbols(graph: Graph, kept: Collection[tuple[str, int]] = (), ties: Ties = ()) -> Graph:
-    """As `generalise`; what the arguments do not tell is left at its number."""
+    """Like `generalise`; symbols that the arguments do not determine become numbers."""
     return sizes.tellable(generalise(graph, kept, ties))
 
 
 def generalise(graph: Graph, kept: Collection[tuple[str, int]] = (), ties: Ties = ()) -> Graph:
-    """The graph with a symbol for every size that may vary. At the symbols' hints it is `graph` at its own. `kept` are (argument,
-    dimension) that stay numbers: what an operator has as many results for, say."""
+    """The graph with a symbol for every size that may vary; at the symbols' hints it is `graph` at its own. `kept` are (argument,
+    dimension) that stay numbers, such as the number of an operator's results; `ties` are as defined above."""
     fixed = sizes.static(graph, {})
     unknowns = Unknowns()
     contractions = [node for node in fixed.nodes if operators.kind(node.op) == "contraction"]
@@ -192,8 +192,8 @@ def generalise(graph: Graph, kept: Collection[tuple[str, int]] = (), ties: Ties 
 
 
 def scaled_by(graph: Graph) -> list[tuple[str, int]]:
-    """(argument, dimension) by the root of whose size, at which a static graph was captured, it may multiply or divide: there that is a number,
-    which a kernel computes."""
+    """(argument, dimension) pairs of a static graph whose size's root, or its inverse, occurs as a number: a scale there that a
+    kernel may compute from the size."""
 
     def numbers(value: object) -> Iterator[float]:
         if isinstance(value, tuple):
@@ -221,7 +221,7 @@ def scaled_by(graph: Graph) -> list[tuple[str, int]]:
 def runs(
     graph: Graph, symbols: Mapping[str, int], described: Mapping[str, draws.Draw], numbers: Mapping[str, Any]
 ) -> bool:
-    """Whether the graph runs at those sizes and makes the shapes that it says."""
+    """Whether the graph runs at those sizes and gives the shapes that its types say."""
     try:
         small = sizes.static(graph, symbols)
     except ValueError:  # a size below zero
@@ -241,7 +241,7 @@ def runs(
 
 
 def _pin_what_no_argument_has(graph: Graph, rules: Rules) -> None:
-    """Unknowns that stand in no argument's size could not be chosen by a caller."""
+    """Pin unknowns that occur in no argument's size, since a caller could not choose them."""
     while True:
         own = {
             name
@@ -263,7 +263,7 @@ def _pin_what_no_argument_has(graph: Graph, rules: Rules) -> None:
 
 
 class _Writer:
-    """The graph again, with expressions for sizes."""
+    """Writes the graph again, with expressions for sizes."""
 
     def __init__(self, graph: Graph, rules: Rules) -> None:
         self.old, self.rules = graph, rules
@@ -329,7 +329,8 @@ class _Writer:
 
 
 def _memory_order(type: TensorType) -> list[int] | None:
-    """Dimensions from slow to fast, where the strides are those of a permuted contiguous tensor without ones in doubt."""
+    """Dimensions from slow to fast if the strides are those of a permuted contiguous tensor; None if not, or if dimensions of size 1
+    leave it open."""
     assert type.strides is not None
     strides, shape = [int(one) for one in type.strides], [int(one) for one in type.shape]
     order = sizes.slow_to_fast(strides)
@@ -337,7 +338,7 @@ def _memory_order(type: TensorType) -> list[int] | None:
 
 
 def _proposals(graph: Graph, odd: bool) -> Iterator[dict[str, int]]:
-    """Values of the symbols, from the smallest to milder ones; each within bounds."""
+    """Values of the symbols, the smallest set first, then larger ones, each within the captured sizes."""
     hints = {one.name: one.hint for one in graph.symbols}
     wanted = _sizes_by_use(graph, odd)
     yield _bound_sizes(graph, wanted, hints)
@@ -348,7 +349,7 @@ def _proposals(graph: Graph, odd: bool) -> Iterator[dict[str, int]]:
 
 
 def _sizes_by_use(graph: Graph, odd: bool) -> dict[str, int]:
-    """By what a symbol is for: batch, rows, place in a sequence or image, feature, factor of a product."""
+    """Sizes by the role of a symbol: batch, rows, position in a sequence or image, feature, factor of a product."""
     terms = [
         (argument, place, coefficient, names)
         for argument in graph.arguments
@@ -413,7 +414,7 @@ def terms_of(size: Dim) -> list[tuple[int, tuple[str, ...]]]:
 
 
 def _bound_sizes(graph: Graph, wanted: dict[str, int], hints: Mapping[str, int]) -> dict[str, int]:
-    """Reduced, the largest first, until the graph is small enough."""
+    """Reduce the largest size again and again until the graph is small enough."""
     chosen = dict(wanted)
     for _ in range(64):
         if _within(graph, chosen):
@@ -426,13 +427,13 @@ def _bound_sizes(graph: Graph, wanted: dict[str, int], hints: Mapping[str, int])
 
 
 def _within(graph: Graph, symbols: Mapping[str, int]) -> bool:
-    """Whether values and products are few."""
+    """Whether elements and multiplications are within the limits."""
     elements, products = work(graph, symbols)
     return elements <= ELEMENTS and products <= PRODUCTS
 
 
 def work(graph: Graph, symbols: Mapping[str, int]) -> tuple[int, int]:
-    """Elements of all values together, and multiplications of contractions, at some sizes."""
+    """(elements of all values together, multiplications of contractions) at some sizes."""
     types = graph.types()
 
     def shape(name: str) -> list[int]:

@@ -1,15 +1,15 @@
-"""Graph to graph, bit for bit the same values: what does nothing goes, what can be said in several ways is said in one.
+"""Graph to graph with bitwise the same values: removes operators without effect and brings equivalent forms to one.
 
-    clone, alias, detach, casts to the same dtype, whole slices, reshapes to the same shape    gone
+    clone, alias, detach, casts to the same dtype, whole slices, reshapes to the same shape    removed
     view, _unsafe_view, flatten; reshape of a reshape       one reshape with all sizes written out
     transpose, t                                            permute
     expand with -1, slice to the end, negative dimensions   written out
     matmul of two matrices, of two batches of equal sizes   mm, bmm
     x * 1.0, x / 1.0 of floats, i + 0 of integers           x, i
-    what nothing reads                                      gone
+    unread values                                           removed
 
-Does not guarantee that a result has the strides that the original had, nor that two graphs that compute the same become
-equal. A clone stays where the graph returns it and its source is an argument: the caller may write to it.
+Does not guarantee that a result keeps its strides, nor that two graphs that compute the same become
+equal. A clone stays if the graph returns it and its source is an argument: the caller may write to it.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ _RESHAPES = frozenset(
     ["view", "_unsafe_view", "reshape", "flatten", "unflatten", "view_as", "_reshape_alias"]
 )
 _ONE_MORE = frozenset(["unsqueeze", "stack"])
-"""Their dimension counts in the result, which has one more."""
+"""Operators whose dimension argument refers to the result, which has one dimension more."""
 
 
 def simplify(graph: Graph) -> Graph:
-    """The same graph, simpler. Names of arguments stay; values that are computed are numbered anew."""
+    """An equivalent, simpler graph. Arguments keep their names; computed values are renumbered."""
     types = graph.types()
     simplifier = _Simplifier(types, {one.name for one in graph.arguments}, set(graph.results))
     if any(operators.packet(node.op) == "as_strided" for node in graph.nodes):
-        return graph  # what it reads depends on strides, so that nothing may move
+        return graph  # it depends on strides, so nothing may move
     for node in graph.nodes:
         simplifier.add(node)
     results = tuple(simplifier.now(name) for name in graph.results)
@@ -66,7 +66,7 @@ class _Simplifier:
             self._made[out.name] = node
 
     def _source(self, node: Node) -> str | None:
-        """The value that a node hands on as it is; None where it does something."""
+        """The value that a node passes on unchanged; None if it does something."""
         name = operators.packet(node.op)
         out = node.outputs[0]
         if len(node.outputs) != 1 or out is None or not node.args or not isinstance(node.args[0], Ref):
@@ -154,7 +154,7 @@ class _Simplifier:
         return node.model_copy(update={"op": op})
 
     def _positive(self, node: Node, first: TensorType | NumberType | None) -> Node:
-        """Dimensions counted from the front."""
+        """Rewrite negative dimensions as positive ones."""
         shape = _listed_shape(node.args[0], self.types) if first is None else first
         if not isinstance(shape, TensorType):
             return node
@@ -176,7 +176,7 @@ class _Simplifier:
 
 
 def _listed_shape(value: Operand, types: Types) -> TensorType | NumberType | None:
-    """The type of the first tensor of a list, as `cat` and `stack` have."""
+    """The type of the first tensor in a list argument, as of `cat` and `stack`."""
     if isinstance(value, tuple) and value and isinstance(value[0], Ref):
         return types[value[0].ref]
     return None
@@ -188,7 +188,7 @@ def size_argument(shape: Sequence[Dim]) -> tuple[Operand, ...]:
 
 
 def rename_reads(node: Node, name: Callable[[str], str]) -> Node:
-    """The node with what it reads renamed."""
+    """The node with the values that it reads renamed."""
 
     def operand(value: Operand) -> Operand:
         if isinstance(value, Ref):
@@ -200,7 +200,7 @@ def rename_reads(node: Node, name: Callable[[str], str]) -> Node:
 
 
 def renumber(graph: Graph) -> Graph:
-    """The graph with its computed values called h1, h2 ... in order (n1 ... for numbers)."""
+    """The graph with its computed values named h1, h2 ... in order (n1 ... for numbers)."""
     taken = {one.name for one in graph.arguments}
     new: dict[str, str] = {}
     counts = {"h": 0, "n": 0}

@@ -1,6 +1,6 @@
-"""Sizes as text: Python expressions over symbols, such as `2*s0 + 1` or `s0//2`, evaluated, substituted, listed.
+"""Sizes as text: Python expressions over symbols, such as `2*s0 + 1` or `s0//2`; evaluates, substitutes and lists them.
 
-Only integers, names, + - * // % and unary minus, min and max: nothing else is evaluated. Does not simplify.
+Evaluates only integers, names, + - * // % and unary minus, min and max. Does not simplify.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ def evaluate(size: Dim, symbols: Mapping[str, int]) -> int:
 
 
 def _whole(number: float) -> int:
-    """As it is where it is symbolic: asking torch for its value would tie it to that."""
+    """An integer; symbolic numbers are returned unchanged, since converting one would make torch specialise it."""
     return int(number) if isinstance(number, float) else number
 
 
 def is_packed(shape: Sequence[int], strides: Sequence[int], order: Sequence[int], ones: bool = False) -> bool:
-    """Whether strides are those of a contiguous tensor whose dimensions lie in `order`, from slow to fast. With `ones` a dimension of
-    one element may have any stride."""
+    """Whether strides are those of a contiguous tensor with its dimensions in `order`, from slow to fast. `ones`: dimensions of
+    size 1 may have any stride."""
     expected = 1
     for at in reversed(order):
         if strides[at] != expected and not (ones and shape[at] == 1):
@@ -67,12 +67,12 @@ def is_packed(shape: Sequence[int], strides: Sequence[int], order: Sequence[int]
 
 
 def slow_to_fast(strides: Sequence[int]) -> list[int]:
-    """Dimensions by falling stride."""
+    """Dimensions by decreasing stride."""
     return sorted(range(len(strides)), key=lambda at: (-strides[at], at))
 
 
 def scale(text: str, symbols: Mapping[str, int]) -> float:
-    """A float that is made of sizes, such as `(s0//2)**-0.5`. Raises ValueError for anything but arithmetic."""
+    """A float computed from sizes, such as `(s0//2)**-0.5`. Raises ValueError for anything but arithmetic."""
     return float(_number(ast.parse(text, mode="eval").body, symbols))
 
 
@@ -108,7 +108,7 @@ def symbols_of(size: Dim) -> set[str]:
 
 
 def substitute(size: Dim, names: Mapping[str, Dim]) -> Dim:
-    """The size with symbols replaced; a number where none is left."""
+    """The size with symbols replaced; a number if none is left."""
     if isinstance(size, int):
         return size
 
@@ -121,10 +121,10 @@ def substitute(size: Dim, names: Mapping[str, Dim]) -> Dim:
 
 
 def bind(graph: Graph, shapes: Mapping[str, tuple[int, ...]], numbers: Mapping[str, int]) -> dict[str, int]:
-    """What each symbol of a graph is, from its tensors' shapes and the numbers among its arguments.
+    """The value of each symbol of a graph, from its tensors' shapes and the numbers among its arguments.
 
-    A number argument that is named like a symbol gives its value. A symbol that stands nowhere alone is solved from an
-    expression that is linear in it, and has its hint where none is. Raises ValueError where shapes contradict each other
+    A number argument with the name of a symbol gives its value. A symbol that is nowhere a dimension by itself is solved from an
+    expression linear in it, else it takes its hint. Raises ValueError if shapes contradict each other
     or the graph.
     """
     found = {one.name: numbers[one.name] for one in graph.symbols if one.name in numbers}
@@ -153,7 +153,7 @@ def bind(graph: Graph, shapes: Mapping[str, tuple[int, ...]], numbers: Mapping[s
                 solved = _solve(size, name, number, found)
                 if solved is not None:
                     found[name] = solved
-        if len(found) == before:  # heads and head size, where shapes have their product alone
+        if len(found) == before:  # e.g. heads and head size, where shapes only have their product
             read = {name for _, _, size, _ in pending for name in symbols_of(size)}
             lost = [name for name in hints if name not in found]
             if lost[0] not in read:
@@ -177,7 +177,7 @@ def _solve(size: Dim, name: str, number: int, known: Mapping[str, int]) -> int |
 
 
 def static(graph: Graph, symbols: Mapping[str, int]) -> Graph:
-    """The graph at given sizes: no symbols left. Symbols that are not given keep their hints."""
+    """The graph at given sizes, without symbols. Symbols that are not given take their hints."""
     names: dict[str, Dim] = {one.name: symbols.get(one.name, one.hint) for one in graph.symbols}
     return rewrite_sizes(graph, lambda size: substitute(size, names)).model_copy(update={"symbols": ()})
 
@@ -190,7 +190,7 @@ def fix_symbols(graph: Graph, symbols: Mapping[str, int]) -> Graph:
 
 
 def rewrite_sizes(graph: Graph, change: Callable[[Dim], Dim]) -> Graph:
-    """The graph with every size that is text rewritten, in types and in operators' arguments."""
+    """Apply `change` to every size, in types and in operators' arguments."""
 
     def operand(value: Operand) -> Operand:
         if isinstance(value, Size):
@@ -225,11 +225,11 @@ def rewrite_sizes(graph: Graph, change: Callable[[Dim], Dim]) -> Graph:
 
 
 def independent(graph: Graph) -> Graph:
-    """The graph with symbols that its own arguments tell: named by place, products that only occur whole as one symbol.
+    """The graph with symbols that its own arguments determine: named by position; products that only occur as a whole become one symbol.
 
-    A part of a larger graph may know `s0*s1` rows without knowing `s0`; it then varies with one symbol of its own. What cannot
-    be told so keeps its symbols: in the order in which they occur, without the factor that all of a symbol's terms have, where
-    all of them are told.
+    A part of a larger graph may determine `s0*s1` rows but not `s0`; then one symbol replaces the product. If that fails, the graph
+    keeps its symbols; if its arguments determine them all, they are named in order of occurrence, after dividing out the factor
+    common to all of a symbol's terms.
     """
     if not graph.symbols:
         return graph
@@ -277,7 +277,7 @@ def independent(graph: Graph) -> Graph:
 
 
 def _in_order(graph: Graph) -> Graph:
-    """The graph with its symbols named in the order in which they occur."""
+    """The graph with its symbols named in order of occurrence."""
     names: dict[str, Dim] = {name: f"s{at}" for at, name in enumerate(occurring(graph))}
     hints = {one.name: one for one in graph.symbols}
     symbols = tuple(hints[name].model_copy(update={"name": new}) for name, new in names.items())
@@ -285,8 +285,8 @@ def _in_order(graph: Graph) -> Graph:
 
 
 def _without_factors(graph: Graph) -> Graph:
-    """The graph with `s0` for `16*s0` where every size with `s0` is a sum of terms with that factor: a stride of two then has the
-    sizes 2*s0 and s0, however deep in a network it is."""
+    """The graph with `s0` for `16*s0` if every size with `s0` is a sum of terms with that factor. So a stride of two has sizes
+    2*s0 and s0 at any depth of a network."""
     factors: dict[str, int] = {}
     for size in _sizes(graph):
         for name in symbols_of(size):
@@ -320,7 +320,7 @@ def _without_factors(graph: Graph) -> Graph:
 
 
 def _factor(size: str, name: str) -> int:
-    """The greatest number that divides all terms of a sum in which a symbol stands; 1 where it is no such sum."""
+    """The greatest common divisor of a symbol's terms in a sum; 1 if the size is not a plain sum of products."""
     if not re.fullmatch(r"[\w*+\- ]+", size) or "**" in size:
         return 1
     terms = [term.strip(" -").split("*") for term in re.split(r" [+-] ", size)]
@@ -328,7 +328,7 @@ def _factor(size: str, name: str) -> int:
 
 
 def occurring(graph: Graph) -> list[str]:
-    """Symbols that stand in the graph's sizes, in order."""
+    """Symbols that occur in the graph's sizes, in order."""
     words = (word for size in _sizes(graph) if isinstance(size, str) for word in _WORD.findall(size))
     return [word for word in dict.fromkeys(words) if word not in _CALLS]
 
@@ -346,8 +346,8 @@ def _sizes(graph: Graph) -> Iterable[Dim]:
 
 
 def untold(graph: Graph) -> list[str]:
-    """Symbols that the shapes of a graph's arguments do not tell, and no number argument gives: heads and the size of a
-    head, where weights have their product alone. Who runs the graph must know them."""
+    """Symbols that neither the shapes of a graph's arguments nor number arguments determine, such as heads and head size where
+    weights only have their product. Callers of the graph must know them."""
     known = {one.name for one in graph.arguments if isinstance(one.type, NumberType)}
     shapes = [
         str(dim) for one in graph.arguments if isinstance(one.type, TensorType) for dim in one.type.shape
@@ -364,7 +364,7 @@ def untold(graph: Graph) -> list[str]:
 
 
 def tellable(graph: Graph) -> Graph:
-    """The graph with its hint for each symbol that nothing tells, until all of them are told."""
+    """The graph with undetermined symbols replaced by their hints, one by one, until the arguments determine all that are left."""
     while lost := untold(graph):
         hints = {one.name: one.hint for one in graph.symbols}
         fixed = min(lost, key=lambda name: hints[name])
@@ -388,8 +388,8 @@ def _plain(size: Dim) -> Dim:
 
 
 def solve(formula: str, symbol: str, place: str, known: Iterable[str]) -> str | None:
-    """An expression for `symbol`, given that `formula`, which is linear in it, is the size at `place`; None where it is not,
-    or other symbols stand in it than those that are `known`."""
+    """An expression for `symbol`, given that `formula`, linear in it, equals the size at `place`; None if it is not linear or has
+    symbols that are not `known`."""
     names = symbols_of(formula)
     if symbol not in names or not names - {symbol} <= set(known) or not _linear(formula, symbol):
         return None
@@ -405,8 +405,8 @@ def solve(formula: str, symbol: str, place: str, known: Iterable[str]) -> str | 
 
 
 def readings(graph: Graph) -> Iterator[tuple[str, str, int, str]]:
-    """Where each symbol that is no number argument is read, and how: `(s0, x, 1, "size_ // 8")` for an `x` that is `8*s0` long in
-    dimension 1; a formula may have symbols that came before it. Symbols that nothing tells are left out."""
+    """How to read each symbol that is no number argument: `(s0, x, 1, "size_ // 8")` for an `x` that is `8*s0` long in
+    dimension 1. A formula may use earlier symbols. Symbols that nothing determines are left out."""
     places = [
         (str(dim), one.name, at)
         for one in graph.arguments
@@ -430,7 +430,7 @@ def readings(graph: Graph) -> Iterator[tuple[str, str, int, str]]:
 
 
 def _linear(formula: str, symbol: str) -> bool:
-    """Whether a sum of products has the symbol once in some of its terms."""
+    """Whether a sum of products is linear in the symbol."""
     if any(mark in formula for mark in ("//", "%", ",")):
         return False
     others = dict.fromkeys(symbols_of(formula) - {symbol}, 7)

@@ -1,12 +1,13 @@
-"""One readable file out of a graph's groups: their kernels, a function that runs the whole, a module in benchmark form.
+"""One readable file from a graph's groups: their kernels, a function that runs the whole, a module in benchmark form.
 
     text = stitch(partition(graph), {digest: code})                   def run(x, w, ...): the results as a tuple
     text = stitch(..., state=state_of(graph), name="Block")           and class ModelNew with that state_dict
 
-A kernel is text that defines `kernel(...)` on its group's arguments. Its names get the group's number, so that kernels do
-not meet; groups with the same text share it, as they share imports; a group that has no kernel runs as ATen calls. The same input gives the same bytes.
+A kernel is source that defines `kernel(...)` on its group's arguments. Its names get the group's number as suffix, to avoid
+clashes. Groups with the same source share it; imports are shared; a group without a kernel runs as ATen calls. The same input
+gives the same bytes.
 
-Does not guarantee that the kernels are right, nor that the file is: it is judged as a whole afterwards.
+Does not guarantee that the kernels or the file are right: the file is judged as a whole afterwards.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from kernelwright.graph.types import Graph, Node, TensorType
 from kernelwright.parsing import names_within
 
 ENTRY = "kernel"
-"""The function that a kernel's text defines."""
+"""Name of the function that a kernel's source defines."""
 _IMPORTS = ("import torch", "import torch.nn as nn", "import triton", "import triton.language as tl")
 _COMPLEX = {"float16": "complex32", "float32": "complex64", "float64": "complex128"}
 _TEXTS: dict[str, str] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
@@ -36,7 +37,7 @@ _TEXTS: dict[str, str] = tomllib.loads(Path(__file__).with_suffix(".toml").read_
 
 @dataclass(frozen=True)
 class Entry:
-    """One name of a state_dict."""
+    """One entry of a state_dict."""
 
     name: str
     shape: tuple[int, ...]
@@ -45,7 +46,7 @@ class Entry:
 
 
 def state_of(graph: Graph) -> tuple[Entry, ...]:
-    """The weights and buffers that a graph reads, by the names that they have in its module."""
+    """The weights and buffers that a graph reads, by their names in its module."""
     found = []
     for one in graph.arguments:
         if one.role in ("weight", "buffer") and isinstance(one.type, TensorType):
@@ -65,9 +66,9 @@ def stitch(
     notes: Mapping[str, str] | None = None,
     name: str = "",
 ) -> str:
-    """The file. `kernels` are texts by digest of their group's graph; `notes` says of a digest where its kernel comes from.
+    """The file. `kernels`: digest of a group's graph -> source; `notes`: digest -> where its kernel comes from.
 
-    With `state`, a `ModelNew` with these names. Raises UserError for a kernel that is not Python or defines no `kernel`,
+    With `state`, adds a `ModelNew` with these names. Raises UserError for a kernel that is not Python or defines no `kernel`,
     and, with `state`, for a graph with tensors that no state_dict has: lifted constants, buffers that are not persistent.
     """
     graph = whole.graph
@@ -95,7 +96,7 @@ def stitch(
 
 
 def candidate(code: str, graph: Graph, entry: str = ENTRY) -> str:
-    """A kernel, or with `entry="run"` a stitched file, as the judge takes it: in function form with a `ModelNew` behind.
+    """A kernel, or with `entry="run"` a stitched file, in function form for the judge, with a `ModelNew` appended.
 
     A kernel that also defines `kernel_backward(*arguments, *cotangents)`, which returns the gradient of each floating-point
     argument in order, has gradients.
@@ -115,7 +116,7 @@ def candidate(code: str, graph: Graph, entry: str = ENTRY) -> str:
 
 
 def number_names(code: str, number: int) -> tuple[list[str], str]:
-    """(import statements, the rest) of a kernel's text, names of its own with `_number` behind. Raises UserError."""
+    """(import statements, the rest) of a kernel's source, with suffix `_number` on its top-level names. Raises UserError."""
     try:
         tree = ast.parse(code)
     except (SyntaxError, ValueError, RecursionError) as error:
@@ -141,7 +142,7 @@ def _is_head(node: ast.stmt) -> bool:
 
 
 def _texts(tree: ast.Module, lines: list[bytes]) -> Iterator[str]:
-    """Statements with the comments above them, imports and docstring apart."""
+    """Statements with the comments above them, without imports and docstring."""
     last = 0
     for node in tree.body:
         assert node.end_lineno is not None
@@ -151,7 +152,7 @@ def _texts(tree: ast.Module, lines: list[bytes]) -> Iterator[str]:
 
 
 def _top_level_names(tree: ast.Module) -> set[str]:
-    """Names that a file makes at its top level, imports apart."""
+    """Names bound at the top level of a file, except by imports."""
     found = set()
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
@@ -165,7 +166,7 @@ _SCOPES = ast.FunctionDef | ast.Lambda | ast.ListComp | ast.SetComp | ast.DictCo
 
 
 def _edits(tree: ast.Module, names: Mapping[str, str]) -> Iterator[tuple[int, int, int, str]]:
-    """(line, from byte, to byte, new name) for every place that means one of the names."""
+    """(line, start byte, end byte, new name) for every occurrence of the names, respecting scopes."""
 
     def walk(node: ast.AST, hidden: frozenset[str]) -> Iterator[tuple[int, int, int, str]]:
         inner = hidden
@@ -197,7 +198,7 @@ def _edits(tree: ast.Module, names: Mapping[str, str]) -> Iterator[tuple[int, in
 
 
 def _local(scope: ast.AST) -> frozenset[str]:
-    """Names that a function or comprehension binds for itself."""
+    """Names that a function or comprehension binds locally."""
     shared: set[str] = set()
     found: set[str] = set()
     waiting = list(ast.iter_child_nodes(scope))
@@ -242,7 +243,7 @@ def _calls(step: object, numbers: Mapping[str, int]) -> list[str]:
 
 
 def _size_lines(graph: Graph) -> Iterator[str]:
-    """Where each symbol's value is read, those that a dimension is first. Raises UserError where no argument tells one."""
+    """Lines that read each symbol's value, plain dimensions first. Raises UserError if no argument determines one."""
     told = {one.name for one in graph.arguments}
     for symbol, name, at, formula in sizes.readings(graph):
         told.add(symbol)
@@ -287,7 +288,7 @@ def _module(graph: Graph, state: Sequence[Entry]) -> str:
 
 
 def _names_of_inputs(graph: Graph) -> dict[str, str]:
-    """What forward calls each input: as the module that was captured does, where those are names."""
+    """Names of forward's inputs: those of the captured module if they are usable."""
     inputs = [one for one in graph.arguments if one.role == "input"]
     names = {one.origin for one in inputs} - {"self", "run", "torch"}
     own = len(names) == len(inputs) and all(one.isidentifier() and not iskeyword(one) for one in names)

@@ -1,12 +1,12 @@
-"""What a graph computes, whatever its sizes and however it was spelled: a digest of its normalised form without numbers.
+"""What a graph computes, independent of sizes and spelling: a digest of its normalised form without numbers.
 
     nn.Linear then nn.GELU at 1024 x 8192, and `x @ w.t() + c` with F.gelu at 64 x 100, are one structure.
 
-Views, casts, copies and dead nodes do not count; a value is told by the operators that made it, not by its name or place.
-Operators that are spelled in several ways are written in one: products with a bias as product and addition, `x *
-sigmoid(x)` as silu, a division by a number as a scaling. Sizes, numbers, windows, strides and the identity of arguments
-are left out, so that different functions may share a structure: what shares one with a benchmark's file is taken for
-that file, and what is told apart is told apart for sure only where its operators differ.
+Views, casts, copies and dead nodes do not count; a value is identified by the operators that made it, not by name or position.
+Alternative spellings are unified: products with a bias become product and addition, `x * sigmoid(x)` silu, a division by a
+number a scaling. Sizes, numbers, windows, strides and the identity of arguments are left out, so different functions may
+share a structure: whatever shares one with a benchmark's file is treated as that file. Two structures differ for certain
+only if their operators do.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def structure(graph: Graph) -> str:
 
 
 def structure_text(graph: Graph) -> str:
-    """What is hashed, in prefix form: `gelu(add(.,matmul(.,.)))`. Shared values are written where each is first read."""
+    """The hashed text in prefix form: `gelu(add(.,matmul(.,.)))`; long subexpressions appear as hashes."""
     made: dict[str, str] = {one.name: _LEAF for one in graph.arguments}
     types = graph.types()
     for node in graph.nodes:
@@ -44,7 +44,7 @@ def structure_text(graph: Graph) -> str:
 
 
 def operator_count(graph: Graph) -> int:
-    """Nodes that compute something: no views, casts or values made from sizes alone."""
+    """Number of nodes that compute something: no views, casts or values made from sizes alone."""
     return sum(
         operators.kind(node.op) not in ("view", "create") and _name(node) not in _PASSED
         for node in graph.nodes
@@ -52,7 +52,7 @@ def operator_count(graph: Graph) -> int:
 
 
 def _digest(text: str) -> str:
-    """Long texts by their hash, so that a value that is read twice does not double what is written."""
+    """Long texts as their hash, so that a value read twice does not double the text."""
     return text if len(text) <= 120 else "@" + hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -74,7 +74,7 @@ def _write(node: Node, made: Mapping[str, str], types: Mapping[str, TensorType |
 
 
 def _contraction(node: Node, name: str, read: list[str], types: Mapping[str, TensorType | NumberType]) -> str:
-    """Without its bias, which is added."""
+    """The product without its bias, then the bias as an addition."""
     if name.startswith("add") or name == "baddbmm":
         read = [*read[1:], read[0]]
     if name == "conv":

@@ -1,10 +1,10 @@
-"""A model's submodules, each with the arguments of its own call in one forward pass, deduplicated.
+"""A model's submodules, each with the arguments of its own call in one forward pass, without duplicates.
 
-Taken is what a package itself defines (not `torch.nn`) and what does between 2 and 300 computing operators in that pass,
-views not counted; a module that does no more than one of its children is a wrapper, and its child stands for it. At most
-two modules of one class a model, those called first with different shapes or configurations.
+Takes modules whose class the package itself defines (not `torch.nn`) and which run 2 to 300 computing operators in that pass,
+views not counted. A module that does no more than one of its children is a wrapper, and the child is taken instead. At most
+two modules of each class per model, those called first with different shapes or configurations.
 
-Does not guarantee that a module runs by itself: `Called.make` finds out.
+Does not guarantee that a module runs by itself: `Called.make` checks that.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ class Called:
     digest: str
     """Identity by class, configuration and shapes: 12 hex digits."""
     operators: int = 0
-    """Computing operators of its eager call."""
+    """Number of computing operators in its eager call."""
     seconds: float = 0.0
 
     @property
     def cls(self) -> str:
-        """Its class by its full name."""
+        """The full name of its class."""
         return f"{type(self.module).__module__}.{type(self.module).__qualname__}"
 
     def make(self, dtype: str) -> tuple[torch.nn.Module, tuple[Any, ...], dict[str, Any]]:
-        """A copy in that dtype, with its inputs, that has run once. Raises what the module raises."""
+        """A copy in that dtype and its inputs, after a test run. Raises what the module raises."""
         wanted = getattr(torch, dtype)
 
         def cast(leaf: object) -> object:
@@ -66,9 +66,9 @@ def submodules(
     *,
     whole: bool = False,
 ) -> list[Called]:
-    """Runs the model once, in float32 and eval mode; its submodules in the order of their first call.
+    """Run the model once, in float32 and eval mode; returns its submodules in the order of their first call.
 
-    Of `package` alone, where one is named, else of whatever is not torch's; `whole`: the model itself, too. Raises what
+    Only classes of `package` if it is given, else all except torch's; `whole`: the model itself, too. Raises what
     the model raises.
     """
     model = model.float().eval()
@@ -89,7 +89,7 @@ def submodules(
 
 
 def _select(calls: dict[str, Called]) -> list[Called]:
-    """What is neither too small nor too large nor a wrapper, each digest once, few of a class."""
+    """Calls that are neither too small nor too large nor wrappers, without duplicates, few per class."""
     chosen: list[Called] = []
     seen: set[str] = set()
     classes: dict[str, int] = {}
@@ -107,7 +107,7 @@ def _select(calls: dict[str, Called]) -> list[Called]:
 
 
 def _watch(path: str, module: torch.nn.Module, counter: _Counter, calls: dict[str, Called]) -> list[Any]:
-    """Hooks that keep the module's first call that has a tensor among its arguments."""
+    """Hooks that keep the module's first call with a tensor among its arguments."""
     running: list[int] = []
 
     def before(called: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -130,7 +130,7 @@ def _watch(path: str, module: torch.nn.Module, counter: _Counter, calls: dict[st
 
 
 class _Counter(TorchDispatchMode):
-    """Counts operators that make new tensors or write into old ones, views not."""
+    """Counts operators that make new tensors or write into old ones; views do not count."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A graph as a `Task` in function form: text in the form of KernelBench that is printed from the graph.
+"""A graph as a `Task` in function form: source in the form of KernelBench, printed from the graph.
 
     S0 = 2                                     a size that varies; shape sets give it other values
     class Model(nn.Module):
@@ -8,8 +8,8 @@
     def get_inputs():                          draws every argument, weights at their captured scale
         return [torch.randn(S0, 64), 0.1 * torch.randn(32, 64), 0.02 * torch.randn(32)]
 
-`Task.graph` holds the graph's JSON: the judge can run that, and no user code at all. Values are tried at the smallest
-shape set: where the results are not finite, draws stay nearer to the captured values.
+`Task.graph` holds the graph's JSON, which the judge can run without any user code. Draws are tried at the smallest shape
+set: if results are not finite, draws stay closer to the captured values.
 
 Does not guarantee that a task is hard: a graph of views alone makes a task, too.
 """
@@ -45,7 +45,7 @@ from kernelwright.records import Task
 _HEAD = "import torch\nimport torch.nn as nn\n"
 _TRIES = 3
 _PRIMES = (3, 5, 7, 11, 13, 17, 19, 23)
-"""Sizes at which strides are tried besides the captured ones."""
+"""Further sizes at which strides are tried."""
 
 
 def to_task(
@@ -59,11 +59,11 @@ def to_task(
     family: str = "",
     free: bool = False,
 ) -> Task:
-    """The task of a graph. `values` are what it was captured with, by argument; `shapes` are sets of its symbols' values.
+    """The task of a graph. `values` are those of the capture, by argument; `shapes` are sets of its symbols' values.
 
-    With `free` symbols are a family of sizes that the task is asked for, each in its range; else they only serve for other
-    sizes to try. Symbols are printed in capitals, and so are they in `Task.shapes`. Raises UserError where no draw gives finite
-    numbers, and for a graph without tensors.
+    `free`: kernels must serve all sizes in the symbols' ranges; else symbols only serve to try other sizes. Symbols are printed in
+    capitals, also in `Task.shapes`. Raises UserError if no draw gives finite numbers, and for a graph without tensor
+    arguments.
     """
     if not any(isinstance(one.type, TensorType) for one in graph.arguments):
         raise UserError(f"{graph.name} has no tensor among its arguments; a task needs one")
@@ -86,7 +86,7 @@ def to_task(
 
 
 def source(graph: Graph, described: Mapping[str, Draw], values: Mapping[str, Any] | None = None) -> str:
-    """The text of the task."""
+    """The source of the task."""
     constants = "".join(f"{one.name.upper()} = {one.hint}\n" for one in graph.symbols)
     names = ", ".join(one.name for one in graph.arguments)
     body = "".join(f"        {line}\n" for line in forward_lines(graph))
@@ -101,7 +101,7 @@ def source(graph: Graph, described: Mapping[str, Draw], values: Mapping[str, Any
 
 
 def forward_lines(graph: Graph) -> list[str]:
-    """The graph's calls of torch.ops, one a line, and its return; sizes are written as capitals."""
+    """The graph's calls of torch.ops, one per line, and its return; sizes are in capitals."""
     first = next((one.name for one in graph.arguments if isinstance(one.type, TensorType)), "")
     lines = [_call(node, first) for node in graph.nodes]
     results = ", ".join(graph.results)
@@ -111,11 +111,11 @@ def forward_lines(graph: Graph) -> list[str]:
 def finite_draws(
     graph: Graph, described: Mapping[str, Draw], values: Mapping[str, Any], symbols: Mapping[str, int]
 ) -> dict[str, Draw]:
-    """Draws for which the graph gives finite numbers at those sizes: as described, else with integers in order where the captured
-    ones are, else nearer to the captured values, and positive where there are none."""
+    """Draws for which the graph gives finite numbers at those sizes: as described, else with sorted integers where the captured ones
+    are sorted, else closer to the captured values, and positive where there are none."""
     try:
         finite = _finite(graph, described, values, symbols)
-    except UserError:  # an operator does not take just any integers
+    except UserError:  # an operator rejects arbitrary integers
         ordered = draws.in_order(values)
         if not ordered:
             raise
@@ -146,7 +146,7 @@ def drawn_values(
     numbers: Mapping[str, Any],
     symbols: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:
-    """A value for each argument of a graph, from torch's own generator; symbols that are not given have their hints."""
+    """A value for each argument of a graph, from torch's generator; symbols that are not given take their hints."""
     symbols = {**{one.name: one.hint for one in graph.symbols}, **(symbols or {})}
     graph = sizes.static(graph, symbols)
     found: dict[str, Any] = {}
@@ -159,7 +159,7 @@ def drawn_values(
 
 
 def main_dtype(graph: Graph) -> str:
-    """The dtype of most of the elements that are floats; float32 where there are none."""
+    """The most frequent dtype of floating-point arguments; float32 if there are none."""
     counts: dict[str, int] = {}
     for one in graph.arguments:
         if isinstance(one.type, TensorType) and one.type.dtype in FLOATS:
@@ -170,7 +170,7 @@ def main_dtype(graph: Graph) -> str:
 def _finite(
     graph: Graph, described: Mapping[str, Draw], values: Mapping[str, Any], symbols: Mapping[str, int]
 ) -> bool:
-    """Whether a few draws give finite numbers, or minus infinity."""
+    """Whether a few draws give only finite numbers or minus infinity."""
     static = sizes.static(graph, symbols)
     for seed in range(_TRIES):
         with torch.random.fork_rng(devices=[]), torch.no_grad():
@@ -183,7 +183,7 @@ def _finite(
 
 
 def _place(value: torch.Tensor, type: TensorType) -> torch.Tensor:
-    """With the strides that the graph asks for."""
+    """The value with the type's strides."""
     if type.strides is None or any(isinstance(one, str) for one in type.strides):
         return value
     shape = tuple(int(one) for one in type.shape)
@@ -196,7 +196,7 @@ def _place(value: torch.Tensor, type: TensorType) -> torch.Tensor:
 def _draw(
     argument: Argument, described: Mapping[str, Draw], values: Mapping[str, Any], symbols: Sequence[Symbol]
 ) -> str:
-    """The line of `get_inputs` for an argument; dimensions in another order are drawn in order and permuted."""
+    """The line of `get_inputs` for an argument; permuted dimensions are drawn in memory order and permuted back."""
     if isinstance(argument.type, NumberType):
         value = values.get(argument.name)
         return repr(value) if isinstance(value, bool | int | float) else argument.name.upper()
@@ -209,7 +209,7 @@ def _draw(
 
 
 def order_of(type: TensorType, symbols: Sequence[Symbol] = ()) -> list[int] | None:
-    """Dimensions from the slowest to the fastest, where a permutation of a contiguous tensor has the type's strides at any sizes
+    """Dimensions from the slowest to the fastest, if a permuted contiguous tensor has the type's strides at any sizes
     (channels last, a transposed matrix); None for all other strides and for contiguous ones."""
     if type.strides is None:
         return None
@@ -226,7 +226,7 @@ def order_of(type: TensorType, symbols: Sequence[Symbol] = ()) -> list[int] | No
 
 
 def densify(graph: Graph) -> Graph:
-    """With arguments that are slices or expanded as contiguous ones, copies of which kernels are handed: no judge draws such
+    """Make arguments contiguous that are slices or expanded tensors; kernels get copies of them, since no judge draws such
     strides."""
 
     def plain(one: Argument) -> Argument:
@@ -237,7 +237,7 @@ def densify(graph: Graph) -> Graph:
 
 
 def lay_out(value: torch.Tensor, order: Sequence[int] | None) -> torch.Tensor:
-    """The tensor itself where its memory is that of `order_of`, without gaps; else a copy whose memory is."""
+    """The tensor itself if its memory is in `order` without gaps; else a copy laid out so."""
     if order is None:
         return value.contiguous()
     back = [order.index(at) for at in range(len(order))]
@@ -245,7 +245,7 @@ def lay_out(value: torch.Tensor, order: Sequence[int] | None) -> torch.Tensor:
 
 
 def capital(size: Dim) -> str:
-    """A size as Python in the task's text: symbols are constants there."""
+    """A size as Python in the task's source, where symbols are constants."""
     return str(size).upper().replace("MIN(", "min(").replace("MAX(", "max(")
 
 

@@ -1,5 +1,4 @@
-"""The printed form of a graph, as models and people read it: one line an argument, one line a node.
-
+"""The printed form of a graph, for models and people: one line per argument, one line per node.
     sizes s0=2 s1=17
     x1: f32[s0,s1,48]
     w1: f32[48] weight
@@ -7,8 +6,8 @@
     h2: f32[s0,s1] = sum(h1, [2])
     return h2
 
-Operators go by their names alone, where arguments tell the overload. Does not say everything (strides, origins):
-JSON does, and is what is stored.
+Operators appear by name without overload, which the arguments imply. Omits strides and origins; the stored form is JSON,
+which has everything.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ def node_text(node: Node) -> str:
 
 
 def type_text(type: TensorType | NumberType) -> str:
-    """`bf16[s0,4096]`, with strides where they matter; `int` for a number."""
+    """`bf16[s0,4096]`, with strides if they are not contiguous; `int` for a number."""
     if isinstance(type, NumberType):
         return type.of
     shape = ",".join(str(one).replace(" ", "") for one in type.shape)

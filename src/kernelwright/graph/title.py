@@ -1,7 +1,7 @@
-"""What a graph is called where people read: `linear+gelu 1024x8192x8192 bf16`, in place of a digest.
+"""A graph's name for people, instead of a digest: `linear+gelu 1024x8192x8192 bf16`.
 
-Operators in order, each once; the sizes of the first contraction as rows x columns x summed, else of the largest input; the
-type of floats. Does not identify: different graphs may share a title.
+Operators in order without repetitions; rows x columns x summed size of the first contraction, else the shape of the largest
+input; the float type. Not an identity: different graphs may share a title.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from kernelwright.records import Task
 
 SHORT = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16", "float64": "fp64"}
 _MOST = 4
-"""Operators that are named; of longer graphs how many there are is said instead."""
+"""Most operators that are named; the rest are counted."""
 _PRODUCTS = frozenset(["linear", "mm", "matmul", "addmm", "bmm", "baddbmm"])
 
 
 def title(graph: Graph) -> str:
-    """The title of a graph, at the sizes that it was captured with."""
+    """The title of a graph, at its captured sizes."""
     named = describe(graph.nodes).split("+")
     if len(named) > _MOST:
         named = [*named[:_MOST], f"{len(named) - _MOST} more"]
@@ -31,7 +31,7 @@ def title(graph: Graph) -> str:
 
 
 def task_title(task: Task) -> str:
-    """The title of a task's graph; of other tasks their id."""
+    """The title of a task's graph; its id if it has no graph."""
     return _of_json(task.graph) if task.graph else task.id
 
 
@@ -41,7 +41,7 @@ def _of_json(text: str) -> str:
 
 
 def dtype(graph: Graph) -> str:
-    """The short name of the type that most of its floating-point arguments have; of all arguments where none is."""
+    """The short name of the most frequent dtype of floating-point arguments; of all arguments if none is floating."""
     found = [one.type.dtype for one in graph.arguments if isinstance(one.type, TensorType)]
     floating = [name for name in found if name in SHORT] or found
     most = max(floating, key=floating.count, default="")
@@ -49,7 +49,7 @@ def dtype(graph: Graph) -> str:
 
 
 def _product(graph: Graph) -> list[int]:
-    """Rows, columns and what is summed over, of the first product of matrices; batches multiply the rows."""
+    """Rows, columns and summed size of the first matrix product; batches multiply the rows."""
     types = graph.types()
     for node in graph.nodes:
         if operators.kind(node.op) == "contraction" and packet(node.op) in _PRODUCTS:

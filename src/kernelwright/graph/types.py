@@ -4,7 +4,7 @@ Weights, buffers and lifted constants are arguments like the inputs, so a graph 
 named once, refer backwards only, and carry dtype and shape; sizes are integers or expressions over named symbols.
 Graphs are frozen, hashable, travel as JSON, and import nothing heavy: a log can be read anywhere.
 
-Does not guarantee that a graph computes what the module did that it was captured from (`capture.py` checks that), nor
+Does not guarantee that a graph computes what its captured module does (`agree.py` checks that), nor
 that its operators exist (`operators.py` has the set).
 """
 
@@ -33,13 +33,13 @@ class _Noun(BaseModel):
 
 
 class TensorType(_Noun):
-    """What a tensor is: `TensorType(dtype="bfloat16", shape=("s0", 4096))`."""
+    """A tensor's dtype and shape: `TensorType(dtype="bfloat16", shape=("s0", 4096))`."""
 
     kind: Literal["tensor"] = "tensor"
     dtype: DtypeName
     shape: tuple[Dim, ...]
     strides: tuple[Dim, ...] | None = None
-    """In elements, where they matter; None: contiguous, or of no consequence."""
+    """In elements; None: contiguous, or irrelevant."""
 
     @model_validator(mode="after")
     def _well_formed(self) -> Self:
@@ -70,19 +70,19 @@ class Ref(_Noun):
 
 
 class Size(_Noun):
-    """An integer argument that follows from symbols: `Size(size="4*s0")`."""
+    """An integer computed from symbols: `Size(size="4*s0")`."""
 
     size: str
 
 
 class Scale(_Noun):
-    """A float argument that follows from symbols, such as one over a root: `Scale(scale="(n//2)**-0.5")`."""
+    """A float computed from symbols, such as an inverse root: `Scale(scale="(n//2)**-0.5")`."""
 
     scale: str
 
 
 class DtypeArg(_Noun):
-    """A dtype, layout, device or memory format handed to an operator."""
+    """A dtype passed to an operator."""
 
     dtype: DtypeName
 
@@ -101,7 +101,7 @@ Operand = TypeAliasType(
     "Operand",
     "Ref | Size | Scale | DtypeArg | Other | bool | int | Finite | str | tuple[Operand, ...] | None",
 )
-"""What an operator can be handed. `device` is the device of the graph's tensors, wherever it runs."""
+"""An operator's argument. `device` is the device of the graph's tensors, wherever it runs."""
 
 
 class Argument(_Noun):
@@ -110,15 +110,15 @@ class Argument(_Noun):
     name: str
     type: ValueType
     role: Literal["input", "weight", "buffer", "constant"] = "input"
-    """`input` is given at each call, `weight` is learnable, `buffer` is kept state, `constant` a lifted tensor."""
+    """`input` is given at each call, `weight` is learnable, `buffer` is stored state, `constant` a lifted tensor."""
     origin: str = ""
-    """The dotted name in the module that it came from (`layers.0.weight`); the parameter's name for inputs."""
+    """Its dotted name in the module (`layers.0.weight`); the parameter's name for inputs."""
     mutated: bool = False
     """Whether the graph returns a new value for it, to be written back (running statistics in training mode)."""
     complex: bool = False
-    """Whether the module has a complex tensor there, of which the graph takes the real view, [..., 2]."""
+    """Whether it is a complex tensor in the module; the graph takes its real view, [..., 2]."""
     kept: bool = True
-    """Whether its module's state_dict has it; a buffer may be none of its entries."""
+    """Whether its module's state_dict has it; False for non-persistent buffers."""
 
 
 class Value(_Noun):
@@ -136,10 +136,10 @@ class Node(_Noun):
     args: tuple[Operand, ...] = ()
     kwargs: tuple[tuple[str, Operand], ...] = ()
     outputs: tuple[Value | None, ...]
-    """One per result of the operator; None where a result is never read."""
+    """One per result of the operator; None if the result is never read."""
 
     def refs(self) -> Iterator[str]:
-        """Names of the values that it reads, in order, repeated where it reads one twice."""
+        """Names of the values that it reads, in order, with repetitions."""
         for one in (*self.args, *(value for _, value in self.kwargs)):
             yield from refs_in(one)
 
@@ -149,7 +149,7 @@ class Symbol(_Noun):
 
     name: str
     hint: int
-    """Its value when the graph was captured."""
+    """Its value in the capture."""
     least: int = 1
     most: int | None = None
 
@@ -157,14 +157,14 @@ class Symbol(_Noun):
 class Graph(_Noun):
     """A pass over tensors: arguments, nodes in order, results.
 
-    Names are unique and made before they are read; anything else raises ValidationError.
+    Raises ValidationError unless names are unique and values are made before they are read.
     """
 
     name: str = "graph"
     arguments: tuple[Argument, ...]
     nodes: tuple[Node, ...]
     results: tuple[str, ...]
-    """Names of the values that are returned, in order; those of mutated arguments come first, in the arguments' order."""
+    """Names of the returned values, in order; new values of mutated arguments come first, in the arguments' order."""
     symbols: tuple[Symbol, ...] = ()
     signature: str = ""
     """How arguments and results nest in the module's own call, as a JSON pytree; empty: flat."""
@@ -202,7 +202,7 @@ class Graph(_Noun):
 
     @property
     def digest(self) -> str:
-        """Identity by content, what arguments are outside of it left out: 16 hex digits."""
+        """Identity by content, without what arguments are outside the graph: 16 hex digits."""
         body = self.model_dump_json(
             exclude={"name": True, "arguments": {"__all__": {"origin", "complex", "kept"}}}
         )
@@ -210,7 +210,7 @@ class Graph(_Noun):
 
 
 def refs_in(operand: Operand) -> Iterator[str]:
-    """Names of values in an operator's argument, however deep."""
+    """Names of values in an operator's argument, at any depth."""
     if isinstance(operand, Ref):
         yield operand.ref
     elif isinstance(operand, tuple):
