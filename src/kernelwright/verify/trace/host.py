@@ -1,10 +1,10 @@
-"""The candidate's process: it loads the candidate, calls its `forward` on tensors without data, and hands over the tape.
+"""The candidate's process: it loads the candidate, calls its `forward` on tensors without data, and returns the tapes.
 
-Nothing here knows a value of an input. Weights it drew itself, under a public seed, are the only data it has; those
-that the reference has under the same name and shape are replaced by the reference's own before a kernel sees them.
+Nothing here knows an input value. The only data are weights that it drew itself, under a public seed; those that the
+reference has under the same name and shape are replaced by the reference's before a kernel sees them.
 
 Commands: load; trace (build for one shape set, then call `forward` several times). Every trace begins with a fresh copy
-of the module, so that nothing is carried from shape to shape; a launch while the module is built belongs to the
+of the candidate's file, so no state carries over from shape to shape; launches while the module is built belong to the
 first call.
 """
 
@@ -71,46 +71,46 @@ from kernelwright.verify.trace.switches import pose
 from kernelwright.verify.trace.tape import Tape, TapeError
 
 _OTHER_SEED = 0x2545F491
-"""Between the seeds of a module's weights and of those of another one."""
+"""XORed with the seed of a module's weights, it seeds those of the other modules."""
 _STEP, _MOST_STEPS = 64, 5
-"""Elements, by multiples of which inputs may begin later in their memory: aligned as if they did not."""
+"""Shifted inputs begin a multiple of this many elements later in their memory, which keeps their alignment."""
 _HOOKS = itertools.count(1 << 10)
-"""Numbers of hooks, as torch counts them."""
+"""Ids of hooks, as torch counts them."""
 _BEFORE, _BEHIND = "_forward_pre_hooks", "_forward_hooks"
 _JUMPS = 4
-"""Calls, and modules built, after which counters of those are moved on."""
+"""After this many calls, or modules built, counters are advanced."""
 _TRUE_CALLS, _TRUE_CALLS_S = 5000, 2.0
-"""Calls that are made of a module whose state changes at each of them in a way that cannot be moved on, and seconds of a core: others keep a machine busy."""
+"""Limits, in calls and CPU seconds (others use the machine), for really calling a module whose state cannot be advanced."""
 _SECONDS = time.process_time
 
 
 class HostWorker(Service):
-    """Loads one candidate and writes its tapes."""
+    """Loads one candidate and records its tapes."""
 
     def __init__(self, surroundings: Surroundings | None = None) -> None:
-        """`surroundings`: those that `torch.cuda` was told of, where it was."""
+        """`surroundings`: those that the `torch.cuda` stand-ins use, if any."""
         self.surroundings = surroundings or Surroundings(environment=False)
         self.module: Any = None
         self.recorder: Recorder | None = None
-        """Is told of launches; None between commands."""
+        """Records launches; None between commands."""
         self._code = self._path = ""
         self._traced = False
         self._given: list[torch.Tensor] = []
-        """What the last call gave."""
+        """Tensors that the last call returned."""
         self._containers: list[object] = []
-        """That calls returned, held so that none comes twice by chance."""
+        """Containers that calls returned, kept alive so that no id is reused."""
         self._others: list[object] = []
-        """Modules that were built before the one that is judged."""
+        """Modules built before the one that is judged."""
         self._left: Sequence[str] = ()
-        """As `Building.left`."""
+        """See `Building.left`."""
         self._gradients: dict[object, torch.Tensor] = {}
         self._learning: list[torch.nn.Parameter] = []
-        """Parameters that learn as they were built: during calls they only say so, where that is `wanted`."""
+        """Parameters that were built to require gradients; during calls they only report it, if it is `wanted`."""
         self.secret = secrets.randbits(64)
-        """Of the times that tuning finds."""
+        """Seed of the simulated tuning times."""
         self._host: dict[int, torch.UntypedStorage] = {}
         self.pruned: dict[object, list[Any]] = {}
-        """Configurations that a tuner tries, by the key under which it keeps what it finds."""
+        """Configurations that a tuner tries, by the tuner's cache key."""
         _patch_triton(self)
 
     def answer(
@@ -128,14 +128,14 @@ class HostWorker(Service):
         raise ValueError(f"unknown command {command!r}")
 
     def load(self, code: str) -> dict[str, Any]:
-        """Execute the candidate's top level, as a module, under the pretended device."""
+        """Execute the candidate's file as a module, on the simulated device."""
         self._code = code
         self._execute()
         return {}
 
     def _execute(self, optimised: bool = False) -> None:
-        """A fresh copy of the candidate's module, elsewhere, `optimised` as by `python -OO`. Launches at its top level are checked,
-        and lost."""
+        """Execute the candidate's file anew under another name and path, `optimised` as by `python -OO`. Launches at its top
+        level are checked and discarded."""
         if self.module is not None:
             sys.modules.pop(self.module.__name__, None)
             linecache.cache.pop(self._path, None)
@@ -161,7 +161,7 @@ class HostWorker(Service):
 
     @contextlib.contextmanager
     def listening(self, recorder: Recorder) -> Iterator[None]:
-        """Launches go to `recorder`."""
+        """Send launches to `recorder` inside the block."""
         self.recorder = recorder
         try:
             yield
@@ -171,9 +171,11 @@ class HostWorker(Service):
     def construct(
         self, init: Any, seed: int, state: dict[str, torch.Tensor], asked: Building, real: PretendCuda
     ) -> torch.nn.Module:
-        """The candidate's module, with the reference's weights where names and shapes agree and values are given; `real` is
-        on. Weights are varied as the reference's were (`trace/affine.py`)."""
-        torch.default_generator.manual_seed(seed)  # others would note where they were asked, a ms each
+        """The candidate's module, with the reference's weights if names and shapes agree and values are given; the mode `real`
+        is active. Weights are varied as the reference's are (`trace/affine.py`)."""
+        torch.default_generator.manual_seed(
+            seed
+        )  # torch.manual_seed would cost a ms and be noted as the candidate's
         self.surroundings.weights = seed
         with affine.vary_affine(seed) if asked.affine else contextlib.nullcontext() as finished:
             module = self.module.ModelNew(*init)
@@ -205,10 +207,10 @@ class HostWorker(Service):
         outputs: list[torch.Tensor],
         other_sizes: object = None,
     ) -> dict[str, Any]:
-        """Build `ModelNew` and call it as it is `asked`: the tapes, and what they start from. Before all of that the module is
-        called on inputs of `other_sizes`, where there are any.
+        """Build `ModelNew` and call it as `asked`. Returns the tapes and what they start from. With `other_sizes`, the module is
+        first called on inputs of those sizes.
 
-        `state` holds the shapes of the reference's weights (values only of the very small).
+        `state` holds the shapes of the reference's weights, and the values of very small ones.
         """
         if self._traced:
             self._execute(asked.optimised)
@@ -260,8 +262,8 @@ class HostWorker(Service):
     def _follow_attributes(
         self, module: torch.nn.Module, inputs: object, wanted: Collection[str], recorder: Recorder
     ) -> None:
-        """Call the module, for the last time, with its weights made anew wherever they are asked for, by a parametrization as pruning
-        and adapters have it. Raises LeftBehind where something reads what one was made from; what raises has said so."""
+        """Call the module a last time, its weights parametrized as by pruning and adapters. Raises LeftBehind if a call reads the
+        original of a weight; raising is allowed."""
         with torch.utils._python_dispatch._disable_current_modes():
             before = make_anew(module, wanted)
         if not before:
@@ -280,15 +282,15 @@ class HostWorker(Service):
     def _meet_others(
         self, init: object, asked: Building, inputs: object, recorder: Recorder, real: PretendCuda
     ) -> list[dict[str, object]]:
-        """What other modules of the kind do before the one that is judged, as far as those are asked for."""
+        """Build and call other instances, as far as `asked`. Returns their operations."""
         done = self._build_many(init, asked, recorder, real) if asked.copied else []
         return done + (self._call_another(init, asked, inputs, recorder, real) if asked.second else [])
 
     def _build_many(
         self, init: object, asked: Building, recorder: Recorder, real: PretendCuda
     ) -> list[dict[str, object]]:
-        """Build other modules of the kind, as for the layers of a deep model, and move what counts them on as if there were thousands;
-        back where none can be built then. What that does."""
+        """Build other instances, like the layers of a deep model, and advance what counts them as if by thousands (undone if then
+        none can be built). Returns their operations."""
         counters = Counters(torch.nn.Identity(), self.module.__dict__)
         for _ in range(_JUMPS):
             self._build_another(init, asked, recorder, real)
@@ -304,7 +306,7 @@ class HostWorker(Service):
     def _build_another(
         self, init: object, asked: Building, recorder: Recorder, real: PretendCuda
     ) -> torch.nn.Module:
-        """Another module of the kind, with other weights; it is held as long as the one that is judged."""
+        """Another instance, with other weights; it lives as long as the one that is judged."""
         with self.failures(Outcome.CONSTRUCTOR_ERROR), self.listening(recorder), real, torch.no_grad():
             other = self.construct(init, asked.seed ^ _OTHER_SEED, {}, asked, real)
         self._others.append(other)
@@ -313,7 +315,7 @@ class HostWorker(Service):
     def _call_another(
         self, init: object, asked: Building, inputs: object, recorder: Recorder, real: PretendCuda
     ) -> list[dict[str, object]]:
-        """Build another module of the kind, with other weights, and call it: what that does."""
+        """Build another instance, with other weights, and call it. Returns its operations."""
         other = self._build_another(init, asked, recorder, real)
         self._detach(other, recorder, real)
         for tensor in flatten(inputs):
@@ -325,7 +327,7 @@ class HostWorker(Service):
     def _call_at(
         self, module: torch.nn.Module, inputs: Any, recorder: Recorder, may_raise: bool = False
     ) -> list[dict[str, object]]:
-        """Call the module that is judged at other sizes or numbers, on zeros: what that does."""
+        """Call the judged module at other sizes or numbers, on zeros. Returns its operations."""
         recorder.operations = []
         given = self._blank_inputs(inputs, recorder.cuda)
         for tensor in flatten(given):
@@ -347,7 +349,7 @@ class HostWorker(Service):
         recorder: Recorder,
         real: PretendCuda,
     ) -> torch.nn.Module:
-        """The module that is judged. Work done while it is built is the first call's, unless it has no values."""
+        """The judged module. Operations while it is built belong to the first call, unless values are not asked."""
         builder = recorder if asked.values else Recorder(real)
         with self.failures(Outcome.CONSTRUCTOR_ERROR), self.listening(builder), real, torch.no_grad():
             module = self.construct(init, asked.seed, state, asked, real)
@@ -364,8 +366,8 @@ class HostWorker(Service):
         asked: Building,
         recorder: Recorder,
     ) -> tuple[list[dict[str, Any]], list[list[Any]], list[int]]:
-        """A tape for each call, the first with what was done before it, and views of what each was given; `fresh` for the
-        first. Last the numbers of calls in other ways that it does not take: what stands in their place is the call before."""
+        """Returns a tape for each call (the first gets `fresh` and includes what was recorded before it), views of each
+        call's inputs, and the numbers of calls that the module refused in other ways; these repeat the tape before."""
         self._containers = []
         tapes: list[dict[str, Any]] = []
         given: list[list[Any]] = []
@@ -375,7 +377,7 @@ class HostWorker(Service):
         self.surroundings.learning = asked.gradients is not None
         for number in range(asked.calls):
             way = asked.ways[number - 1] if 0 < number <= len(asked.ways) else ""
-            # The last call gets the tensors of the one before: other data, by the judge's hand, at the same place.
+            # The last call gets the tensors of the one before: the judge writes other data to the same memory.
             if 0 < number < asked.calls - 1:
                 fresh = self._blank_inputs(inputs, recorder.cuda, asked.copied and not way, way)
             if number:
@@ -389,7 +391,7 @@ class HostWorker(Service):
                     with ways.set_switches(way):
                         output = self._call(one, fresh, recorder, way, names=names)
                     made = self._tape(recorder, output)
-                    Tape.read(made)  # a descriptor that minds no stride reaches outside of its tensor
+                    Tape.read(made)  # a descriptor that ignores strides reaches outside of its tensor
                     tapes.append(made)
                     self._given = flatten(output)
                 except LeftBehind:
@@ -418,8 +420,8 @@ class HostWorker(Service):
 
     @staticmethod
     def _hangs_on_something(output: object, inputs: object) -> None:
-        """Raises LeftBehind where an output says that it can be differentiated and nothing made it that can: a loss of it has gradients
-        nowhere, and nobody says so."""
+        """Raises LeftBehind if an output claims to require gradients but depends on nothing that does: a loss of it would
+        silently have no gradients."""
         given = {id(one) for one in flatten(inputs)}
         with torch._C.DisableTorchFunction():
             for one in flatten(output):
@@ -430,13 +432,13 @@ class HostWorker(Service):
                     )
 
     def _not_reseeded(self, when: str) -> None:
-        """Raises LeftBehind where generators that everybody shares go on from elsewhere."""
+        """Raises LeftBehind if a shared random generator was seeded."""
         own = torch.default_generator.initial_seed() != self.surroundings.seed
         if what := self.surroundings.reseeded or ("torch.default_generator" if own else ""):
             raise LeftBehind(f"{when} seeds a generator that everybody shares ({what})")
 
     def _in_new_containers(self, output: object, inputs: object) -> None:
-        """Raises LeftBehind where a call returns a list or dictionary that another one returned, and it was not given."""
+        """Raises LeftBehind if a call returns a list or dictionary that an earlier call returned, unless it is an input."""
         given = set(map(id, containers(inputs)))
         found = [one for one in containers(output) if id(one) not in given]
         if set(map(id, found)) & set(map(id, self._containers)):
@@ -445,8 +447,8 @@ class HostWorker(Service):
         self._containers += found
 
     def _blank_inputs(self, inputs: object, cuda: PretendCuda, elsewhere: bool = False, way: str = "") -> Any:
-        """Tensors like those of `inputs` that were never seen. `elsewhere`: they begin later in their memory, as a part of a
-        batch does. Laid out as the `way` has it; those that are alike one tensor, if it says so."""
+        """New tensors like those of `inputs`, in the layout of the `way`. `elsewhere`: they begin later in their memory, as parts
+        of a batch do. Equal ones are a single tensor in the way `ONE_TENSOR`."""
         known: dict[object, torch.Tensor] = {}
         layout, places, numbers = ways.layout_of(way), itertools.count(), itertools.count()
 
@@ -466,7 +468,7 @@ class HostWorker(Service):
                     wholes[larger] = torch.empty(count, dtype=like.dtype, device="meta")
                 return cuda.adopt_input(wholes[larger].as_strided(like.shape, steps, begin))
             if (back := given_back.pop((like.shape, like.stride(), like.dtype), None)) is not None:
-                return back  # once: two inputs that are one tensor are another way
+                return back  # once only: two inputs that are one tensor are a way of their own
             key, stride = (tuple(like.shape), like.stride(), like.dtype), like.stride()
             if way == ways.ONE_TENSOR and key in known:
                 return known[key]
@@ -480,7 +482,9 @@ class HostWorker(Service):
                 )
                 plain = room.as_strided(like.shape, stride, start)
             known[key] = plain
-            if self.surroundings.dice.random() < 0.5:  # nobody knows how often the caller wrote to it
+            if (
+                self.surroundings.dice.random() < 0.5
+            ):  # as if the caller had written to it any number of times
                 set_version(plain, int(10.0 ** self.surroundings.dice.uniform(0.0, 6.0)))
             if elsewhere and plain.is_floating_point() and not self.surroundings.learning:
                 known[key] = plain = torch.nn.Parameter(plain, requires_grad=False)  # a learnt input
@@ -497,8 +501,8 @@ class HostWorker(Service):
         often: bool = False,
         names: Sequence[str] = (),
     ) -> Any:
-        """One forward pass, in surroundings of its own, called in a `way`, by `names` if there are any; one of thousands, if it is
-        called `often`, is not looked after."""
+        """One forward pass, in newly drawn surroundings, called in a `way`, with keyword arguments if there are `names`. If it is
+        one of thousands (`often`), the checks of what it leaves behind are skipped."""
         self.surroundings.enter_call(way)
         torch.default_generator.manual_seed(self.surroundings.seed)
         graded = torch.set_grad_enabled(self.surroundings.recording)
@@ -513,7 +517,7 @@ class HostWorker(Service):
         own = nothing if often or not isinstance(module, torch.nn.Module) else self._watch(module, inputs)
         with failures, self.listening(recorder), recorder.cuda, hooks, graded, recorder, seen, kept, own:
             output = module(**dict(zip(names, inputs, strict=True))) if names else module(*inputs)
-            if Refused.last is not None:  # whatever it made of the exception
+            if Refused.last is not None:  # even if the candidate caught it
                 raise Refused.last
         if fault := STREAMS.fault():
             raise Failure(Outcome.NONDETERMINISTIC, fault)
@@ -529,7 +533,7 @@ class HostWorker(Service):
 
     @contextlib.contextmanager
     def _watch(self, module: torch.nn.Module, inputs: object) -> Iterator[None]:
-        """Around passes of a module: what its caller has stays as it was."""
+        """Inside the block, what the module's caller holds must not change."""
         around = self.surroundings
         learning = self._learning if around.wanted and not (around.recording or around.learning) else ()
         for one in learning:
@@ -544,7 +548,7 @@ class HostWorker(Service):
     def _with_gradients_on(
         self, module: torch.nn.Module, inputs: object
     ) -> contextlib.AbstractContextManager[None]:
-        """Parameters and inputs have gradients in some surroundings, which a call leaves as they are."""
+        """In some surroundings parameters and inputs have gradients, which a call must leave unchanged."""
         around = self.surroundings
         if not around.graded:
             return contextlib.nullcontext()
@@ -556,7 +560,7 @@ class HostWorker(Service):
         return tensors_same(named, self._gradient, recorder.knows, around.dice)
 
     def _gradient(self, tensor: torch.Tensor) -> torch.Tensor:
-        """One for all tensors of a form."""
+        """A gradient for a tensor, one for all tensors of the same shape and dtype."""
         form = tensor.shape, tensor.dtype
         if form not in self._gradients:
             with torch.utils._python_dispatch._disable_current_modes():
@@ -564,7 +568,7 @@ class HostWorker(Service):
         return self._gradients[form]
 
     def _call_often(self, module: Callable[..., object], inputs: object, recorder: Recorder) -> None:
-        """What thousands of calls make of a module; nothing else is kept of them."""
+        """Really call the module thousands of times, within limits; the tapes are discarded."""
         start = _SECONDS()
         for _ in range(_TRUE_CALLS):
             self._call(module, inputs, recorder, often=True)
@@ -575,7 +579,7 @@ class HostWorker(Service):
     def _call_far_ahead(
         self, module: Callable[..., object], inputs: object, recorder: Recorder, counters: Counters
     ) -> object:
-        """A call after counters of calls were moved on; as it was, where it cannot stand that."""
+        """A call after counters were advanced; if it raises, they are restored and the call repeated."""
         before = list(recorder.operations)
         try:
             return self._call(module, inputs, recorder)
@@ -634,7 +638,7 @@ class HostWorker(Service):
     def _constants(
         self, recorder: Recorder, shared: list[list[Any]], outputs: list[torch.Tensor]
     ) -> list[dict[str, int]]:
-        """Storages that the tapes start from; `blob` numbers the bytes, where the reference does not give them."""
+        """Storages that the tapes start from; `blob` is the index of the contents, unless the reference provides them."""
         whole = {v[0]: math.prod(v[2]) * channel.DTYPES[v[4]].itemsize for v in shared if v[1] == 0}
         found = []
         for number, storage in recorder.constants.items():
@@ -647,7 +651,7 @@ class HostWorker(Service):
 
     @contextlib.contextmanager
     def failures(self, otherwise: Outcome) -> Iterator[None]:
-        """Sorts whatever candidate code can raise; `otherwise` is what an ordinary exception is called."""
+        """Map any exception of candidate code to a Failure; `otherwise` is the outcome of ordinary exceptions."""
         try:
             yield
         except Failure:
@@ -671,7 +675,7 @@ class HostWorker(Service):
 def _with_gradients(
     module: torch.nn.Module, asked: Building, state: dict[str, torch.Tensor], watch: Watch
 ) -> Callable[..., object]:
-    """What is called where gradients are asked, too; else the module."""
+    """The callable for calls: the module, wrapped if gradients are asked."""
     if asked.gradients is None:
         return module
     beside = [] if asked.beside is None else blank(asked.beside)
@@ -682,8 +686,8 @@ def _with_gradients(
 
 
 def match_parameters(module: torch.nn.Module, wanted: list[str], state: dict[str, torch.Tensor]) -> list[str]:
-    """The candidate's names of the reference's parameters: the same, or by shape and order where it has others. Raises Failure
-    where one has no counterpart: a gradient is of the weight that a user trains."""
+    """The candidate's names of the reference's parameters: the same names, else by order and shape. Raises Failure if that
+    fails: gradients are compared for the weights that a user trains."""
     own = {name: one for name, one in module.named_parameters() if one.is_floating_point()}
     if all(name in own and own[name].shape == state[name].shape for name in wanted):
         return wanted
@@ -695,7 +699,7 @@ def match_parameters(module: torch.nn.Module, wanted: list[str], state: dict[str
 
 
 def _patch_triton(worker: HostWorker) -> None:
-    """Launches and autotuning come to the worker's recorder, for the life of this process."""
+    """For the life of this process, send launches and autotuning to the worker's recorder."""
 
     def run(
         function: jit.JITFunction, *args: object, grid: object, warmup: bool, **kwargs: object
@@ -707,7 +711,7 @@ def _patch_triton(worker: HostWorker) -> None:
         return compiled(function, args, kwargs)
 
     def compiled(function: jit.JITFunction, args: Args, options: dict[str, object]) -> CompiledKernel:
-        """Launched again, a kernel keeps the constants that it was compiled with, whatever it is given in their place."""
+        """A compiled kernel that, launched again, keeps the constants it was compiled with, whatever is passed for them."""
 
         def launch(grid: object, *given: object, **_: object) -> None:
             names = [parameter.name for parameter in function.params]
@@ -727,8 +731,8 @@ def _patch_triton(worker: HostWorker) -> None:
         return lambda call, quantiles=None, **kw: recorder.bench(call, worker.secret)
 
     def tune(tuner: autotuner.Autotuner, *args: object, **kwargs: object) -> object:
-        tuner.cache.clear()  # every tape carries its alternatives
-        tuner.__dict__["_launched"] = None  # nobody but Triton looks at the results meanwhile
+        tuner.cache.clear()  # every tape records the alternatives
+        tuner.__dict__["_launched"] = None  # meanwhile only Triton itself reads the results
         if worker.recorder is not None:
             worker.recorder.restored = _restore(tuner)
         given = original(tuner, *args, **kwargs)
@@ -736,7 +740,7 @@ def _patch_triton(worker: HostWorker) -> None:
         return given
 
     def prune(tuner: autotuner.Autotuner, kwargs: dict[str, Any]) -> list[Any]:
-        """For a key that was met before, what was left then: a user's tuner does not look again."""
+        """Like a user's tuner, do not prune again for a known key: return what was kept then."""
         given = {name: one for name, one in {**tuner.nargs, **kwargs}.items() if name in tuner.arg_names}
         asked = [given.get(name) for name in tuner.keys if name in given]
         asked += [str(one.dtype) for one in given.values() if hasattr(one, "dtype")]
@@ -756,7 +760,7 @@ def _patch_triton(worker: HostWorker) -> None:
 
 
 def _restore(tuner: autotuner.Autotuner) -> list[str] | None:
-    """Arguments that are as they were after a configuration was tried; None where hooks of its own may see to that."""
+    """Arguments that the tuner restores after each trial; None if hooks of its own may do so."""
     hooks = [getattr(tuner, f"user_defined_{when}_hook", True) for when in ("pre", "post")]
     if any(hooks) or any(config.pre_hook is not None for config in tuner.configs):
         return None
@@ -768,7 +772,7 @@ def _unknown(function: jit.JITFunction) -> object:
 
 
 def _notice(name: str) -> property:
-    """A result of autotuning. Who looks at it does what comes next for the configuration that won, and for no other."""
+    """A property for a result of autotuning. Reading it fixes the launch to the configuration that won."""
 
     def get(tuner: autotuner.Autotuner) -> Any:
         if f"_{name}" not in tuner.__dict__:
@@ -785,7 +789,7 @@ def _notice(name: str) -> property:
 
 
 def last_line(error: BaseException, path: str = "") -> str:
-    """Exception type, message, and the candidate's own line, if one is on the stack."""
+    """Exception type and message, with the candidate's own source line if one is on the stack."""
     try:
         text = str(error).strip()[:300].encode("utf-8", "replace").decode()
     except BaseException:
@@ -796,7 +800,7 @@ def last_line(error: BaseException, path: str = "") -> str:
 
 
 def blank(spec: Any) -> Any:
-    """Inputs described by shape, stride and dtype, as tensors without data."""
+    """Tensors without data, from inputs described by shape, stride and dtype."""
     ((kind, value),) = spec.items()
     if kind == "meta":
         dtype = channel.DTYPES[value["dtype"]]
@@ -813,7 +817,7 @@ def blank(spec: Any) -> Any:
 
 
 def warm() -> None:
-    """In the zygote, before any fork: what torch imports and builds at the first recorded operator."""
+    """In the zygote, before any fork: load what torch imports and builds at the first recorded operator."""
     cuda = PretendCuda("meta")
     recorder = Recorder(cuda)
     cuda.upload = recorder.upload
@@ -838,13 +842,13 @@ def warm() -> None:
 
 
 _HOOK = eval("lambda *given: None", {"__name__": "__main__"})
-"""A user's, in a user's file."""
+"""A hook that seems to come from a user's file."""
 
 
 @contextlib.contextmanager
 def with_hooks(called: object) -> Iterator[None]:
-    """With hooks on a module and its parts, as a profiler has them; raises LeftBehind where those of the module itself do not run.
-    Those of a backward pass are only seen: they are put there when torch has looked for them."""
+    """Hooks on a module and its parts, like a profiler's; raises LeftBehind if those of the module itself do not run. Backward
+    hooks are only visible to the candidate: they are added after torch has looked for them."""
     module = called.module if isinstance(called, WithGradients) else called
     assert isinstance(module, torch.nn.Module)
     key, own = next(_HOOKS), vars(module)
@@ -877,12 +881,12 @@ def with_hooks(called: object) -> Iterator[None]:
 
 
 def _with_weights_anew(module: torch.nn.Module) -> torch.nn.Module:
-    """The module after its own checkpoint was loaded, with every parameter and buffer replaced by an equal one in other memory,
-    as `load_state_dict(assign=True)` does."""
+    """The module after loading its own checkpoint, with every parameter and buffer replaced by an equal one in new memory, as
+    `load_state_dict(assign=True)` does."""
     made: dict[int, Any] = {}
     with contextlib.suppress(
         RuntimeError, TypeError, KeyError, AttributeError
-    ):  # a user cannot load it either
+    ):  # a user could not load it either
         module.load_state_dict(module.state_dict())
     for part in module.modules():
         for held in (part._parameters, part._buffers):

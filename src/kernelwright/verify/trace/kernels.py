@@ -1,11 +1,11 @@
-"""The kernel language: turns the text of a `@triton.jit` function back into one, if it is nothing but a kernel.
+"""The kernel language: rebuilds a `@triton.jit` function from its text, if it is nothing but a kernel.
 
-Kernels leave the candidate's process as text plus the constants and library names that the text refers to. Triton's
-interpreter runs a kernel as Python, so the text is held to what a kernel is made of: arithmetic, control flow, `tl.*`,
-tensor methods, other kernels. Anything that could reach past Triton's own language is refused here, before it is run.
+Kernels leave the candidate's process as text, with the constants and library names that the text refers to. Triton's
+interpreter runs a kernel as Python, so the text may contain only what kernels need: arithmetic, control flow, `tl.*`,
+tensor methods, other kernels. Anything that could reach beyond Triton's language is refused here, before it runs.
 
-The text has one reading: what the parser makes of it is checked, and exactly that is what the compiler gets (as text
-that it parses alike) and what the interpreter runs (as a tree, see `tree_of`). Nothing searches it for lines.
+The text is parsed once. That tree is checked, and it is what the compiler gets (as text that parses to it) and what
+the interpreter runs (see `tree_of`); nothing searches the text for lines.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _NODES = (
     ast.expr_context, ast.Module, ast.Load, ast.ListComp, ast.comprehension, ast.NamedExpr,
 )  # fmt: skip
 _CONSTANT_BUILTINS = frozenset(["min", "max", "abs", "int", "float", "bool"])
-"""Of Python's, those that tell nobody whether a constant comes with a compiler's wrapper or bare."""
+"""Python builtins that do not reveal whether a constant is wrapped in `tl.constexpr` or bare."""
 _BUILTINS = frozenset(
     [
         "range", "min", "max", "abs", "int", "float", "bool", "len", "tuple", "print", "isinstance", "sum",
@@ -68,10 +68,10 @@ HELPERS = (
     "interpreter_or",
     "interpreter_not",
 )
-"""Names that rewriting for the interpreter puts into a kernel's scope."""
+"""Names that rewriting for the interpreter adds to a kernel's scope."""
 _WHEN_AND_WHERE = frozenset(["globaltimer", "memrealtime", "smid", "target_info"])
-"""Of the language's extras: clocks and places, by which a kernel could tell a timed call from another, and the target, by
-which it could tell an interpreter from a compiler."""
+"""Extras of the language that reveal time or place, by which a kernel could recognise a timed call, or the target, by which
+it could recognise the interpreter."""
 _OPTIONS = ("do_not_specialize", "do_not_specialize_on_alignment", "noinline")
 _MAX_TEXT = 1 << 20
 _counter = itertools.count()
@@ -84,8 +84,8 @@ class NotAKernel(Exception):
 def describe(
     function: jit.JITFunction | jit.ConstexprFunction, found: dict[int, tuple[int, dict[str, Any]]]
 ) -> int:
-    """In the candidate's process: a kernel, or a function of constants that the compiler calls, and what it refers to as data,
-    entered in `found`. Returns its number."""
+    """In the candidate's process: enter a kernel, or a `constexpr_function`, and what it refers to in `found`, as data.
+    Returns its number."""
     key = id(function if isinstance(function, jit.JITFunction) else function.fn)
     if key in found:
         return found[key][0]
@@ -113,7 +113,7 @@ def _names(source: str) -> tuple[str, ...]:
 
 
 def inspect_closure(function: Function) -> dict[str, object]:
-    """Names that a nested function takes from the function around it."""
+    """Names that a nested function takes from enclosing functions."""
     cells = function.__closure__ or ()
     pairs = zip(function.__code__.co_freevars, cells, strict=False)
     return {name: cell.cell_contents for name, cell in pairs if cell is not None}
@@ -149,7 +149,7 @@ def constant(value: object) -> dict[str, object] | None:
 
 
 def member(value: object) -> dict[str, object] | None:
-    """`from triton.language import exp` as data."""
+    """JSON for an object imported from Triton's language, as by `from triton.language import exp`; else None."""
     home, name = getattr(value, "__module__", "") or "", getattr(value, "__name__", "") or ""
     if home.startswith("triton.language") and name.isidentifier():
         return {"module": home, "member": name}
@@ -157,12 +157,12 @@ def member(value: object) -> dict[str, object] | None:
 
 
 class Kernels:
-    """On the trusted side: kernels by number, each rebuilt when first asked for."""
+    """In the trusted process: kernels by number, each rebuilt on first use."""
 
     def __init__(
         self, specs: list[dict[str, object]], built: dict[str, jit.JITFunction] | None = None
     ) -> None:
-        """`built` keeps kernels for later lists that describe the same ones. Raises NotAKernel."""
+        """`built` caches kernels across candidates whose descriptions agree. Raises NotAKernel."""
         if not isinstance(specs, list) or len(specs) > 256:
             raise NotAKernel("more than 256 kernels")
         self._specs = specs
@@ -183,7 +183,7 @@ class Kernels:
         return self._made[number]
 
     def _identity(self, number: int, above: tuple[int, ...] = ()) -> str:
-        """What a kernel is made of, other kernels included, as a hash. Raises NotAKernel for a circle of kernels."""
+        """A hash of a kernel's description, including the kernels it calls. Raises NotAKernel for mutual recursion."""
         if number in self._identities:
             return self._identities[number]
         if not 0 <= number < len(self._specs):
@@ -202,7 +202,7 @@ class Kernels:
         return made
 
     def argument(self, value: Any) -> Any:
-        """A launch argument or referenced constant as the object it stands for (tensors excepted)."""
+        """The object that a launch argument or referenced constant describes (tensors excepted). Raises NotAKernel."""
         try:
             if "kernel" in value:
                 return self[int(value["kernel"])]
@@ -251,20 +251,20 @@ class Kernels:
         try:
             exec(
                 compile(tree, filename, "exec"), scope
-            )  # evaluates defaults and annotations: any of them can raise
+            )  # evaluates defaults and annotations, any of which can raise
             function = scope[name]
             function.__module__ = "candidate"
             options = _options(dict(spec["options"]))
             made: Any = jit.constexpr_function(function) if of_constants else triton.jit(function, **options)
         except Exception as error:
             raise NotAKernel(f"`{name}`: {type(error).__name__}: {error}"[:300]) from None
-        made._unsafe_update_src(source)  # the whole text, whatever was made of its lines
+        made._unsafe_update_src(source)  # the whole text, not the lines that Triton cut out
         function.tree = root
         scope[name] = made
         return made
 
     def _global(self, value: dict[str, object]) -> tuple[Any] | None:
-        """The object that a name refers to, in a 1-tuple; None for one that must not be used."""
+        """The object that a name refers to, in a 1-tuple; None if a kernel must not use it."""
         if "unknown" in value:
             return None
         if "module" in value:
@@ -274,7 +274,7 @@ class Kernels:
 
 
 def tree_of(function: Any) -> ast.FunctionDef | None:
-    """The checked tree of a kernel that was rebuilt here; None for one that came with a library."""
+    """The checked tree of a kernel that was rebuilt here; None for a library's kernel."""
     return getattr(function.fn, "tree", None)
 
 
@@ -303,8 +303,8 @@ def _options(given: dict[str, object]) -> dict[str, Any]:
 
 
 def _spell_out(root: ast.FunctionDef, members: dict[str, tuple[str, str]], scope: dict[str, object]) -> bool:
-    """Write `load` as `language.load` where it was imported by name: only a look-up in the module finds the
-    interpreter's own. Returns whether the tree has changed."""
+    """Rewrite `load` as `language.load` if it was imported by name: the interpreter patches the module's attribute only. Returns
+    whether the tree has changed."""
     used = {*names_within(root), *scope}
     local = _locals(root)
     spelt: dict[str, tuple[str, str]] = {}
@@ -332,8 +332,8 @@ def _spell_out(root: ast.FunctionDef, members: dict[str, tuple[str, str]], scope
 
 
 def _refuse_to_compile(root: ast.FunctionDef, scope: dict[str, object]) -> bool:
-    """Write `raise` as an assertion that fails where it is compiled: so does Triton, which passes over what constants leave out.
-    Returns whether the tree has changed."""
+    """Rewrite `raise` as an assertion that fails if it is compiled: Triton, too, skips branches that constants exclude. Returns
+    whether the tree has changed."""
     if not any(isinstance(node, ast.Raise) for node in ast.walk(root)):
         return False
     used = {*names_within(root), *_locals(root)}
@@ -351,7 +351,7 @@ def _refuse_to_compile(root: ast.FunctionDef, scope: dict[str, object]) -> bool:
 
 
 def _aliases(module: types.ModuleType) -> Iterator[str]:
-    """Names for a module, in a kernel that may use some of them for other things."""
+    """Candidate names for a module, as a kernel may use some of them for other things."""
     short = module.__name__.rpartition(".")[2]
     return itertools.chain([short], (f"{short}_{number}" for number in itertools.count()))
 
@@ -374,7 +374,7 @@ def _public(value: object, name: str) -> bool:
 
 
 def _survey() -> dict[str, frozenset[str]]:
-    """Public names of every module of the language, taken before an interpreter puts its own in their place."""
+    """Public names of every module of the language, collected before an interpreter patches them."""
     for path in ("triton.language.extra.libdevice", "triton.language.extra.cuda.libdevice"):
         with contextlib.suppress(ImportError):
             importlib.import_module(path)
@@ -393,7 +393,7 @@ _SHORT = frozenset(
     for name in names & _PUBLIC[tl.__name__]
     if getattr(sys.modules[path], name, None) is getattr(tl, name)
 )
-"""Members of other modules that are `tl`'s, by that name: asked before an interpreter patches each by itself."""
+"""Members of other modules that are also `tl`'s, under the same name; compared before an interpreter patches either."""
 
 
 def _module(path: str) -> types.ModuleType | None:
@@ -409,10 +409,10 @@ def _dtype(name: str) -> tl.dtype:
 
 
 class _Checker:
-    """Walks a kernel's tree. Raises NotAKernel at the first thing that a kernel has no use for."""
+    """Checks a kernel's tree. Raises NotAKernel at the first thing that kernels do not need."""
 
     def __init__(self, scope: dict[str, object], allowed: frozenset[str] = _BUILTINS) -> None:
-        """`allowed` are Python's own names that are in scope."""
+        """`allowed` are the Python builtins in scope."""
         self.scope, self.allowed = scope, allowed
 
     def check(self, root: ast.FunctionDef) -> None:
@@ -451,12 +451,12 @@ class _Checker:
             return
         if node.id in self.scope and not node.id.startswith("__"):
             return
-        # Undefined, or defined as something no kernel may use: the compiler's own complaint names it best.
+        # Undefined, or not usable by kernels: the compiler's own error describes that best.
         if hasattr(builtins, node.id) or _is_reserved(node.id):
             raise NotAKernel(f"line {node.lineno}: name `{node.id}` in a kernel")
 
     def _assembly(self, node: ast.Attribute, call: ast.Call | None, local: set[str]) -> None:
-        """Assembly is judged by its text, so the text must be in sight."""
+        """Assembly is checked by its text, which must be a literal or a global constant."""
         given = [] if call is None else [*call.args[:1], *(k.value for k in call.keywords if k.arg == "asm")]
         text: Any = given[0] if len(given) == 1 else None
         if isinstance(text, ast.Name) and text.id not in local:
@@ -498,8 +498,8 @@ class _Checker:
 
 
 def _same_kind(node: ast.Call | ast.Compare, made: set[str], none: bool) -> None:
-    """Of what class a value is, and whether two are one object, is another matter to a compiler than to an interpreter:
-    what a kernel assigns is a tensor to the one, and tuples and shapes are the language's own. `none`: None is known to both."""
+    """Refuse questions about types and identity that compiler and interpreter answer differently: a value that a kernel assigns
+    is a tensor when compiled, and tuples and shapes are Triton's own classes. `none`: comparing with None is allowed."""
     if isinstance(node, ast.Compare):
         sides = [node.left, *node.comparators]
         named = none and any(isinstance(side, ast.Constant) and side.value is None for side in sides)
@@ -515,7 +515,7 @@ def _same_kind(node: ast.Call | ast.Compare, made: set[str], none: bool) -> None
 
 
 def _is_instance(value: object, kinds: Any) -> bool:
-    """As compiled: of a constant, what it holds is asked about."""
+    """`isinstance` as when compiled: a constant counts as the value it holds."""
     return isinstance(value.value if isinstance(value, tl.constexpr) else value, kinds)
 
 
@@ -528,7 +528,7 @@ def _greatest(*values: object, **options: object) -> object:
 
 
 def _choice(name: str, values: tuple[object, ...], options: dict[str, object]) -> object:
-    """`min` and `max` of tensors are Triton's, element by element; Python's would compare whole blocks."""
+    """`min` or `max`: Triton's, elementwise, if an argument is a tensor; Python's would compare whole blocks."""
     if any(isinstance(value, tl.tensor) for value in values):
         return getattr(tl.core, f"builtin_{name}")(*values, **options)
     return getattr(builtins, name)(*values, **options)
@@ -537,7 +537,7 @@ def _choice(name: str, values: tuple[object, ...], options: dict[str, object]) -
 _KEYWORDS = ("member", "_semantic", "_builder", "_generator")
 _SAFE_BUILTINS: dict[str, object] = {
     **{name: getattr(builtins, name) for name in _BUILTINS},
-    "print": lambda *values, **options: tl.device_print("print"),  # what the compiler makes of it
+    "print": lambda *values, **options: tl.device_print("print"),  # as the compiler reads it
     "min": _least,
     "max": _greatest,
     "isinstance": _is_instance,

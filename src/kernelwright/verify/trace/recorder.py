@@ -1,6 +1,6 @@
-"""What a call does, written down: operators of torch on storages, launches with their arguments, and what tuning tries.
+"""Records a call as data: torch operators on storages, launches with their arguments, and configurations that tuning tries.
 
-Tensors have no data; a storage is a number. `trace/tape.py` says what is written.
+Tensors have no data; a storage is a number. The format is in `trace/tape.py`.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ LAZY = "a view that torch negates or conjugates when it is read (`.conj().imag`)
 
 
 def is_lazy(tensor: torch.Tensor) -> bool:
-    """Whether values have other signs than what stands in memory."""
+    """Whether memory holds other signs than the tensor's values."""
     return tensor.is_neg() or tensor.is_conj()
 
 
 class HostTensor(Exception):
-    """A kernel was given a tensor that lives in host memory."""
+    """A kernel was given a tensor in host memory."""
 
 
 class Recorder(TorchDispatchMode):
-    """Writes down what aten operators do to storages, and the launches that `launch` is told of."""
+    """Records aten operators on storages, and the launches passed to `launch`."""
 
     def __init__(self, cuda: PretendCuda) -> None:
         super().__init__()
@@ -54,28 +54,28 @@ class Recorder(TorchDispatchMode):
         self.operations: list[dict[str, Any]] = []
         self.kernels: dict[int, tuple[int, dict[str, Any]]] = {}
         self.constants: dict[int, torch.UntypedStorage] = {}
-        """Storage number -> the host memory that it starts from."""
+        """By storage number, the host memory with its initial contents."""
         self._numbers: dict[int, tuple[int, torch.UntypedStorage]] = {}
         self._stand_ins: dict[int, torch.Tensor] = {}
         self._next = 0
         self._alternatives: list[dict[str, object]] | None = None
         self._tuned: list[dict[str, object]] = []
         self.restored: list[str] | None = None
-        """Arguments that the tuner at hand puts back after each try; None where it does what nobody knows."""
+        """Arguments that the current tuner restores after each trial; None if unknown."""
         self.chosen: tuple[dict[str, object], dict[str, object]] | None = None
         """The last launch, and its operation on the tape."""
 
     # -- storages ------------------------------------------------------------------------------------------
 
     def number(self, tensor: torch.Tensor) -> int:
-        """The number of a tensor's storage, a fresh one for a storage that is new."""
+        """The number of a tensor's storage; a new storage gets a new number."""
         storage = storage_of(tensor)
         known = self._numbers.get(storage._cdata)
         if known is None:
             known = self._numbers[storage._cdata] = (
                 self._next,
                 storage,
-            )  # held, so that no address comes back
+            )  # kept alive, so that no address is reused
             self._next += 1
             if has_data(tensor):
                 self.constants[known[0]] = storage
@@ -85,7 +85,7 @@ class Recorder(TorchDispatchMode):
         return storage_of(tensor)._cdata in self._numbers
 
     def view(self, tensor: torch.Tensor) -> list[Any]:
-        """A tensor as `tape.View` writes it. Raises HostRead for one whose memory has other signs than its values."""
+        """A tensor, serialised as a `tape.View`. Raises HostRead if memory holds other signs than its values."""
         if is_lazy(tensor):
             raise HostRead(LAZY)
         dtype = str(tensor.dtype).removeprefix("torch.")
@@ -101,7 +101,7 @@ class Recorder(TorchDispatchMode):
         return next(storage.nbytes() for found, storage in self._numbers.values() if found == number)
 
     def upload(self, tensor: torch.Tensor) -> torch.Tensor:
-        """A tensor without data that stands for a real one; tensors that share memory go on sharing it."""
+        """A tensor without data in place of a real one; tensors that share memory still share it."""
         with torch.utils._python_dispatch._disable_current_modes(), torch._C.DisableTorchFunction():
             real = tensor.untyped_storage()
             stand_in = self._stand_ins.get(real._cdata)
@@ -115,8 +115,8 @@ class Recorder(TorchDispatchMode):
             )
 
     def tell(self, made: torch.Tensor, on_device: bool) -> torch.Tensor:
-        """A tensor without data that stands for one made of Python's numbers. Few whole ones on the device are told, and addresses of
-        tensors by what lies there."""
+        """A tensor without data in place of one made of Python numbers. If it holds few integers, on the device or among them
+        addresses of tensors, their values are recorded: addresses as views of the memory there."""
         whole = not made.dtype.is_floating_point and not made.dtype.is_complex and made.dtype != torch.bool
         values = self._values(made) if whole and made.numel() <= MOST_NUMBERS else []
         if not any(isinstance(value, dict) for value in values) and not (values and on_device):
@@ -128,7 +128,7 @@ class Recorder(TorchDispatchMode):
         return out
 
     def _values(self, made: torch.Tensor) -> list[Any]:
-        """Numbers, and views of what lies where those that are addresses say."""
+        """The values, with those that are addresses replaced by views of the memory there."""
         with torch.utils._python_dispatch._disable_current_modes(), torch._C.DisableTorchFunction():
             values: list[Any] = made.reshape(-1).tolist()
             for place, value in enumerate(values):
@@ -150,13 +150,13 @@ class Recorder(TorchDispatchMode):
             return self._read(name, args)
         tensors = flatten([list(args), kwargs])
         given = [tensor for tensor in tensors if has_data(tensor)]
-        # What lies on the device has left its data behind, wherever the module kept it (an object of its own, a closure).
+        # Tensors on the device leave their data behind, wherever the module kept them (in an object of its own, a closure).
         if given and (len(given) < len(tensors) or not all(map(self.cuda.on_host, given))):
             args, kwargs = convert((list(args), kwargs), lambda t: self.upload(t) if has_data(t) else t)
         out = func(*args, **kwargs)
         outs = flatten(out)
         if any(map(has_data, outs)):
-            return out  # host arithmetic on host memory
+            return out  # arithmetic on host memory
         quiet = name in VIEWS or name in METADATA or func._schema.name.startswith("prim::")
         if quiet and all(self.knows(tensor) for tensor in outs):
             return out
@@ -169,7 +169,7 @@ class Recorder(TorchDispatchMode):
         return out
 
     def zeros(self, tensor: torch.Tensor) -> None:
-        """A tensor that nobody has made yet is zeros from here on."""
+        """Record a tensor that nothing has allocated yet as zeros."""
         self._allocate(tensor)
         self.add("fill", view=self.view(tensor), value=0)
 
@@ -245,7 +245,7 @@ class Recorder(TorchDispatchMode):
     # -- launches ------------------------------------------------------------------------------------------
 
     def launch(self, function: jit.JITFunction, grid: object, args: Args, kwargs: dict[str, object]) -> None:
-        """What `kernel[grid](*args, **kwargs)` does. Raises as Triton does for bad arguments."""
+        """Record `kernel[grid](*args, **kwargs)`. Raises as Triton does for bad arguments."""
         bound = binding.bind(function, grid, args, kwargs)
         record = {
             "kernel": kernels.describe(function, self.kernels),
@@ -292,8 +292,8 @@ class Recorder(TorchDispatchMode):
         return [{"view": view}, block, str(given.padding), bool(getattr(given, "round_f32_to_tf32", False))]
 
     def bench(self, call: Callable[[], object], secret: int) -> list[float]:
-        """One configuration of an autotuned kernel: noted down, chosen among where there is a device. Its time (ms) is drawn,
-        the same one whenever the process asks for the same launch."""
+        """Record one configuration of an autotuned kernel; the choice is made where there is a device. Returns times (ms) that
+        are drawn, but the same whenever this process asks for the same launch."""
         kept, self.operations, self._alternatives = self.operations, [], []
         try:
             call()
@@ -307,7 +307,7 @@ class Recorder(TorchDispatchMode):
 
 
 def _show(launch: dict[str, Any]) -> str:
-    """A launch without the numbers of its memory."""
+    """A launch as text, without its tensors."""
     given = {name: value for name, value in launch["arguments"].items() if "view" not in value}
     return f"{launch['kernel']} {launch['grid']} {given} {launch['options']}"
 
@@ -336,7 +336,7 @@ def made_by(operations: list[dict[str, Any]]) -> set[int]:
 
 
 def after(earlier: list[dict[str, Any]], tape: dict[str, Any], recorder: Recorder) -> dict[str, object]:
-    """A tape that begins with what was done before it."""
+    """The tape with earlier operations put before its own."""
     operations = [*earlier, *tape["operations"]]
     used = {*map(int, tape["foreign"]), *storages(earlier)} - made_by(operations)
     foreign = {str(number): recorder.size(number) for number in used}

@@ -1,7 +1,7 @@
-"""Plays tapes on real memory. Only our code runs here, and kernels that passed `trace/kernels.py`.
+"""Replays tapes on real memory. Only our own code runs here, and kernels that passed `trace/kernels.py`.
 
-One `Session` is a candidate at one shape: its constants and weights stay from call to call, as a module's do; what a
-call allocates is poisoned afresh each time. Backends say how a kernel is launched and where memory lies.
+A `Session` is a candidate at one shape: its constants and weights persist from call to call, as a module's do; memory
+that a call allocates is poisoned each time. Backends define how kernels are launched and where memory lies.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _UNSAFE = frozenset(
 
 
 _QUIET = 0x7FC0_7FC0_7FC0_7FC0
-"""In a pattern of eight bytes: a quiet NaN of every width above a byte."""
+"""Eight bytes: bits set in a quiet NaN of every width above a byte."""
 _NUMBER = 0x3C00_3C00_3C00_3C00
-"""And a number that is not far from 1."""
+"""Eight bytes: bits of a number not far from 1."""
 
 
 class Session:
@@ -46,21 +46,21 @@ class Session:
         self.device, self.kernels = device, kernels
         self.storages: dict[int, torch.UntypedStorage] = {}
         self.ablated = False
-        """Launches do nothing."""
+        """If set, launches do nothing."""
         self._bound: dict[int, View] = {}
         self._dice = random.SystemRandom()
         self.fill: int | None = None
-        """Bits of fresh memory in this call; None where they are the NaN by which memory that nobody wrote is known."""
+        """Eight bytes that fill fresh memory in this call; None for the NaN by which unwritten memory is recognised."""
         self._plays = self._ablations = 0
         self._former: dict[int, View] = {}
-        """Inputs by storage: of the call to come, and of the last one."""
+        """Inputs by storage: `_bound` of the next call, `_former` of the last one."""
 
     def launch(self, kernel: object, launches: list[Launch], place: int) -> None:
-        """Run one launch; with several alternatives, the one that was found best. `place` is its number on the tape."""
+        """Run one launch; of several alternatives, the fastest. `place` is its index on the tape."""
         raise NotImplementedError
 
     def argument(self, value: dict[str, Any]) -> Any:
-        """A launch argument as the object that it stands for. Raises TapeError, NotAKernel."""
+        """The object that a launch argument describes. Raises TapeError, NotAKernel."""
         if "view" in value:
             return self.tensor(View.read(value["view"]))
         if "tuple" in value:
@@ -80,14 +80,14 @@ class Session:
     # -- memory --------------------------------------------------------------------------------------------
 
     def provide(self, storage: int, size: int) -> torch.Tensor:
-        """Fresh memory under a number, as bytes."""
+        """Fresh memory for a storage number, as bytes."""
         made = torch.empty(size, dtype=torch.uint8, device=self.device)
         self.storages[storage] = made.untyped_storage()
         return made
 
     def bind(self, view: View, tensor: torch.Tensor) -> None:
-        """Let the storage of `view` be a copy of `tensor`'s memory, which holds one row where `view` has one for all; beside what
-        was bound there for the same call."""
+        """Make the storage of `view` hold a copy of `tensor`, next to what was already bound there for this call. An axis of
+        stride 0 is stored once."""
         there, beside = self._bound.get(view.storage), None
         if there is not None:
             view_of_all = View(view.storage, 0, (there.end,), (1,), "uint8")
@@ -111,7 +111,7 @@ class Session:
     # -- playing -------------------------------------------------------------------------------------------
 
     def play(self, tape: Tape) -> None:
-        """Every operation in turn, fresh memory filled anew. What was bound to the call before is the caller's again, who may do anything to it."""
+        """Run every operation, with fresh memory filled anew. Inputs of the previous call are poisoned: a caller may reuse them."""
         self.refill()
         for storage, view in self._former.items():
             if storage not in self._bound:
@@ -122,7 +122,7 @@ class Session:
             self.step(operation, place)
 
     def refill(self) -> None:
-        """Draw what fresh memory holds: a known NaN at the first call, then anything, as on a machine in use."""
+        """Choose the contents of fresh memory: a known NaN in the first call, then anything, as on a machine in use."""
         first, self._plays = self._plays == 0, self._plays + 1
         self._ablations += self.ablated
         drawn = (_QUIET | self._dice.getrandbits(64), self._dice.getrandbits(64) & ~_QUIET | _NUMBER, 0)
@@ -149,19 +149,19 @@ class Session:
             self._aten(fields)
 
     def numbers(self, fields: dict[str, Any]) -> torch.Tensor:
-        """Python's numbers that a step puts into a tensor, in its form, on the host."""
+        """The Python numbers of a step, as a host tensor of the view's shape."""
         view = fields["view"]
         values = [self.address(one) if isinstance(one, View) else one for one in fields["values"]]
         made = torch.tensor(values, dtype=channel.DTYPES[view.dtype])
         return made.reshape(view.shape)
 
     def address(self, view: View) -> int:
-        """What a kernel loads where the address of a tensor was put."""
+        """What a kernel loads in place of a tensor's address."""
         return self.tensor(view).data_ptr()
 
     def poison(self, memory: torch.Tensor, dtype: str) -> None:
-        """Fill fresh memory with a NaN that is known to be ours; no float that passes for 0, and booleans with both, the other
-        way round in every second call whose launches do nothing."""
+        """Fill fresh memory with `fill`, or else with our recognisable NaN. No float passes for 0 then; booleans are mixed, and
+        inverted in every second ablated call."""
         kind = channel.DTYPES[dtype]
         if self.fill is not None:
             byte = torch.tensor(list(self.fill.to_bytes(8, "little")), dtype=torch.uint8)
@@ -183,7 +183,7 @@ class Session:
         poison_(memory[:whole].view(kind))
 
     def _aten(self, fields: dict[str, Any]) -> None:
-        """A torch operator, under policies that allow one: run by us, results put where the tape says."""
+        """Run a torch operator, where the policy allows it, and write the results to the tape's views."""
         function = operator(fields["name"])
         arguments = fields["arguments"]
         out = compute(
@@ -203,21 +203,21 @@ class Session:
     def _argument(self, item: object) -> Any:
         if isinstance(item, dict) and "view" in item:
             made = self.tensor(View.read(item["view"]))
-            # Places that no kernel wrote, its launches doing nothing, would lead the operator out of bounds.
+            # Indices that no kernel wrote, because launches do nothing, would lead the operator out of bounds.
             unwritten = self.ablated and made.dtype in (torch.int64, torch.int32)
             return made.masked_fill(poison_mask(made), 0) if unwritten else made
         return [self._argument(part) for part in item] if isinstance(item, list) else scalar(item)
 
 
 def scalar(item: object) -> object:
-    """An operator's argument that is neither a tensor nor a list, as the wire has it."""
+    """An operator's serialised argument that is neither a tensor nor a list."""
     if isinstance(item, dict):
         return channel.DTYPES[item["dtype"]] if "dtype" in item else float(item["float"])
     return item
 
 
 def operator(name: str) -> Any:
-    """The aten overload of a name from the wire. Raises TapeError for anything else."""
+    """The aten overload of a serialised name. Raises TapeError for anything else."""
     packet, _, overload = name.removeprefix("aten.").partition(".")
     found = getattr(getattr(torch.ops.aten, packet, None), overload or "default", None)
     if not isinstance(found, torch._ops.OpOverload) or packet in _UNSAFE or packet.startswith("_unsafe"):
@@ -226,10 +226,10 @@ def operator(name: str) -> Any:
 
 
 class Candidate:
-    """A candidate at one shape, as its host process described it: tapes, constants, where weights go."""
+    """A candidate at one shape, as its host process described it: tapes, constants, storages of weights."""
 
     def __init__(self, answer: dict[str, Any], blobs: list[torch.Tensor] | None = None) -> None:
-        """`blobs` are the constants' contents, where they came along. Raises TapeError."""
+        """`blobs` are the constants' contents, if they were sent. Raises TapeError."""
         try:
             self.tapes = [Tape.read(item) for item in answer["tapes"]]
             self.inputs = [[View.read(view) for view in call] for call in answer["inputs"]]
@@ -258,17 +258,17 @@ class Candidate:
 
     @property
     def once(self) -> bool:
-        """Whether the first call launches something, what was launched to build the module apart."""
+        """Whether the first call launches a kernel, not counting launches while the module was built."""
         return any(step.kind == "launch" and step.fields["launches"][0].programs for step in self.at_first)
 
     @property
     def at_first(self) -> tuple[Operation, ...]:
-        """The first call, without what was done to build the module."""
+        """Operations of the first call, without those that built the module."""
         return self.tapes[0].operations[self._prepared :]
 
     @functools.cached_property
     def alone(self) -> bool:
-        """Whether every call does the same to the same memory, and needs no other before it: the last stands for all."""
+        """Whether every call does the same to the same memory and depends on no earlier call, so that the last stands for all."""
         kept = {storage: ("kept", storage) for storage, _, _ in self.constants}
         if not set(self.steady.foreign) <= {*kept, *(view.storage for view in self.inputs[-1])}:
             return False
@@ -282,12 +282,12 @@ class Candidate:
 
     @property
     def steady(self) -> Tape:
-        """The last call: what every further call is taken to do."""
+        """The last call; every further call is assumed to do the same."""
         return self.tapes[-1]
 
 
 def _constant(item: dict[str, Any], blobs: list[torch.Tensor] | None) -> tuple[int, int, int]:
-    """(storage, bytes, number of the blob with its content or -1) of one constant. Raises TapeError."""
+    """(storage, bytes, index of the blob with its contents or -1) of one constant. Raises TapeError."""
     storage, size, blob = whole(item["storage"]), whole(item["bytes"]), item.get("blob", -1)
     if blob != -1 and blobs is not None and blobs[whole(blob)].nbytes != size:
         raise TapeError("bad constant")

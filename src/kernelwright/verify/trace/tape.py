@@ -1,9 +1,9 @@
-"""What a candidate's forward pass asks of the device, as data: the one thing that leaves the candidate's process.
+"""What a candidate's forward pass asks of the device, as data: the only thing that leaves the candidate's process.
 
-The candidate's Python runs on tensors without data. Everything it does to the device is written down as a tape of seven
-kinds of operation (alloc, fill, arange, numbers, copy, aten, launch) over numbered storages. A tape is replayed elsewhere,
-on real data, by code that is ours; the host code never sees a value, so it can neither compute on one, nor cache
-one, nor tell a timed call from another. A tape comes from a hostile process: `Tape.read` takes nothing on trust.
+The candidate's Python runs on tensors without data. Everything it asks of the device is recorded as a tape of seven kinds
+of operation (alloc, fill, arange, numbers, copy, aten, launch) on numbered storages. Our code replays the tape elsewhere,
+on real data. The host code never sees a value, so it cannot compute on one, cache one, or tell a timed call from another.
+A tape comes from a hostile process: `Tape.read` trusts nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _OPERATOR = re.compile(r"[A-Za-z]\w*(\.|::)[A-Za-z_]\w*(\.\w+)?")
 _OPTIONS = frozenset(["num_warps", "num_stages", "num_ctas", "maxnreg", "launch_pdl"])
 _KINDS = ("alloc", "fill", "arange", "numbers", "copy", "aten", "launch")
 MOST_NUMBERS = 4096
-"""Of Python's, in one tensor."""
+"""The most Python numbers in one recorded tensor."""
 _ITEMSIZES = {
     **dict.fromkeys(("float64", "int64", "uint64", "complex64"), 8),
     **dict.fromkeys(("float32", "int32", "uint32"), 4),
@@ -34,20 +34,20 @@ Kind = Literal["alloc", "fill", "arange", "numbers", "copy", "aten", "launch"]
 
 
 class TapeError(Exception):
-    """The tape is not one: a malformed message."""
+    """The message is not a well-formed tape."""
 
 
 class OutsideStorage(TapeError):
-    """A tensor that reaches beyond its memory."""
+    """A tensor reaches beyond its memory."""
 
 
 class UnmadeMemory(TapeError):
-    """A tensor whose memory no recorded operation made: it was computed behind the recorder's back."""
+    """No recorded operation made a tensor's memory: it was computed unseen by the recorder."""
 
 
 @dataclasses.dataclass(frozen=True)
 class View:
-    """A tensor as a window on a storage. Offset and strides count elements."""
+    """A tensor as a view of a storage. Offset and strides are in elements."""
 
     storage: int
     offset: int
@@ -65,7 +65,7 @@ class View:
 
     @property
     def end(self) -> int:
-        """Bytes from the start of the storage to the end of the last element; 0 where there is none."""
+        """Bytes from the start of the storage to the end of the last element; 0 if there is none."""
         if self.numel == 0:
             return 0
         last = sum((size - 1) * stride for size, stride in zip(self.shape, self.stride, strict=True))
@@ -95,7 +95,7 @@ class View:
 
 @dataclasses.dataclass(frozen=True)
 class Descriptor:
-    """A tensor with the blocks in which a kernel moves it: `triton.tools.tensor_descriptor.TensorDescriptor`."""
+    """A tensor with the blocks a kernel moves: `triton.tools.tensor_descriptor.TensorDescriptor`."""
 
     view: View
     block: tuple[int, ...]
@@ -115,7 +115,7 @@ class Descriptor:
 
 @dataclasses.dataclass(frozen=True)
 class Launch:
-    """`kernel[grid](**arguments, **options)`. Arguments are JSON: see `encode_argument` in `trace/host.py`."""
+    """`kernel[grid](**arguments, **options)`. Arguments are JSON: see `Recorder._argument` in `trace/recorder.py`."""
 
     kernel: int
     grid: tuple[int, int, int]
@@ -147,7 +147,7 @@ class Launch:
         return math.prod(self.grid)
 
     def views(self) -> Iterator[tuple[str, View]]:
-        """(argument name, tensor) of every tensor argument, those behind descriptors and in tuples among them."""
+        """(argument name, tensor) of every tensor argument, including those in descriptors and tuples."""
         for name, value in self.arguments.items():
             yield from _tensors(name, value)
 
@@ -162,14 +162,14 @@ def _tensors(name: str, value: dict[str, Any]) -> Iterator[tuple[str, View]]:
 
 
 def whole(value: object, most: int = MAX_BYTES) -> int:
-    """A whole number from 0 to `most`. Raises TapeError."""
+    """An integer from 0 to `most`. Raises TapeError."""
     if type(value) is not int or not 0 <= value <= most:
         raise TapeError("bad number")
     return value
 
 
 def _is_argument(value: object, depth: int = 0) -> bool:
-    """Whether a value is what `trace/host.py` writes for a launch argument: one known key, and what belongs to it."""
+    """Whether a value is a serialised launch argument: one known key with valid content."""
     if not isinstance(value, dict) or len(value) != 1 or depth > 8:
         return False
     ((kind, content),) = value.items()
@@ -192,22 +192,22 @@ def _is_argument(value: object, depth: int = 0) -> bool:
 class Operation:
     """One step. `fields` by kind:
 
-    alloc   storage, bytes, dtype (of the poison)      fill    view, value
+    alloc   storage, bytes, dtype (for the poison)     fill    view, value
     arange  view, start, step                          copy    target, source, casts
-    numbers view, values (whole numbers, and views: the addresses where those begin)
-    aten    name, arguments, results                   launch  launches (several: choose by trying), restored
-                                                               (arguments that a tuner puts back after each try; None: nobody knows)
+    numbers view, values (integers, and views: their start addresses)
+    aten    name, arguments, results                   launch  launches (several: tuning alternatives), restored
+                                                               (arguments that the tuner restores after each trial; None: unknown)
     """
 
     kind: Kind
     fields: dict[str, Any]
 
     def reads(self) -> list[View]:
-        """What a torch operator is given."""
+        """Tensor arguments of a torch operator."""
         return list(_views(self.fields["arguments"]))
 
     def touched(self) -> list[View]:
-        """Every tensor that is read or written."""
+        """Every tensor that the step reads or writes."""
         if self.kind == "launch":
             return [view for launch in self.fields["launches"] for _, view in launch.views()]
         own = [view for view in self.fields.values() if isinstance(view, View)]
@@ -221,13 +221,13 @@ class Tape:
 
     operations: tuple[Operation, ...]
     output: Any
-    """The returned nest: `{"view": [...]}` for tensors, else as `channel.encode` writes it."""
+    """The returned nest: `{"view": [...]}` for tensors, else as from `channel.encode`."""
     foreign: dict[int, int]
-    """Storages that the pass uses without allocating them: id -> bytes."""
+    """Storages that the pass uses but does not allocate: number -> bytes."""
 
     @staticmethod
     def read(data: Any) -> Tape:
-        """Check a tape that came over the wire. Raises TapeError."""
+        """Read and check a tape from the candidate's process. Raises TapeError."""
         try:
             steps = data["operations"]
             if not isinstance(steps, list) or len(steps) > MAX_OPERATIONS:
@@ -246,11 +246,11 @@ class Tape:
             raise TapeError(f"bad tape: {type(error).__name__}") from None
 
     def launches(self) -> list[Launch]:
-        """Every launch, the first alternative of the tuned ones."""
+        """Every launch; of tuning alternatives the first."""
         return [op.fields["launches"][0] for op in self.operations if op.kind == "launch"]
 
     def compute(self) -> dict[str, int]:
-        """Torch operators that compute, with counts: what a task's policy may forbid."""
+        """Torch operators that compute, with counts, which a task's policy may forbid."""
         found: dict[str, int] = {}
         for op in self.operations:
             name = ""
@@ -266,11 +266,11 @@ class Tape:
         return list(_views(self.output))
 
     def allocated(self) -> int:
-        """Bytes of all storages the pass allocates."""
+        """Bytes of all storages that the pass allocates."""
         return sum(op.fields["bytes"] for op in self.operations if op.kind == "alloc")
 
     def form(self) -> list[Any]:
-        """What two passes over equal shapes have in common: kinds, kernels, grids, scalars, sizes; no identities."""
+        """What two passes over equal shapes share: kinds, kernels, grids, scalars, sizes; no identities."""
         found: list[Any] = []
         for op in self.operations:
             if op.kind == "launch":
@@ -282,7 +282,7 @@ class Tape:
         return found
 
     def launched(self) -> list[Any]:
-        """What is launched, of `form`, and by torch's operators; with each launch the strides of its tensors."""
+        """What launches and torch operators run, as in `form`, with the strides of each launch's tensors."""
         found: list[Any] = []
         for op in self.operations:
             for launch in op.fields["launches"] if op.kind == "launch" else ():
@@ -293,9 +293,9 @@ class Tape:
         return found
 
     def deeds(self, names: Mapping[int, tuple[object, int]], outputs: Sequence[object]) -> set[str]:
-        """What the pass does, each by itself: launches with the memory that they are given, copies and fills, what becomes of each
-        piece of memory, and where `outputs`, by name, lie. `names` says what storages from outside are, and where they begin
-        (elements); others are called by the launch that first takes them."""
+        """The pass as a set of facts: each launch with the memory it is given, copies and fills, the history of each piece of
+        memory, and where `outputs`, by name, lie. `names` has the identity and start (elements) of storages from outside;
+        others are named after the launch that takes them first."""
         known = dict(names)
         for op in self.operations:
             for launch in op.fields["launches"] if op.kind == "launch" else ():
@@ -326,9 +326,9 @@ class Tape:
     def meaning(
         self, names: dict[int, Any], starts: Mapping[int, int] | None = None, kernels: Sequence[object] = ()
     ) -> list[object]:
-        """The pass with storages called by what they are: as `names` says for those from outside, by their order for
-        those that it makes. Passes of equal meaning do the same to the same memory. Of what begins later in a storage than
-        at its first byte `starts` says at which. Kernels are called by their number, or by what `kernels` has there.
+        """The pass with storages renamed: by `names` if they come from outside, by order if the pass makes them. Passes of
+        equal meaning do the same to the same memory. `starts` has the byte at which a tensor begins in its storage, if
+        not 0. Kernels go by their number, or by their entry in `kernels`.
         """
         known = dict(names)
         for op in self.operations:
@@ -350,7 +350,7 @@ class Tape:
                 again = {name: renamed(value) for name, value in tree.items()}
                 number = tree.get("kernel")
                 if type(number) is int and number < len(kernels):
-                    again["kernel"] = kernels[number]  # which may name itself
+                    again["kernel"] = kernels[number]  # not renamed: it may refer to itself
                 return again
             return [renamed(item) for item in tree] if isinstance(tree, (list, tuple)) else tree
 
@@ -369,7 +369,7 @@ def _scalars(launch: Launch) -> dict[str, object]:
 
 
 def same_but_for_strides(one: object, other: object, its: Container[int], others: Container[int]) -> bool:
-    """Whether nests are equal, but for whole numbers that are strides where they are given."""
+    """Whether nests are equal, except for integers that are strides: one in `its`, the other in `others`."""
     if isinstance(one, dict) and isinstance(other, dict):
         pairs = [(value, other.get(name)) for name, value in one.items()]
         return one.keys() == other.keys() and all(same_but_for_strides(*pair, its, others) for pair in pairs)
@@ -383,7 +383,7 @@ def same_but_for_strides(one: object, other: object, its: Container[int], others
 
 
 def _plain(value: dict[str, Any]) -> Any:
-    """What an argument says beside the tensors that it is about."""
+    """An argument without its tensors."""
     if "tuple" in value:
         return [_plain(item) for item in value["tuple"]]
     return value["descriptor"][1:] if "descriptor" in value else None if "view" in value else value

@@ -1,24 +1,24 @@
-"""Other ways to call a module that a user may take: whoever does something else there must be right there, too.
+"""Other ways a user may call a module. A module that launches something else in one of them must be right there, too.
 
 `one tensor`     inputs that are alike are one tensor
 `deterministic`  under deterministic algorithms
-`autocast`       under automatic casts
-`precision`      with products allowed in TF32 where they were not, or the other way round
-`compiled`, `exported`, `anomalies`   where torch says that a compiler traces the call, an exporter does, or anomalies are searched
-`binaries`       kernels are compiled to other registers and other shared memory, where somebody asks how many
-`learning`, `behind`, `wanted`, `recording`   gradients are wanted and recorded, the same behind another layer, wanted only,
-                 recorded only; else neither, as where a judge times
-`by name`        inputs are given by the names that the reference has for them
-`fed back`       inputs are what the call before gave, one each, where those have their form
-`stepped`, `padded`, `turned`, `swapped`, `rotated`, `expanded`   inputs of other strides: every second element of a larger tensor,
-                 rows cut out of longer ones, the last axis in front (channels last), the two axes before the last one changed
-                 round (heads beside each other), the axis before the last one in front, and one row for all
+`autocast`       under autocast
+`precision`      with TF32 in products if it was off, without it if it was on
+`compiled`, `exported`, `anomalies`   torch says that a compiler or an exporter traces the call, or that anomaly detection is on
+`binaries`       reported registers and shared memory of compiled kernels are larger
+`learning`, `behind`, `wanted`, `recording`   gradients are required and recorded, the same behind another layer, required only,
+                 recorded only; otherwise neither, as when a judge times
+`by name`        inputs are keyword arguments, by the reference's names
+`fed back`       inputs are outputs of the call before, each used once, if shape, strides and dtype agree
+`stepped`, `padded`, `turned`, `swapped`, `rotated`, `expanded`   inputs of other strides: every second element of a larger
+                 tensor, rows cut out of longer ones, the last axis first (channels last), the two axes before the last
+                 exchanged (heads side by side), the axis before the last first, and one row for all
 
-`parts`, `stacked`, `beside`, and each `back`   inputs are parts of one tensor, along its last axis (`chunk(2, -1)`), its first one, or the
-                 one before the last (heads), in their order or in the contrary one
+`parts`, `stacked`, `beside`, each also with `back`   inputs are parts of one tensor, along its last axis (`chunk(2, -1)`),
+                 its first, or the one before the last (heads), in order or reversed
 
-A module that launches the same there is judged as the task calls it, and no further: many an honest kernel takes its inputs to
-be contiguous. `padded #1` is a way of the second input alone.
+A module that launches the same in a way is judged only as the task calls it: many honest kernels assume contiguous inputs.
+`padded #1` applies a way to the second input only.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ COMPILED, EXPORTED, ANOMALIES, BINARIES = "compiled", "exported", "anomalies", "
 SWITCHES = (DETERMINISTIC, AUTOCAST, PRECISION, COMPILED, EXPORTED, ANOMALIES, BINARIES)
 LEARNING, BEHIND, WANTED, RECORDING = "learning", "behind", "wanted", "recording"
 BEFORE_A_BACKWARD_PASS = (LEARNING, BEHIND, WANTED, RECORDING)
-"""A forward pass may keep what its backward pass needs, and launch more for it."""
+"""Ways in which a forward pass may keep what its backward pass needs, and launch more for it."""
 GAPPED = ("stepped", "padded", EXPANDED)
-"""Layouts with elements between those of a tensor, or too few: what is made like one is contiguous."""
+"""Layouts with gaps between elements, or with shared elements: `empty_like` of such a tensor is contiguous."""
 LAYOUTS = (*GAPPED, "turned", "swapped", "rotated")
 JOINED = tuple(f"{axis}{order}" for axis in ("parts", "stacked", "beside") for order in ("", " back"))
 _PADDING = 3
 
 
 def layout_of(way: str) -> str:
-    """The layout that a way to call a module asks for; empty for none."""
+    """The layout of a way to call a module, or an empty string."""
     if (gradients := GradientWay.read(way)) is not None:
         return gradients.layout
     name = way.partition(" #")[0]
@@ -54,7 +54,7 @@ def layout_of(way: str) -> str:
 
 
 def concerns(way: str, place: int) -> bool:
-    """Whether a layout is that of the input of this number."""
+    """Whether the layout applies to the input with this number."""
     if (gradients := GradientWay.read(way)) is not None:
         return place >= gradients.given
     _, _, only = way.partition(" #")
@@ -62,7 +62,7 @@ def concerns(way: str, place: int) -> bool:
 
 
 def strides(shape: tuple[int, ...], layout: str) -> tuple[int, ...]:
-    """Of a tensor of this shape in a layout; those of a contiguous one where it has none of its own."""
+    """Strides of a tensor of this shape in a layout; contiguous ones if the layout changes nothing."""
     rank = len(shape)
     if layout == SPREAD:
         return (0,) * rank
@@ -85,8 +85,8 @@ def strides(shape: tuple[int, ...], layout: str) -> tuple[int, ...]:
 def parts_of_larger(
     given: Sequence[tuple[tuple[int, ...], object]], way: str
 ) -> dict[int, tuple[int, int, tuple[int, ...], int]]:
-    """Of tensors, each a shape and a dtype, those that are parts of larger ones in a way of `JOINED`: by number, the number of the
-    larger one, offset and strides in it, and its elements."""
+    """In a way of `JOINED`, which of the given tensors (shape, dtype) are parts of a larger one: by number, the larger one's
+    number, the offset and strides in it, and its elements."""
     name, _, back = way.partition(" ")
     distance, rank = {"parts": (1, 2), "stacked": (0, 1), "beside": (2, 3)}[name]
     groups: dict[tuple[tuple[int, ...], tuple[int, ...], object], list[int]] = {}
@@ -107,7 +107,7 @@ def parts_of_larger(
 
 
 def holds(shape: tuple[int, ...], stride: tuple[int, ...]) -> bool:
-    """Whether a tensor is so laid out that a contiguous one of its shape would be no other."""
+    """Whether a tensor has the layout of a contiguous one of its shape."""
     if not math.prod(shape):
         return True
     plain = strides(shape, "")
@@ -116,7 +116,7 @@ def holds(shape: tuple[int, ...], stride: tuple[int, ...]) -> bool:
 
 @contextlib.contextmanager
 def set_switches(way: str) -> Iterator[None]:
-    """Switches of torch as a way to call a module has them."""
+    """Set torch's switches for a way to call a module; restored on exit."""
     if way == DETERMINISTIC:
         was = torch.are_deterministic_algorithms_enabled(), torch.backends.cudnn.deterministic
         torch._C._set_deterministic_algorithms(True, warn_only=True)
