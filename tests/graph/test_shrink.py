@@ -12,7 +12,7 @@ from kernelwright.graph import sizes
 from kernelwright.graph.capture import capture
 from kernelwright.graph.dims import Expr, Unknowns
 from kernelwright.graph.execute import execute
-from kernelwright.graph.shrink import generalise, scaled_by, shrink
+from kernelwright.graph.shrink import counted_to, cut_into, generalise, scaled_by, shrink
 from kernelwright.graph.task import to_task
 from kernelwright.graph.types import Graph, TensorType
 from kernelwright.shapes import apply_shape
@@ -105,6 +105,23 @@ def test_what_scales_by_the_root_of_a_size_is_found() -> None:
     first, second = (one.name for one in graph.arguments)
     assert scaled_by(graph) == [(first, 1), (second, 1)]
     assert shape(generalise(graph, scaled_by(graph)), first)[1] == 16
+
+
+def test_what_is_counted_to_by_a_number_stays() -> None:
+    def lengths(x: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+        place = (torch.arange(x.shape[0])[:, None] >= ends[1:]).sum(-1)
+        return (place == torch.arange(ends.shape[0] - 1)[:, None]).float() @ x
+
+    graph = capture(lengths, (torch.randn(24, 8), torch.arange(0, 25, 4))).graph
+    _, ends = (one.name for one in graph.arguments)
+    assert counted_to(graph) == [(ends, 0)]
+    made = generalise(graph, counted_to(graph))
+    assert shape(made, ends) == (7,)
+    (rows, drawn) = (one.name for one in graph.arguments)
+    assert cut_into(graph, {drawn: torch.arange(0, 25, 4)}) == [(rows, 0)]
+    assert not cut_into(graph, {drawn: torch.arange(0, 28, 4)[torch.randperm(7)]})
+    assert len(made.symbols) == 2
+    assert not counted_to(capture(lambda x: x + torch.arange(x.shape[1]), (torch.randn(6, 8),)).graph)
 
 
 def test_halves_make_a_size_even() -> None:

@@ -67,11 +67,12 @@ class Draw:
 def describe(graph: Graph, values: Mapping[str, Any] | None = None) -> dict[str, Draw]:
     """How to draw each tensor argument of the graph, given the values that it was captured with, if any."""
     bounds, positive = index_bounds(graph), under_roots(graph)
+    rising = in_order({name: values[name] for name in offsets(graph, values)}) if values else {}
     found = {}
     for one in graph.arguments:
         if isinstance(one.type, TensorType):
             value = (values or {}).get(one.name)
-            found[one.name] = _draw(one, one.type, value, bounds.get(one.name))
+            found[one.name] = rising.get(one.name) or _draw(one, one.type, value, bounds.get(one.name))
             if value is None and one.name in positive and one.type.dtype in FLOATS:
                 found[one.name] = POSITIVE
     return found
@@ -114,6 +115,19 @@ def in_order(values: Mapping[str, Any]) -> dict[str, Draw]:
                 f"torch.cat([torch.tensor([{low}]), {inner}, torch.tensor([{high}])]).to({{name}})"
             )
     return found
+
+
+def offsets(graph: Graph, values: Mapping[str, Any]) -> dict[str, int]:
+    """Arguments whose whole numbers rise from 0 to another argument's size, with that size: where its rows are cut."""
+    known = {
+        size for one in graph.arguments if isinstance(one.type, TensorType) for size in one.type.shape
+    } - {1}
+    rising = {name: values[name] for name in in_order(values)}
+    return {
+        name: int(value[-1])
+        for name, value in rising.items()
+        if value.numel() > 2 and int(value[0]) == 0 and int(value[-1]) in known
+    }
 
 
 def index_bounds(graph: Graph) -> dict[str, Dim]:

@@ -218,6 +218,40 @@ def scaled_by(graph: Graph) -> list[tuple[str, int]]:
     ]
 
 
+def counted_to(graph: Graph, ties: Ties = ()) -> list[tuple[str, int]]:
+    """(argument, dimension) whose size, or that less one (of offsets), a static graph counts up to by a number that nothing ties to it: at
+    other sizes it would count as far."""
+    general = generalise(graph, ties=ties)
+    ends = {
+        size
+        for node in general.nodes
+        if operators.packet(node.op) == "arange"
+        for one in node.outputs
+        if one is not None and isinstance(one.type, TensorType)
+        for size in one.type.shape
+        if isinstance(size, int) and size > 1
+    }
+    return [
+        (old.name, dim)
+        for old, new in zip(graph.arguments, general.arguments, strict=True)
+        if isinstance(old.type, TensorType) and isinstance(new.type, TensorType)
+        for dim, (size, free) in enumerate(zip(old.type.shape, new.type.shape, strict=True))
+        if isinstance(size, int) and size != free and ends & {size, size - 1}
+    ]
+
+
+def cut_into(graph: Graph, values: Mapping[str, Any] | None) -> list[tuple[str, int]]:
+    """(argument, dimension) of a size at which offsets among the `values` end, as they are drawn at every size."""
+    ends = set(draws.offsets(graph, values or {}).values())
+    return [
+        (one.name, dim)
+        for one in graph.arguments
+        if isinstance(one.type, TensorType)
+        for dim, size in enumerate(one.type.shape)
+        if size in ends
+    ]
+
+
 def runs(
     graph: Graph, symbols: Mapping[str, int], described: Mapping[str, draws.Draw], numbers: Mapping[str, Any]
 ) -> bool:

@@ -24,7 +24,7 @@ from kernelwright.graph import Graph
 from kernelwright.graph.agree import agree
 from kernelwright.graph.capture import Captured, capture
 from kernelwright.graph.partition import alone
-from kernelwright.graph.shrink import Ties, scaled_by
+from kernelwright.graph.shrink import Ties, counted_to, cut_into, scaled_by
 from kernelwright.graph.stitch import candidate, state_of, stitch
 from kernelwright.parsing import names_within
 from kernelwright.policy.compiler.reasons import CannotCompile
@@ -101,6 +101,14 @@ class Case:
             return candidate("", self.graph, "run").lstrip("\n")
         return state[state.index("STATE = ") :]
 
+    def _stays(self, ties: Ties) -> list[tuple[str, int]]:
+        """(argument, dimension) of sizes that a kernel may work out, and the graph has as numbers."""
+        return [
+            *scaled_by(self.graph),
+            *counted_to(self.graph, ties),
+            *cut_into(self.graph, self.values),
+        ]
+
     def posed(self, text: str, precision: str = "default", ties: Ties = ()) -> tuple[Task, str]:
         """(task, candidate code) to judge a file. Not for a task in the KernelBench form.
 
@@ -110,7 +118,9 @@ class Case:
         """
         assert self.form is None
         written = entry_of(text) == "run"
-        graph, shapes = shrunk(self.graph, self.values, *(() if written else (ties, scaled_by(self.graph))))
+        ties = () if written else ties
+        kept = () if written else self._stays(ties)
+        graph, shapes = shrunk(self.graph, self.values, ties, kept)
         if written:
             text = _without(text, self._module, self.name)
             names = {one.name: one.hint for one in graph.symbols if one.name not in _names_assigned(text)}
