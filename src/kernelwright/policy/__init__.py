@@ -1,12 +1,12 @@
-"""Policies: whatever answers a prompt, by one name.
+"""Policies, loaded by name: anything that answers prompts.
 
     load_policy("default")                                 the package's own small model
-    load_policy("runs/laptop")                             what a run trained last; also one of its stages
+        load_policy("runs/laptop")                             the last model that a run trained; also one of its stages
     load_policy("some/model")                              a Hugging Face causal LM: a folder or a hub name
     load_policy("openai:http://localhost:8000/v1#qwen3")   any OpenAI-compatible endpoint
     load_policy("gold")                                    the built-in golds, for tests and for calibration
 
-A policy only talks. It neither parses nor judges what it said.
+A policy only generates text. It does not parse or judge its answers.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from kernelwright.policy.policy import Policy
 
 
 def load_policy(spec: str, **options: Any) -> Policy:
-    """The policy that `spec` names. Raises UserError when there is none.
+    """The policy that `spec` names. Raises UserError if there is none.
 
-    Options are passed on: `device`, `dtype`, `batch` for local models; `api_key`, `timeout`, `retries`,
-    `parallel` for endpoints.
+    Options are passed on: `device`, `dtype`, `batch` to local models; `api_key`, `timeout`, `retries`, `parallel` to
+    endpoints.
     """
     if spec == "gold":
         from kernelwright.policy.gold import GoldPolicy
@@ -56,7 +56,7 @@ def load_policy(spec: str, **options: Any) -> Policy:
 
 
 def check_name(spec: str) -> None:
-    """Raises UserError for a name that no policy can have, and a folder without a model. Loads nothing and asks nobody."""
+    """Raises UserError for a name that cannot be a policy's, and for a folder without a model. Loads nothing, needs no network."""
     if spec.startswith("openai:"):
         from kernelwright.policy.openai import OpenAIPolicy
 
@@ -68,7 +68,7 @@ def check_name(spec: str) -> None:
 
 
 def check_default(spec: str) -> None:
-    """Raises UserError when `spec` is the package's own model and its weights are not there."""
+    """Raises UserError if `spec` is the package's own model and its weights are missing."""
     if spec == "default" and not list(DEFAULT_FOLDER.glob("*.safetensors")):
         raise UserError(
             f"policy default: its weights are not in this installation ({DEFAULT_FOLDER}); train and ship them "
@@ -77,7 +77,7 @@ def check_default(spec: str) -> None:
 
 
 def _default_dtype() -> str:
-    """That of the weights on a GPU; CPUs multiply float32 faster."""
+    """The weights' own dtype on a GPU; float32 on CPUs, which multiply it faster."""
     import torch
 
     return "auto" if torch.cuda.is_available() else "float32"

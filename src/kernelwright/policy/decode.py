@@ -1,8 +1,8 @@
-"""What decoding a causal LM needs of it: any model's own forward, token by token, or the layers of a Qwen3 model by themselves.
+"""Decoding of causal LMs: with any model's own forward, token by token, or with a Qwen3 model's layers directly.
 
-`ModelDecoder` calls a model of transformers with its cache: one forward pass over prompts, padded on the left, then one token at
-a time. A `Layer` has a Qwen3 layer's weights with fused projections: small models wait for Python, not for arithmetic, and four
-times fewer operations a token is four times the speed. `slots.py` decodes with those.
+`ModelDecoder` calls a transformers model with its cache: one forward pass over left-padded prompts, then one token at a time. A
+`Layer` holds a Qwen3 layer's weights with fused projections: small models are limited by Python, not by arithmetic, so four
+times fewer operations per token make them four times faster. `slots.py` decodes with those.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from torch.nn import functional as F
 
 
 def has_adapters(model: Any) -> bool:
-    """Whether peft has put adapters into `model`: as a model of its own around it, or by way of transformers."""
+    """Whether `model` has peft adapters, as a PeftModel around it or through transformers."""
     return hasattr(model, "peft_config")
 
 
 def unwrap(model: Any) -> Any:
-    """The causal LM of transformers, whose projections may be peft's."""
+    """The causal LM of transformers; its projections may still be peft's."""
     return model.get_base_model() if hasattr(model, "get_base_model") else model
 
 
 def _weight(linear: Any) -> Tensor:
-    """A projection's weight with what its active LoRA adapters add to it."""
+    """A projection's weight plus the updates of its active LoRA adapters."""
     base = getattr(linear, "base_layer", None)
     if base is None:
         return linear.weight
@@ -35,7 +35,7 @@ def _weight(linear: Any) -> Tensor:
 
 
 def _is_plain(projection: Any) -> bool:
-    """A linear layer without bias, or peft's LoRA around one and nothing besides."""
+    """Whether it is a linear layer without bias, or such a layer with peft's LoRA and nothing else."""
     if type(projection) is torch.nn.Linear:
         return projection.bias is None
     kind = type(projection)
@@ -80,8 +80,8 @@ class ModelDecoder:
 
 
 def in_layers(model: Any) -> bool:
-    """True for a Qwen3ForCausalLM, with LoRA on its projections or without: no other adapters, sliding windows, quantised or
-    sharded weights."""
+    """Whether `Layer` supports the model: a Qwen3ForCausalLM, with or without LoRA on its projections, but without other
+    adapters, sliding windows, quantised or sharded weights."""
     model = unwrap(model)
     config: Any = getattr(model, "config", None)
     if type(model).__name__ != "Qwen3ForCausalLM" or "sliding_attention" in config.layer_types:
@@ -94,7 +94,7 @@ def in_layers(model: Any) -> bool:
 
 
 class Layer:
-    """One layer's weights, with the projections that read the same input stacked into one."""
+    """One layer's weights; projections of the same input are stacked into one."""
 
     _WEIGHTS = ("before", "after", "in_proj", "qk_norm", "out_proj", "gate_up", "down")
 
@@ -112,13 +112,13 @@ class Layer:
         self.down = _weight(mlp.down_proj)
 
     def to(self, dtype: torch.dtype) -> Layer:
-        """Copies of the weights in `dtype`, apart from the model's."""
+        """Replace the weights by copies in `dtype`, independent of the model's."""
         for name in self._WEIGHTS:
             setattr(self, name, getattr(self, name).detach().to(dtype, copy=True))
         return self
 
     def copy_(self, other: Layer) -> None:
-        """Take over another's weights, in place."""
+        """Copy another layer's weights, in place."""
         for name in self._WEIGHTS:
             getattr(self, name).copy_(getattr(other, name))
 

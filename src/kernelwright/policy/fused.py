@@ -1,8 +1,8 @@
-"""What a decoding step does between its matrix products, in one kernel each: attention to a row's own length, residual and norm,
-the gate, the draw.
+"""Fused kernels for the operations of a decoding step between its matrix products: attention to a row's own length, residual
+with norm, gate, sampling.
 
-A step of a small model is two hundred small operations of torch's, and its attention reads every row's cache as far as that of
-the longest. These are for half precision on CUDA and the shapes of `slots.py`; numbers are float32 inside.
+In torch, a step of a small model takes two hundred small operations, and attention reads every row's cache up to the longest
+row. These kernels are for half precision on CUDA and the shapes of `slots.py`; they compute in float32.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import triton.language as tl
 from torch import Tensor
 
 _ROWS_OF_A_PRODUCT = 16
-"""The fewest rows that tensor cores multiply: the heads of a group are padded to as many."""
+"""Least rows of a tensor-core product: the heads of a group are padded to this number."""
 
 
 @triton.jit
@@ -126,11 +126,10 @@ def attend(
     length: Tensor,
     eps: float,
 ) -> Tensor:
-    """What each row's last token attends to: (rows, heads * dim).
+    """Attention output of each row's last token: (rows, heads * dim).
 
-    `qkv` (rows, (heads + 2 kv) * dim) are its projections and `norm` (heads + kv, dim) the weights of its norms. Its key
-    and value are put at `length` (rows,) into the caches `keys` and `values` (rows, kv, total, dim); `cos` and `sin` are
-    (total, dim).
+    `qkv` (rows, (heads + 2 kv) * dim): its projections; `norm` (heads + kv, dim): the weights of its norms. Its key and value are
+    stored at `length` (rows,) in the caches `keys` and `values` (rows, kv, total, dim); `cos` and `sin` are (total, dim).
     """
     rows, kv, total, dim = keys.shape
     heads = norm.shape[0] - kv
@@ -162,7 +161,7 @@ def gated_silu(both: Tensor) -> Tensor:
 
 
 def draw(logits: Tensor, uniform: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
-    """As `hf.draw` without top-p, a row of (rows, n) held at once: a token each, and its log-prob."""
+    """Like `hf.draw` without top-p, for logits (rows, n), each row in one block: (tokens, log-probs), one per row."""
     rows, n = logits.shape
     token = torch.empty(rows, dtype=torch.long, device=logits.device)
     logprob = torch.empty(rows, dtype=torch.float32, device=logits.device)

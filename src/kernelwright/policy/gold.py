@@ -1,8 +1,8 @@
-"""The gold kernels of the built-in tasks, and the policy that always answers with them.
+"""The gold kernels of the built-in tasks, and the policy that answers with them.
 
-A task's gold is the `gold.py` in its folder, or, where it has none, what the library prints of its graph. The policy
-calibrates a run (every gold must be accepted) and stands in for a model in tests. A task without a gold gets an empty
-completion. Does not guarantee that a gold is right: the suite's own test does.
+A task's gold is the `gold.py` in its folder or, without one, the library's print of its graph. The policy calibrates a run
+(every gold must be accepted) and replaces a model in tests. Tasks without a gold get an empty completion. Golds are not
+checked here, but by the suite's own test.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kernelwright.tasks.form import read_text
 
 @functools.cache
 def gold(task_id: str) -> str:
-    """Source of the gold kernel of `wright/<name>`. Raises UserError where there is none."""
+    """Source of the gold kernel of `wright/<name>`. Raises UserError if there is none."""
     suite, _, name = task_id.partition("/")
     folder = FOLDER / name
     if suite != SUITE or not name or "/" in name or not folder.is_dir():

@@ -1,8 +1,8 @@
-"""A Hugging Face causal LM on this machine as a policy, with its own sampling loop.
+"""A local Hugging Face causal LM as a policy, with its own sampling loop.
 
-The loop decodes a batch of prompts times samples, drops rows as they finish, and hands each completion on
-the moment it is whole, so that the verifier can start while others are still being written. The random
-numbers of a row depend on the seed and its place in the batch alone: dropping rows changes nothing.
+The loop decodes a batch of prompts times samples, drops rows as they finish, and passes each completion on as soon as it
+ends, so that the verifier can start while others are still being sampled. A row's random numbers depend only on the seed and
+its place in the batch, so dropping rows changes nothing.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from kernelwright.policy.text import prompt_ids, token_pieces
 from kernelwright.records import Completion, Prompt
 
 _WIDEST_DRAW = 1 << 14
-"""Vocabulary of which a row is drawn from by one program of a GPU."""
+"""Largest vocabulary for which one GPU program samples a row."""
 
 _BATCH = 64
-"""Rows decoded at once where nothing else is said and there are no slots."""
+"""Rows decoded at once, unless set otherwise or decoded in slots."""
 
 
 @dataclass(frozen=True)
 class _Request:
-    """What `generate` is asked: `n` samples of each prompt, which is a row of `encoded`, `budgets` and `numbers`."""
+    """The arguments of `generate`: `n` samples of each prompt; a prompt is a row of `encoded`, `budgets` and `numbers`."""
 
     encoded: Sequence[list[int]]
     """Token ids of the prompts."""
     budgets: Sequence[int]
-    """New tokens for which there is room; the rows where there is none are not decoded."""
+    """Most new tokens per row; rows with none are not decoded."""
     numbers: Sequence[int]
-    """What the rows' random numbers depend on."""
+    """Numbers that seed the rows' random numbers."""
     n: int
     temperature: float
     top_p: float
@@ -49,7 +49,7 @@ class _Request:
 
     @property
     def rows(self) -> list[int]:
-        """Those to decode."""
+        """The rows to decode."""
         return [row for row, budget in enumerate(self.budgets) if budget > 0]
 
     def uniform(self, row: int, sample: int, count: int) -> Tensor:
@@ -72,19 +72,19 @@ class HFPolicy:
         continuous: bool = True,
         dtype: torch.dtype | None = None,
     ) -> None:
-        """`batch` is the largest number of rows decoded at once; 0: what memory allows on a GPU, 64 elsewhere.
+        """`batch`: most rows decoded at once; 0: what memory allows on a GPU, 64 elsewhere.
 
-        `continuous` decodes in slots that are refilled (see `slots.py`), where the architecture is known. `dtype` is what
-        slots compute in, the model's own by default.
+        `continuous`: decode in slots that are refilled (see `slots.py`), if the architecture is supported. `dtype`: type in which
+        slots compute, by default the model's own.
         """
         self.model, self.tokenizer, self.batch, self.dtype = model, tokenizer, batch, dtype
         self.continuous = continuous
         self.busy: Callable[[], AbstractContextManager[Any]] = nullcontext
-        """Entered while it generates, so that nobody holds a clock on its GPU then."""
+        """Entered while generating, so that nothing is timed on its GPU meanwhile."""
         self.given: dict[int, list[int]] = {}
-        """Token ids of prompts, by `id`, that go on from what was sampled: text would not give back its tokens."""
+        """Token ids of prompts, by `id`, that continue sampled text: tokenizing the text might give other tokens."""
         self.numbers: dict[int, int] = {}
-        """Numbers of prompts, by `id`, where they are not their places: what their random numbers depend on."""
+        """Numbers of prompts, by `id`, that seed their random numbers; default: their places."""
         self.name = name or type(model).__name__
         ends = getattr(model.generation_config, "eos_token_id", None)
         ends = [] if ends is None else [ends] if isinstance(ends, int) else list(ends)
@@ -93,9 +93,9 @@ class HFPolicy:
 
     @classmethod
     def load(cls, spec: str, *, device: str = "auto", dtype: str = "auto", batch: int = 0) -> HFPolicy:
-        """From a model folder, a run or stage folder that holds one, or a hub name.
+        """Load from a model folder, a run or stage folder that contains one, or a hub name.
 
-        Raises UserError when there is no such model.
+        Raises UserError if there is no such model.
         """
         folder = model_folder(spec)
         from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -104,7 +104,7 @@ class HFPolicy:
             ask_hub(folder)
             tokenizer = AutoTokenizer.from_pretrained(folder)
             model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype)
-        except Exception as error:  # whatever a broken file makes the libraries below raise
+        except Exception as error:  # a broken file may make the libraries below raise anything
             raise UserError(
                 f"policy {spec}: cannot be loaded ({one_line(error)}); name a local folder, or a hub name while online"
             ) from None
@@ -113,7 +113,7 @@ class HFPolicy:
         return cls(model.to(device).eval(), tokenizer, name=spec, batch=batch)
 
     def encode(self, prompt: Prompt) -> list[int]:
-        """The prompt's token ids, as `generate` feeds them to the model."""
+        """The prompt's token ids as `generate` passes them to the model."""
         return self.given.get(id(prompt)) or prompt_ids(self.tokenizer, prompt)
 
     def pieces(self, completion: Completion) -> tuple[str, ...] | None:
@@ -132,10 +132,10 @@ class HFPolicy:
         seed: int = 0,
         on_completion: OnCompletion | None = None,
     ) -> list[list[Completion]]:
-        """`n` samples of each prompt. Temperature 0 is greedy. Log-probs are those of the distribution that
-        was sampled from (after temperature and top-p; for greedy, at temperature 1).
+        """`n` samples of each prompt. Temperature 0 is greedy. Log-probs are those of the distribution sampled from (after
+        temperature and top-p; for greedy, at temperature 1).
 
-        A prompt that leaves no room in the model's context gets an empty completion, `finish_reason="error"`.
+        A prompt that leaves no room in the model's context gets an empty completion with `finish_reason="error"`.
         """
         answers: list[list[Completion | None]] = [[None] * n for _ in prompts]
 
@@ -167,7 +167,7 @@ class HFPolicy:
         return [[completion for completion in group if completion is not None] for group in answers]
 
     def _continuous(self, asked: _Request) -> None:
-        """Decode everything in slots, the longest prompts first, and hand on each completion."""
+        """Decode everything in slots, longest prompts first, and pass on each completion."""
         jobs = [
             Job((r, s), tuple(asked.encoded[r]), asked.budgets[r], asked.uniform(r, s, asked.budgets[r]))
             for r in sorted(asked.rows, key=lambda r: -len(asked.encoded[r]))
@@ -183,8 +183,8 @@ class HFPolicy:
         engine.run(jobs, self.ends, asked.draw, done, key=(asked.temperature, asked.top_p))
 
     def _batches(self, asked: _Request) -> None:
-        """Decode batch after batch, each until its last row is done."""
-        # One prompt's samples may themselves exceed the batch; each part is then a batch of its own.
+        """Decode batch by batch, each until its last row ends."""
+        # One prompt's samples may exceed the batch; then each part is its own batch.
         rows, most = asked.rows, self.batch or _BATCH
         per_batch, part = max(1, most // asked.n), min(asked.n, most)
         for start in range(0, len(rows), per_batch):
@@ -193,7 +193,7 @@ class HFPolicy:
                 self._sample(asked, rows[start : start + per_batch], samples)
 
     def _sample(self, asked: _Request, rows: Sequence[int], samples: range) -> None:
-        """Decode one batch and hand on each completion."""
+        """Decode one batch and pass on each completion."""
         encoded, budgets = asked.encoded, asked.budgets
         device, n = self.model.device, len(samples)
         longest, room = max(len(encoded[r]) for r in rows), max(budgets[r] for r in rows)
@@ -210,7 +210,7 @@ class HFPolicy:
 
         decoder = ModelDecoder(self.model)
         logits = decoder.prefill(ids, mask, n)
-        live = torch.arange(len(owners), device=device)  # which owner each row of the decoder's batch is
+        live = torch.arange(len(owners), device=device)  # owner of each row in the decoder's batch
         tokens = torch.full((len(owners), room), pad, device=device)
         logprobs = torch.zeros(len(owners), room, device=device)
         going = torch.ones(len(owners), dtype=torch.bool, device=device)
@@ -248,7 +248,7 @@ class HFPolicy:
 
 
 def draw(logits: Tensor, uniform: Tensor, temperature: float, top_p: float) -> tuple[Tensor, Tensor]:
-    """One token a row by inverting the cumulative distribution at `uniform` (B,), and its log-prob (B,).
+    """Sample one token per row by inverting the cumulative distribution at `uniform` (B,). Returns tokens and log-probs (B,).
 
     `logits` is (B, V). Top-p keeps the smallest set of tokens whose probability reaches `top_p`.
     """
@@ -263,7 +263,7 @@ def draw(logits: Tensor, uniform: Tensor, temperature: float, top_p: float) -> t
     probs = (logits / temperature).softmax(-1)
     if top_p < 1:
         ordered, order = probs.sort(-1, descending=True)
-        # Drop a token when those before it already reach top_p; the likeliest always stays.
+        # Drop a token if those before it already reach top_p; the likeliest is always kept.
         ordered = ordered.masked_fill(ordered.cumsum(-1) - ordered >= top_p, 0.0)
         probs = torch.zeros_like(probs).scatter_(1, order, ordered)
         probs = probs / probs.sum(-1, keepdim=True)
@@ -274,13 +274,13 @@ def draw(logits: Tensor, uniform: Tensor, temperature: float, top_p: float) -> t
 
 
 def _uniform(seed: int, row: int, sample: int, count: int) -> Tensor:
-    """`count` uniform numbers that depend on nothing but these whole numbers."""
+    """`count` uniform numbers that depend only on these integers."""
     mixed = (seed * 0x9E3779B97F4A7C15 + row * 0xBF58476D1CE4E5B9 + sample * 0x94D049BB133111EB) % (1 << 63)
     return torch.rand(count, generator=torch.Generator().manual_seed(mixed), dtype=torch.float64)
 
 
 def ask_hub(name: str) -> None:
-    """Raises what the hub says of a name that is neither a folder nor in the cache, at once: loading would try for a minute."""
+    """Raises the hub's error at once for a name that is neither a folder nor cached; loading would retry for a minute."""
     from huggingface_hub import HfApi, try_to_load_from_cache
 
     if not Path(name).is_dir() and try_to_load_from_cache(name, "config.json") is None:
@@ -288,9 +288,9 @@ def ask_hub(name: str) -> None:
 
 
 def model_folder(spec: str) -> str:
-    """Where the model that `spec` names lies: itself, a stage's checkpoint, or that of a run's last stage.
+    """The folder of the model that `spec` names: itself, a stage's checkpoint, or that of a run's last stage.
 
-    A name that is no folder is taken for a hub name. Raises UserError for a path to nowhere.
+    A name that is not a folder is taken for a hub name. Raises UserError for a path that does not exist.
     """
     local = Path(spec).expanduser()
     if not local.is_dir():

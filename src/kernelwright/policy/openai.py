@@ -1,8 +1,8 @@
 """Any OpenAI-compatible chat endpoint as a policy: vLLM, SGLang, llama.cpp, a hosted service.
 
-Only the standard library is used. Busy servers (429, 5xx) and dropped connections are retried with doubling
-pauses; a refusal (401, 404, 400) is one line that says what to mend. The endpoint's seed is passed on but
-nothing promises that the server honours it.
+Only the standard library is used. Busy servers (429, 5xx) and dropped connections are retried with doubling pauses; a refusal
+(401, 404, 400) raises a one-line error with the fix. The endpoint's seed is passed on, but the server need not
+honour it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _BUSY = (408, 409, 425, 429, 500, 502, 503, 504)
 
 
 class OpenAIPolicy:
-    """Chat completions from `base_url` (which ends in `/v1`) by `model`."""
+    """Chat completions of `model` from `base_url`, which ends in `/v1`."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class OpenAIPolicy:
         pause: float = 1.0,
         parallel: int = 16,
     ) -> None:
-        """`timeout` and `pause` are seconds; the n-th retry waits `pause * 2**n`."""
+        """`timeout` and `pause` are in seconds; the n-th retry waits `pause * 2**n`."""
         self.base_url, self.model = base_url.rstrip("/"), model
         self.name = f"openai:{self.base_url}#{model}"
         self._key = os.environ.get("OPENAI_API_KEY", "") if api_key is None else api_key
@@ -92,7 +92,7 @@ class OpenAIPolicy:
         return None
 
     def _ask(self, body: dict[str, Any]) -> Completion:
-        """One request, with retries. Raises UserError when the endpoint refuses or stays away."""
+        """One request, with retries. Raises UserError if the endpoint refuses or does not answer."""
         headers = {"Content-Type": "application/json"}
         if self._key:
             headers["Authorization"] = f"Bearer {self._key}"

@@ -1,7 +1,7 @@
-"""Plans that are drawn, and code that is not: each answer's plan is sampled, and behind it the likeliest code is written.
+"""Samples each answer's plan and decodes its code greedily.
 
-What there is to decide is in the plan; the code follows from it, and a sampled token in a hundred is a wrong name. Two passes, the
-second on tokens of the first, so that any decoder does. For policies that are only asked: log-probs are those of two distributions.
+All decisions are in the plan, and the code follows from it: one sampled token in a hundred would be a wrong name. It takes two
+passes, the second continuing the first's tokens, so any decoder works. Not for training: log-probs come from two distributions.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from kernelwright.prompts import PLAN_END
 from kernelwright.records import Completion, Prompt
 
 PLAN_TOKENS = 128
-"""The longest plan has 90."""
+"""The longest plan has 90 tokens."""
 
 
 class PlanFirst:
-    """A local model, its code written at temperature 0."""
+    """A local model whose code is written at temperature 0."""
 
     def __init__(self, policy: HFPolicy) -> None:
         self._policy = policy
@@ -40,7 +40,7 @@ class PlanFirst:
         on_completion: OnCompletion | None = None,
         **sampling: Any,
     ) -> list[list[Completion]]:
-        """As the policy's own. An answer whose plan does not end in time is as it was cut off."""
+        """Like the policy's own. An answer whose plan does not end in time stays as truncated."""
         short = [
             one.model_copy(update={"max_tokens": min(one.max_tokens, PLAN_TOKENS)})
             if one.answer == "plan+code"
@@ -72,7 +72,7 @@ class PlanFirst:
         follow: dict[tuple[int, tuple[int, ...]], Prompt],
         sampling: dict[str, Any],
     ) -> dict[tuple[int, tuple[int, ...]], Completion]:
-        """The code behind each plan, the same plan once."""
+        """The code after each plan; equal plans are generated once."""
         given = {id(one): [*self._policy.encode(prompts[row]), *ids] for (row, ids), one in follow.items()}
         self._policy.given.update(given)
         try:

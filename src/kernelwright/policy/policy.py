@@ -1,4 +1,4 @@
-"""What rollouts need of a policy: completions of prompts, and the text of each token."""
+"""The interface of a policy: completions of prompts, and the text of each token."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Protocol, runtime_checkable
 from kernelwright.records import Completion, Prompt
 
 OnCompletion = Callable[[int, int, Completion], None]
-"""Called as `(prompt index, sample index, completion)` as soon as one is whole, in any order."""
+"""Called as `(prompt index, sample index, completion)` as soon as a completion ends, in any order."""
 
 
 @runtime_checkable
 class Policy(Protocol):
-    """What rollouts need of a policy."""
+    """The interface of a policy, as rollouts use it."""
 
     name: str
 
@@ -27,9 +27,9 @@ class Policy(Protocol):
         seed: int = 0,
         on_completion: OnCompletion | None = None,
     ) -> list[list[Completion]]:
-        """`n` completions of each prompt, in order. The same seed gives the same answer where it can."""
+        """`n` completions of each prompt, in order. The same seed gives the same answer if the policy can reproduce it."""
         ...
 
     def pieces(self, completion: Completion) -> tuple[str, ...] | None:
-        """The text of each token (their concatenation is `completion.text`), or None where unknown."""
+        """The text of each token (concatenated, they are `completion.text`); None if unknown."""
         ...

@@ -1,12 +1,12 @@
 """Continuous generation with small models: a fixed number of slots, refilled as their rows finish.
 
-Small models wait for Python. Here the cache, the sampling and the bookkeeping of all rows live in tensors of fixed
-shape, so that on CUDA a whole step is one replay of a graph; the host looks in only every `STRIDE` steps, hands on
-what is finished and fills the free slots with the next samples. A row's random numbers depend on the seed, its
-prompt and its sample alone, so neither the number of slots nor the order of refilling changes what it says.
+Small models are limited by Python. Here the cache, the sampling and the bookkeeping of all rows are tensors of fixed shape, so
+that on CUDA a whole step is one replay of a CUDA graph. Only every `STRIDE` steps, the host checks for finished rows, passes
+them on, and fills their slots with the next samples. A row's random numbers depend only on the seed, its prompt and its
+sample, so neither the number of slots nor the order of refilling changes the result.
 
-For models in `decode.in_layers`. Weights are copied in by `load`, LoRA's with those they are added to, so that
-graphs survive training steps.
+For models accepted by `decode.in_layers`. `load` copies the weights in (LoRA's merged), so that graphs survive training
+steps.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from kernelwright.drawing import DRAWING
 from kernelwright.policy.decode import Layer, has_adapters, unwrap
 
 STRIDE = 8
-"""Steps between looks at which rows are done: each costs a wait for the device."""
+"""Steps between checks for finished rows; each check synchronises with the device."""
 WINDOW = 128
-"""Attention reads the cache up to a multiple of this; one graph each."""
+"""Attention reads the cache up to a multiple of this; there is one CUDA graph per multiple."""
 CHUNK_TOKENS = 1 << 16
-"""Most prompt tokens that are read at once."""
+"""Most prompt tokens read at once."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """One sample to write: a key for its owner, the prompt's ids, the most tokens, its random numbers (budget,)."""
+    """One sample to write: its owner's key, the prompt's ids, the most new tokens, its random numbers (budget,)."""
 
     key: Any
     prompt: tuple[int, ...]
@@ -51,9 +51,9 @@ Draw = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 def engine_for(
     model: Any, rows: int, total: int, budget: int, dtype: torch.dtype | None = None, *, jobs: int = 0
 ) -> Slots:
-    """An engine for `model` with its weights of now: the one of the last call where that is large enough.
+    """An engine for `model` with its current weights: the previous call's, if that is large enough.
 
-    `rows` is how many slots a new one has, never more than `jobs` where that is given; 0: what fits in memory.
+    `rows`: slots of a new engine, at most `jobs` if that is given; 0: as many as fit in memory.
     """
     kept = _ENGINES.get(model)
     wanted = dtype or unwrap(model).model.embed_tokens.weight.dtype
@@ -65,7 +65,7 @@ def engine_for(
         or kept.dtype != wanted
     ):
         _ENGINES.pop(model, None)
-        kept = None  # its memory is needed for the next one
+        kept = None  # frees its memory for the next one
         total = -(-total // WINDOW) * WINDOW
         fitting = rows or _rows_that_fit(model, total, wanted)
         kept = _ENGINES[model] = Slots(model, min(fitting, jobs or fitting), total, budget, wanted)
@@ -75,7 +75,7 @@ def engine_for(
 
 
 def has_room(model: Any) -> bool:
-    """Whether there is memory for a copy of the weights: those of a model with adapters may fill half of a GPU."""
+    """Whether there is memory for a copy of the weights: a model with adapters may fill half of a GPU."""
     if model.device.type != "cuda" or not has_adapters(model) or model in _ENGINES:
         return True
     torch.cuda.empty_cache()
@@ -84,7 +84,7 @@ def has_room(model: Any) -> bool:
 
 
 def _rows_that_fit(model: Any, total: int, dtype: torch.dtype) -> int:
-    """Rows of `total` tokens whose cache takes at most half of the free memory of the GPU; 64 on a CPU."""
+    """Number of rows of `total` tokens whose cache fits in half of the GPU's free memory; 64 on a CPU."""
     if model.device.type != "cuda":
         return 64
     config = model.config
@@ -98,19 +98,19 @@ _ENGINES: WeakKeyDictionary[Any, Slots] = WeakKeyDictionary()
 
 
 def release(model: Any) -> None:
-    """Give back the memory of `model`'s engine, which training wants."""
+    """Free the memory of `model`'s engine for training."""
     _ENGINES.pop(model, None)
 
 
 class Slots:
-    """`rows` sequences of at most `total` tokens, of which at most `budget` are written here."""
+    """`rows` sequences of at most `total` tokens, at most `budget` of them generated."""
 
     def __init__(self, model: Any, rows: int, total: int, budget: int, dtype: torch.dtype) -> None:
         model = unwrap(model)
         config, device = model.config, model.device
         self.rows, self.total, self.budget, self.dtype = rows, total, budget, dtype
         self.most = rows
-        """Slots that there could be, had there been jobs for them."""
+        """Slots that would have fitted, had there been enough jobs."""
         self.heads, self.kv, self.dim = (
             config.num_attention_heads,
             config.num_key_value_heads,
@@ -119,7 +119,7 @@ class Slots:
         self.eps, self.graphs = config.rms_norm_eps, device.type == "cuda"
         whole_head = self.dim >= 16 and self.dim & (self.dim - 1) == 0
         self.fused = self.graphs and whole_head and dtype in (torch.float16, torch.bfloat16)
-        """Whether `fused.py` does what lies between the matrix products."""
+        """Whether `fused.py` computes what lies between the matrix products."""
         with torch.no_grad():
             self.layers = [Layer(layer, self.heads, self.kv).to(dtype) for layer in model.model.layers]
         self.embed = model.model.embed_tokens.weight.detach().to(dtype, copy=True)
@@ -144,7 +144,7 @@ class Slots:
         self._pool: Any = None
 
     def load(self, model: Any) -> None:
-        """Copy the model's weights as they are now into the buffers that the graphs read."""
+        """Copy the model's current weights into the buffers that the graphs read."""
         model = unwrap(model)
         with torch.no_grad():
             for mine, layer in zip(self.layers, model.model.layers, strict=True):
@@ -158,7 +158,7 @@ class Slots:
     def run(
         self, jobs: Sequence[Job], ends: Sequence[int], draw: Draw, done: Done, *, key: Any = None
     ) -> None:
-        """Write every job's sample and hand each to `done`. `key` names the way of drawing, for reusing graphs."""
+        """Generate every job's sample and pass each to `done`. `key` identifies the sampling settings, for reusing graphs."""
         device = self.embed.device
         ending = torch.tensor(sorted(ends), dtype=torch.long, device=device)
         if not torch.equal(ending, self.ends):
@@ -168,7 +168,7 @@ class Slots:
         self.active.zero_()
         free = deque(range(self.rows))
         while waiting or held:
-            # Reading a few prompts costs as much as reading many: wait until a part of the slots is free.
+            # Reading a few prompts costs as much as reading many: wait until a share of the slots is free.
             if waiting and (len(free) >= min(len(waiting), max(1, self.rows // 8)) or not held):
                 self._fill(waiting, free, held, draw)
             longest = int(self.length.max()) if held else 0
@@ -179,7 +179,7 @@ class Slots:
             self._harvest(held, free, done)
 
     def _harvest(self, held: dict[int, Job], free: deque[int], done: Done) -> None:
-        """Hand on the rows that are finished and free their slots."""
+        """Pass on finished rows and free their slots."""
         active = self.active.tolist()
         over = [row for row in held if not active[row]]
         if not over:
@@ -195,7 +195,7 @@ class Slots:
         self.length[at] = 0
 
     def _fill(self, waiting: deque[Job], free: deque[int], held: dict[int, Job], draw: Draw) -> None:
-        """Put the next jobs into the free slots; a prompt is read once for all of its samples in a batch."""
+        """Put the next jobs into free slots; a prompt is read once for all its samples in a batch."""
         device = self.embed.device
         while waiting and free:
             jobs: list[Job] = []
@@ -228,7 +228,7 @@ class Slots:
             self._take(at, logits, draw)
 
     def _read(self, ids: Tensor, lengths: Tensor, rows: Tensor, owner: Tensor) -> Tensor:
-        """Read prompts (P, S), padded on the right, into the slots `rows` of their `owner`s; logits (len(rows), V)."""
+        """Read prompts (P, S), right-padded, into the slots `rows`, each from its `owner` prompt. Returns logits (len(rows), V)."""
         count, size = ids.shape
         x = F.embedding(ids, self.embed)
         groups = self.heads // self.kv
@@ -237,25 +237,25 @@ class Slots:
             q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)  # (P, heads, S, dim)
             self.keys[index, rows, :, :size], self.values[index, rows, :, :size] = k[owner], v[owner]
             k, v = k.repeat_interleave(groups, 1), v.repeat_interleave(groups, 1)
-            # Padding comes after a prompt's last token, which causal attention does not see.
+            # Padding follows a prompt's last token, so causal attention does not see it.
             out = F.scaled_dot_product_attention(q, k, v, is_causal=True)
             x = layer.finish(x, out.transpose(1, 2).reshape(count, size, -1), self.eps)
         last = x[torch.arange(count, device=x.device), lengths - 1]
         return self._logits(last)[owner]
 
     def _advance(self, window: int, draw: Draw, key: Any) -> None:
-        """One token for every row, attending to the first `window` places: a graph's replay where there is CUDA."""
+        """One token for every row, attending to the first `window` places; on CUDA by replaying a graph."""
         if not self.graphs:
             self._step(window, draw)
             return
-        window = self.total if self.fused else window  # which reads each row as far as it goes
+        window = self.total if self.fused else window  # fused attention reads each row up to its own length
         name = (window, key)
         if name not in self._captured:
             self._captured[name] = self._capture(window, draw)
         self._captured[name].replay()
 
     def _capture(self, window: int, draw: Draw) -> Any:
-        """The graph of one step. A warm-up on a side stream comes first; its effects on the rows are undone."""
+        """The CUDA graph of one step. A warm-up on a side stream runs first; its effects on the rows are undone."""
         state = (self.length, self.token, self.count, self.active, self.stopped)
         before = [tensor.clone() for tensor in state]
         stream = torch.cuda.Stream()
@@ -267,20 +267,20 @@ class Slots:
         for tensor, old in zip(state, before, strict=True):
             tensor.copy_(old)
         graph = torch.cuda.CUDAGraph()
-        # The verifier's threads may allocate on this GPU meanwhile, which is none of this capture's business.
+        # Meanwhile the verifier's threads may allocate on this GPU, which does not concern this capture.
         with DRAWING, torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
             self._step(window, draw)
         self._pool = self._pool or graph.pool()
         return graph
 
     def _step(self, window: int, draw: Draw) -> None:
-        """Append each row's last token to its cache and draw the next. Rows that are done stay as they are."""
+        """Append each row's last token to its cache and sample the next. Finished rows do not change."""
         logits = self._fuse() if self.fused else self._plain(window)
         self.length += self.active
         self._take(self.each, logits, draw)
 
     def _plain(self, window: int) -> Tensor:
-        """Append each row's last token to its cache; the logits of the next."""
+        """Append each row's last token to its cache. Returns the logits of the next."""
         at = self.length.clamp(max=self.total - 1)
         cos, sin = self.cos[at][:, None], self.sin[at][:, None]
         seen = self.places[:window] <= at[:, None]
@@ -291,14 +291,14 @@ class Slots:
             q, k, v = layer.qkv(x, self.dim, self.eps, cos, sin)  # (R, heads, dim)
             self.keys[index, self.each, :, at], self.values[index, self.each, :, at] = k, v
             keys, values = self.keys[index, :, :, :window], self.values[index, :, :, :window]
-            # The heads that share keys are the rows of one small matrix product, so nothing is copied.
+            # Heads that share keys are the rows of one small matrix product, so nothing is copied.
             q = q.view(self.rows, self.kv, -1, self.dim) * self.dim**-0.5
             scores = (q @ keys.transpose(-1, -2) + bias).softmax(-1)
             x = layer.finish(x, (scores @ values).view(self.rows, -1), self.eps)
         return self._logits(x)
 
     def _fuse(self) -> Tensor:
-        """As `_plain`, each row attending to as many places as it has."""
+        """Like `_plain`, with each row attending only to its own length."""
         from kernelwright.policy import fused
 
         x = F.embedding(self.token, self.embed)
@@ -313,7 +313,7 @@ class Slots:
         return F.linear(normed, self.head)
 
     def _take(self, rows: Tensor, logits: Tensor, draw: Draw) -> None:
-        """Draw a token for each of `rows`, write it down, and mark the rows that are done."""
+        """Sample a token for each of `rows`, record it, and mark finished rows."""
         active, place = self.active[rows], self.count[rows].clamp(max=self.budget - 1)
         token, logprob = draw(logits, self.uniform[rows, place])
         self.tokens[rows, place] = torch.where(active, token, self.tokens[rows, place])

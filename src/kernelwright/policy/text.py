@@ -1,4 +1,4 @@
-"""Between prompts, token ids and text, in one place, so that training and sampling see the same tokens."""
+"""Converts between prompts, token ids and text, in one place, so that training and sampling see the same tokens."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from kernelwright.records import Completion, Prompt
 
 
 def plain_text(prompt: Prompt) -> str:
-    """A prompt as a tokenizer without a chat template sees it: the messages' contents, one per line."""
+    """A prompt as a tokenizer without a chat template gets it: the messages' contents, one per line."""
     return "".join(message.content.rstrip("\n") + "\n" for message in prompt.messages)
 
 
 def style_said(tokenizer: Any) -> str:
-    """The style of prompts that a model of ours was trained on, as its tokenizer says; "" for any other."""
+    """The prompt style that one of our models was trained with, from its tokenizer; empty for any other model."""
     return str(getattr(tokenizer, "init_kwargs", {}).get("prompt_style", ""))
 
 
 def prompt_ids(tokenizer: Any, prompt: Prompt) -> list[int]:
-    """Token ids of a prompt up to where the completion starts.
+    """Token ids of a prompt, up to where the completion starts.
 
-    With the tokenizer's chat template where it has one; otherwise as `plain_text`.
+    Uses the tokenizer's chat template if it has one; otherwise `plain_text`.
     """
     if getattr(tokenizer, "chat_template", None):
         messages = [{"role": m.role, "content": m.content} for m in prompt.messages]
@@ -34,9 +34,9 @@ def prompt_ids(tokenizer: Any, prompt: Prompt) -> list[int]:
 
 
 def reply_ids(tokenizer: Any, message: str) -> list[int]:
-    """Token ids of a user's next message, from the end token of an answer up to where the next answer starts.
+    """Token ids of a user's next message: from after an answer's end token to where the next answer starts.
 
-    With a chat template these are its own marks between an answer and the next; otherwise one line break each way.
+    With a chat template, uses its marks between answers; otherwise one line break before and after.
     """
     if not getattr(tokenizer, "chat_template", None):
         return list(tokenizer.encode(f"\n{message.strip()}\n", add_special_tokens=False))
@@ -52,19 +52,19 @@ def reply_ids(tokenizer: Any, message: str) -> list[int]:
 
 
 def completion_ids(tokenizer: Any, text: str) -> list[int]:
-    """Token ids of a whole completion, with the end-of-sequence token that tells the policy to stop."""
+    """Token ids of a whole completion, with the end-of-sequence token that teaches the policy to stop."""
     return [*tokenizer.encode(text, add_special_tokens=False), tokenizer.eos_token_id]
 
 
 _ALONE: WeakKeyDictionary[Any, dict[int, str]] = WeakKeyDictionary()
-"""The text of single tokens: decoding them one by one takes longer than a small model takes to write them."""
+"""Text of single tokens: decoding them one by one takes longer than a small model takes to generate them."""
 
 
 def token_pieces(tokenizer: Any, ids: Sequence[int], ends: Iterable[int]) -> tuple[str, ...]:
-    """The text of each token. A character spread over several tokens belongs to the last of them.
+    """The text of each token. A character spread over several tokens belongs to the last one.
 
-    Tokens in `ends` (end of sequence, padding) have no text; other special tokens keep theirs, so that
-    `<think>` survives.
+    Tokens in `ends` (end of sequence, padding) have no text; other special tokens keep theirs, so that `<think>` is
+    preserved.
     """
     ends, pieces, held = set(ends), [], []
     alone = _ALONE.setdefault(tokenizer, {})
@@ -87,7 +87,7 @@ def token_pieces(tokenizer: Any, ids: Sequence[int], ends: Iterable[int]) -> tup
 
 
 def reaching(pieces: Sequence[str], characters: int) -> int:
-    """How many of the first tokens have at least so many characters; all where there are fewer."""
+    """The least number of first tokens that have at least `characters` characters; all tokens if there are fewer."""
     place = 0
     for count, piece in enumerate(pieces):
         if place >= characters:
@@ -97,7 +97,7 @@ def reaching(pieces: Sequence[str], characters: int) -> int:
 
 
 def until_plan(completion: Completion, pieces: Sequence[str]) -> Completion:
-    """The completion up to the end of its plan: a model that learned to write code behind it goes on. `pieces` are its tokens' texts."""
+    """The completion up to the end of its plan: models trained to write code would continue. `pieces`: its tokens' texts."""
     head, tag, rest = completion.text.partition(PLAN_END)
     if not tag or not rest.strip():
         return completion

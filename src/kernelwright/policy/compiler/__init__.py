@@ -1,15 +1,15 @@
-"""The compiler rung: Inductor's own Triton for a graph, rewritten to our form. No model, no GPU needed.
+"""The compiler rung: Inductor's own Triton code for a graph, rewritten to our form. Needs no model and no GPU.
 
     code = write(graph)                          text with `def kernel(x, w, ...)`; raises CannotCompile
-    with Compiler() as compiler: ...             the same with a helper process of one's own
+        with Compiler() as compiler: ...             the same with a separate helper process
 
     Graph -> lower.py (decompositions.py, convolutions.py, pooling.py; Inductor's text; offline.py is its GPU)
           -> wrapper.py (buffers, launches) + kernels.py, simplify.py, helpers.py, naming.py (plain kernels)
           -> function.py (the candidate)
-    Task  -> task.py (the graph at all of its sizes, and a module around the candidate)
+        Task  -> task.py (the graph at all its sizes, and a module around the candidate)
 
-Code serves every size of the graph's symbols. What cannot be written has a reason in one line (`reasons.py`). Nothing
-here is judged: the judge says whether a kernel is right.
+The code works for every size of the graph's symbols. What cannot be written has a one-line reason (`reasons.py`). Nothing is
+judged here: whether a kernel is correct is for the judge to say.
 """
 
 from __future__ import annotations
@@ -33,13 +33,12 @@ def write(
     sizes: Sequence[Mapping[str, int]] = (),
     seconds: float | None = None,
 ) -> str:
-    """Code that defines `kernel` on the graph's arguments, numbers among them; several results come as a tuple.
+    """Code that defines `kernel` on the graph's arguments, including numbers; several results are returned as a tuple.
 
-    With `auto`, products, convolutions and attention stay ATen calls. `target` is the GPU to compile for, by name of
-    `hardware`. `sizes` are values of the graph's symbols at which the code must hold besides their hints;
-    `seconds` are the limit for this graph by the clock, past which the reason begins with `timeout`; without, it is one of CPU
-    time.
-    Raises CannotCompile with the reason, InfrastructureError when the helper process has died.
+    With `auto`, products, convolutions and attention stay ATen calls. `target`: the GPU to compile for, by its name in `hardware`.
+    `sizes`: values of the graph's symbols, besides their hints, for which the code must be valid. `seconds`: wall-clock limit for
+    this graph, beyond which the reason begins with `timeout`; without it, the limit is on CPU time.
+    Raises CannotCompile with the reason, InfrastructureError if the helper process has died.
     """
     helper = _shared_helper(target)
     helper.seconds, helper.wall = max(SECONDS, seconds or 0.0), seconds
@@ -51,13 +50,13 @@ def write(
 
 
 def start(target: str = "h200") -> None:
-    """Start the helper process that `write` asks; returns at once, while it imports."""
+    """Start the helper process that `write` uses; returns at once, while it imports."""
     _shared_helper(target)
 
 
 @functools.cache
 def _shared_helper(target: str) -> Compiler:
-    """One helper process for this program, until it ends."""
+    """One helper process per target, which lives as long as this program."""
     opened = Compiler(target)
     opened.__enter__()
     atexit.register(opened.__exit__)

@@ -1,12 +1,12 @@
-"""Convolutions for which Inductor has no template, as products and sums that it can write.
+"""Convolutions for which Inductor has no template, decomposed into products and sums that it can write.
 
-    depthwise        a sum over the window, no product
-    one dimension    two, the first of size 1
-    dilated          a product over windows laid out in rows (im2col)
-    transposed       a product with every tap of the window, then each output gathers the taps that reach it (col2im,
-                     turned round: no two programs add to one place)
+        depthwise        a sum over the window, without a product
+        one dimension    two dimensions, the first of size 1
+        dilated          a product over windows laid out in rows (im2col)
+        transposed       a product with every tap of the window, then each output gathers the taps that reach it (col2im as a
+                         gather, so that no two programs add to the same place)
 
-Any size may be symbolic. Everything else is left to the template, which wants windows, strides and groups as numbers.
+Any size may be symbolic. All other convolutions use the template, which needs windows, strides and groups as numbers.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ import torch
 from kernelwright.policy.compiler.pooling import symbolic, wide, windows
 
 _MOST_TAPS = 1024
-"""Largest window of a depthwise convolution that is summed as it stands."""
+"""Largest window of a depthwise convolution that is written as a plain sum."""
 
 
 def convolution(
     x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
     output_padding: Any, groups: int,
 ) -> Any:  # fmt: skip
-    """`aten.convolution` taken apart, or NotImplemented where a template takes it whole."""
+    """`aten.convolution` decomposed, or NotImplemented if a template handles it."""
     rank = weight.dim() - 2
     if x.dim() != rank + 2:
         return NotImplemented
@@ -118,7 +118,7 @@ def _transpose(
     ]  # fmt: skip
 
     def along(values: Any, axis: int) -> Any:
-        """A vector as one of the axes [groups, batch, each, *out, *kernel]."""
+        """A vector broadcast along one of the axes [groups, batch, each, *out, *kernel]."""
         return values.reshape([-1 if place == axis else 1 for place in range(3 + 2 * rank)])
 
     def counted(size: Any) -> Any:
@@ -148,7 +148,7 @@ def _transpose(
 
 
 def _is(size: Any, wanted: Any) -> bool:
-    """Whether two sizes are known to be the same, without a guard where one is symbolic."""
+    """Whether two sizes are known to be equal; adds no guard for symbolic ones."""
     from torch.fx.experimental.symbolic_shapes import statically_known_true
 
     if symbolic(size) or symbolic(wanted):

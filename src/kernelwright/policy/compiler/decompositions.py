@@ -1,11 +1,11 @@
-"""How operators are taken apart before Inductor sees them, where its own way needs a library or loses digits.
+"""Decomposes operators before Inductor sees them, where its own decomposition needs a library or loses digits.
 
-    semantic(contractions)   by a graph's operator names: called in the operator's stead while the graph is traced
-    table(contractions)      by torch's operators: Inductor's own table, with ours over it
+        semantic(contractions)   by a graph's operator names: called in the operator's place while the graph is traced
+        table(contractions)      by torch's operators: Inductor's own table, overridden by ours
 
-Products and plain convolutions of two and three dimensions stay whole: Inductor has Triton templates for those.
-Functions here only compose operators of torch, take sizes that may be symbolic, and return NotImplemented where the
-operator's own way is the better one.
+Products and plain convolutions in two and three dimensions are not decomposed: Inductor has Triton templates for them. Functions
+here only compose torch operators, accept symbolic sizes, and return NotImplemented if the operator's own decomposition is
+better.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kernelwright.policy.compiler.reasons import CannotCompile
 
 
 def semantic(contractions: str) -> Mapping[str, Callable[..., Any]]:
-    """Functions by the names that graphs give operators. With `auto`, those that stay with ATen are not among them."""
+    """Functions by a graph's operator names. With `auto`, operators that stay with ATen are not included."""
     found: dict[str, Callable[..., Any]] = {
         "aten.linear.default": _linear,
         "aten.group_norm.default": _group_norm,
@@ -53,7 +53,7 @@ def semantic(contractions: str) -> Mapping[str, Callable[..., Any]]:
 
 
 def table(contractions: str) -> dict[Any, Any]:
-    """Inductor's own, with variances in two passes (a mean, then a sum of squares) instead of Welford's method."""
+    """Inductor's own table, with variances in two passes (a mean, then a sum of squares) instead of Welford's method."""
     from torch._inductor.decomposition import select_decomp_table
 
     aten = torch.ops.aten
@@ -74,7 +74,7 @@ def _adaptive() -> dict[str, Callable[..., Any]]:
 
 
 def _linear(x: Any, weight: Any, bias: Any = None) -> Any:
-    """As one product of two dimensions, whatever the rank of `x`: [..., K] by [N, K] -> [..., N]."""
+    """As one two-dimensional product for any rank of `x`: [..., K] by [N, K] -> [..., N]."""
     lead = list(x.shape[:-1])
     rows = x if x.dim() == 2 else x.reshape(-1 if not lead else math.prod(lead), x.shape[-1])
     found = torch.mm(rows, weight.t()) if bias is None else torch.addmm(bias, rows, weight.t())
@@ -84,7 +84,7 @@ def _linear(x: Any, weight: Any, bias: Any = None) -> Any:
 def _group_norm(
     x: Any, groups: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5, _cudnn: bool = True
 ) -> Any:
-    """For a number of groups that is a symbol, which torch's own takes as a number only."""
+    """For a symbolic number of groups, which torch's own does not accept."""
     if not pooling.symbolic(groups):
         return NotImplemented
     grouped = x.reshape(x.shape[0], groups, -1).float()
@@ -99,7 +99,7 @@ def _embedding_bag(
     weight: Any, indices: Any, offsets: Any, _scaled: bool = False, mode: int = 0, _sparse: bool = False,
     factors: Any = None, closed: bool = False, padding: int = -1,
 ) -> Any:  # fmt: skip
-    """Rows of a table added up in bags that begin at `offsets`, or their means. What gradients would need is left out."""
+    """Sums or means of a table's rows in bags that begin at `offsets`. Omits what only gradients need."""
     if mode > 1 or padding >= 0 or indices.dim() != 1:
         return NotImplemented
     bags = offsets[:-1] if closed else offsets
@@ -118,7 +118,7 @@ def _embedding_bag(
 def _max_pool1d(
     x: Any, kernel: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
 ) -> Any:
-    """Of a row of pixels: torch's own for the CPU takes one size only."""
+    """As two-dimensional pooling of a row of pixels: torch's own for the CPU accepts only one size."""
     (size,), (edge,), (apart,) = (pooling.wide(one, 1) for one in (kernel, padding, dilation))
     (step,) = pooling.wide(stride or kernel, 1)
     windows = [1, size], [1, step], [0, edge], [1, apart], ceil_mode
@@ -129,7 +129,7 @@ def _max_pool1d(
 
 
 def _remainder(x: Any, divisor: Any) -> Any:
-    """With the divisor's sign; Inductor's own asks for sign bits."""
+    """With the divisor's sign; Inductor's own version reads sign bits."""
     rest = torch.fmod(x, divisor)
     return torch.where((rest != 0) & ((rest < 0) != (divisor < 0)), rest + divisor, rest)
 
@@ -163,9 +163,7 @@ def _attention(
         scores = torch.where(attn_mask, scores, float("-inf")) if hides else scores + attn_mask
     weights = torch.softmax(scores, -1)
     if attn_mask is not None and attn_mask.dtype == torch.bool:
-        weights = torch.where(
-            attn_mask.any(-1, keepdim=True), weights, 0.0
-        )  # a row that sees nothing is zero
+        weights = torch.where(attn_mask.any(-1, keepdim=True), weights, 0.0)  # rows that see nothing are zero
     return torch.matmul(weights, v).to(query.dtype)
 
 
@@ -173,15 +171,15 @@ def _whole_attention(
     query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False,
     *, scale: float | None = None, enable_gqa: bool = False,
 ) -> Any:  # fmt: skip
-    """One call, which the wrapper's reader turns into torch's."""
+    """One call, which `wrapper.py` turns into torch's."""
     if dropout_p:
         raise CannotCompile("random", "attention with dropout")
     return _attention_operator()(query, key, value, attn_mask, is_causal, scale, enable_gqa)
 
 
 def _upsample(name: str) -> Callable[..., Any]:
-    """Interpolation by whole factors, with sizes that are products; torch's own makes them of floats, in which no launch can be
-    written."""
+    """Interpolation by integer factors, with output sizes as products; torch's own computes them with floats, which no launch can
+    express."""
 
     def run(x: Any, size: Any, *rest: Any) -> Any:
         *options, factors = rest
@@ -196,8 +194,8 @@ def _upsample(name: str) -> Callable[..., Any]:
 def _whole_convolution(
     x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool, extra: Any, groups: Any
 ) -> Any:  # fmt: skip
-    """The same where the number of groups is a symbol, as of a depthwise convolution, which Inductor would fix. Over one
-    dimension the input has no gaps: torch copies it, and cannot where there is no GPU."""
+    """Keeps a convolution whole if its number of groups is symbolic (depthwise), which Inductor would fix. In one dimension the
+    input is made contiguous: torch would copy it, and cannot without a GPU."""
     if pooling.symbolic(groups):
         return _convolution_operator()(x, weight, bias, stride, padding, dilation, transposed, extra, groups)
     if x.dim() != 3:
@@ -243,7 +241,7 @@ def _convolution_operator() -> Any:
 
 
 def _operator(schema: str, shape_only: Callable[..., Any]) -> Any:
-    """An operator that Inductor does not know and so leaves whole; it is traced and never run."""
+    """An operator unknown to Inductor, which therefore leaves it whole; it is traced and never run."""
     library = torch.library.Library("kernelwright", "FRAGMENT")
     library.define(schema)
     name = schema.partition("(")[0]
@@ -259,7 +257,7 @@ _INTERPOLATIONS = (
 )
 
 _KEPT: list[Any] = []
-"""Libraries of operators, which torch forgets with their last reference."""
+"""Libraries of operators, kept alive: torch drops an operator with the last reference to its library."""
 
 
 def _mean_and_spread(
@@ -283,7 +281,7 @@ def _spread(x: Any, dim: Any = None, correction: Any = None, keepdim: bool = Fal
 
 
 def _whole_product(otherwise: Any) -> Callable[..., Any]:
-    """Products of integers, for which there is no template, as a sum of products."""
+    """Products of integers, which have no template, as a sum of products."""
 
     def product(left: Any, right: Any) -> Any:
         if not left.is_floating_point():

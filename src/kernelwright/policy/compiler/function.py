@@ -1,8 +1,8 @@
 """Writes the candidate: the `@triton.jit` functions, then `def kernel(x, weight, ...)`, which launches them.
 
-Names: pointers are called after the tensors they point to, sizes after the graph's symbols or after their role,
-buffers `out` and `h0`, ..., and what a kernel computes after the operation that made it. Sizes are read off the
-arguments' shapes, so that the code serves every shape of its graph.
+Pointers are named after their tensors, sizes after the graph's symbols or their role, buffers `out` and `h0`, ..., and a
+kernel's values after the operation that made them. Sizes are read from the arguments' shapes, so that the code works for every
+shape of its graph.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NOISE = re.compile(r"(_to_copy|_unsafe_view|view|expand|clone|permute|transpose
 
 @dataclass
 class _Use:
-    """A kernel at one launch: arguments by parameter."""
+    """One launch of a kernel: arguments by parameter."""
 
     kernel: kernels.Kernel
     arguments: dict[str, Any]
@@ -38,7 +38,7 @@ class _Use:
 
 
 def write(lowered: Lowered) -> str:
-    """The candidate's text. Raises CannotCompile."""
+    """The candidate's source. Raises CannotCompile."""
     plan = wrapper.read(lowered)
     launches = [step for step in plan.steps if isinstance(step, Launch)]
     parsed: dict[str, kernels.Kernel] = {}
@@ -74,7 +74,7 @@ def _use(kernel: kernels.Kernel, names: Sequence[str], launch: Launch) -> _Use:
     if kernel.grid == "FixedGrid":
         values, grid = values[: len(names)], list(values[len(names) :])
         if len(grid) == 3 and ast.unparse(grid[2]).startswith("max(1, "):
-            # The batch, which the kernel took apart.
+            # The batch size, which the kernel splits up.
             grid = [grid[0], grid[2].args[1].left.right]  # type: ignore[attr-defined]
     if len(values) != len(names):
         raise CannotCompile("unsupported", "a launch whose arguments do not match its kernel")
@@ -88,7 +88,7 @@ def _use(kernel: kernels.Kernel, names: Sequence[str], launch: Launch) -> _Use:
 
 
 def _grid(kernel: kernels.Kernel, arguments: Mapping[str, Any]) -> list[ast.expr]:
-    """Programs per axis: sizes over tiles."""
+    """Programs per axis: sizes divided by tiles."""
     grid: list[ast.expr] = []
     for axis in kernels.AXES:
         count = arguments.get(f"{axis}numel")
@@ -103,7 +103,7 @@ def _grid(kernel: kernels.Kernel, arguments: Mapping[str, Any]) -> list[ast.expr
 
 
 def _merge_sizes(parsed: Mapping[str, kernels.Kernel], uses: Sequence[_Use]) -> None:
-    """Two parameters that are the same size at every launch become one."""
+    """Merge two parameters that have the same size at every launch."""
     for kernel in parsed.values():
         own = [use for use in uses if use.kernel is kernel]
         sizes = [name for name, value in own[0].arguments.items() if isinstance(value, ast.expr)]
@@ -122,7 +122,7 @@ def _merge_sizes(parsed: Mapping[str, kernels.Kernel], uses: Sequence[_Use]) -> 
 
 
 class _Host:
-    """Names for everything that `kernel` mentions, and its lines."""
+    """Names for everything in `kernel`, and its lines."""
 
     def __init__(self, lowered: Lowered, plan: wrapper.Plan, uses: Sequence[_Use]) -> None:
         self.lowered, self.plan, self.uses = lowered, plan, uses
@@ -212,7 +212,7 @@ class _Host:
         return [*head, *(f"    {line}" for line in [*self._sizes(text), *whole, *body])]
 
     def _reads(self, name: str) -> bool:
-        """Whether a kernel or a view is made of the argument of that name, taken to have no gaps."""
+        """Whether a kernel or a view uses the argument of that name and expects it to be contiguous."""
         used: list[Iterable[Any]] = [use.arguments.values() for use in self.uses]
         used += [step.arguments for step in self.plan.steps if isinstance(step, Library)]
         given = (value for values in used for value in values if isinstance(value, Tensor))
@@ -246,7 +246,7 @@ class _Host:
         return [f"{self.tensors[result.name]} = {call}{whole}"]
 
     def _operator(self, step: Library, given: list[str], options: dict[str, str]) -> list[str]:
-        """Its results with the strides that the kernels take them to have."""
+        """The operator's call, with results in the strides that the kernels expect."""
         names = ["_" if one is None else self.tensors[one.name] for one in step.results]
         line = public.statement(step.function, given, options, names)
         made = [one for one in step.results if one is not None]
@@ -325,7 +325,7 @@ class _Host:
         return f"triton.next_power_of_2({counted.get(ast.unparse(count)) or self.text(count)})"
 
     def tensor(self, tensor: Tensor) -> str:
-        """How a launch names a tensor; of a view only where it begins matters."""
+        """A tensor as a launch argument; for a view, only its start matters."""
         name, base = self._base(tensor), tensor.base
         offset = tensor.start
         if offset is None:
@@ -347,7 +347,7 @@ class _Host:
         if tensor.start is not None:
             if not self._dense(base):
                 raise CannotCompile("unsupported", "a view with an offset")
-            # An offset of as_strided counts from the storage, and an argument may begin anywhere in its own.
+            # An offset of as_strided counts from the start of the storage, but an argument may begin anywhere in its own.
             place = f"{self._tuple(tensor.size)}, {self._tuple(tensor.stride)}"
             return f"{name}.view(-1)[{self.text(tensor.start)}:].as_strided({place})"
         if tensor is base or (
@@ -368,7 +368,7 @@ class _Host:
         return ast.unparse(_Tidy().visit(tree))
 
     def _sizes(self, body: str) -> list[str]:
-        """Lines that read every symbol in use off a shape. Raises CannotCompile for one that stands nowhere."""
+        """Lines that read every used symbol from a shape. Raises CannotCompile for one that is in no shape."""
         used = set(re.findall(r"[A-Za-z_]\w*", body))
         wanted = [symbol for symbol, name in self.symbols.items() if name in used]
         known = set(self.lowered.symbols) & set(self.lowered.parameters)
@@ -398,13 +398,13 @@ class _Host:
             solved[told[0]] = told[1]
             known.add(told[0])
         needed = [one for one in solved if one in wanted]
-        for one in reversed(solved):  # what others are solved from stands before them
+        for one in reversed(solved):  # symbols needed to solve others come before them
             read = re.findall(r"\w+", " ".join(solved[other] for other in needed))
             needed += [one] if one not in needed and self.symbols[one] in read else []
         return lines + [f"{self.symbols[one]} = {solved[one]}" for one in solved if one in needed]
 
     def _solve(self, symbol: str, known: set[str]) -> str:
-        """The symbol from a size that is a formula over it and symbols that are known; "" where there is none."""
+        """Solve for the symbol from a size that is a formula over it and known symbols; "" if there is none."""
         for label, kind in self.lowered.types.items():
             for axis, dim in enumerate(kind.shape):
                 found = solve(str(dim), symbol, f"{label}.shape[{axis}]", known)
@@ -414,7 +414,7 @@ class _Host:
 
 
 def _count(size: Sequence[ast.expr]) -> ast.expr:
-    """Elements of a tensor."""
+    """Number of elements of a tensor."""
     return wrapper.contiguous_strides([ast.Constant(1), *size])[0]
 
 
@@ -464,7 +464,7 @@ def _rename_parameters(kernel: kernels.Kernel, names: Mapping[str, str]) -> None
 
 
 def _function(function: ast.FunctionDef) -> str:
-    """A function with its decorator; its head on several lines where it is long."""
+    """The source of a function with its decorator; a long signature is split over several lines."""
     function = copy.deepcopy(function)
     items = [ast.unparse(argument) for argument in function.args.args]
     body = "\n".join(f"    {line}" for part in function.body for line in ast.unparse(part).splitlines())

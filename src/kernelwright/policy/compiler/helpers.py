@@ -1,8 +1,8 @@
-"""What Inductor's helper functions are in plain Triton, on syntax trees.
+"""Inductor's helper functions in plain Triton, on syntax trees.
 
-`Plain` replaces calls of `triton_helpers`, `libdevice` and `tl_math` by the forms of `helpers.toml`: `tl` operations, formulas, or
-calls of a function whose source then travels in the module (`SOURCES`). Other functions of libdevice stay; a helper that has no
-form raises CannotCompile. NaN is not propagated where Inductor's maximum and minimum would.
+`Plain` replaces calls of `triton_helpers`, `libdevice` and `tl_math` by the forms in `helpers.toml`: `tl` operations, formulas,
+or calls of a function whose source is then added to the module (`SOURCES`). Other libdevice functions stay; a helper without a
+form raises CannotCompile. Unlike Inductor's, maximum and minimum do not propagate NaN.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from kernelwright.policy.compiler.simplify import tl
 
 _TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 SOURCES: dict[str, str] = {name: text.strip() for name, text in _TABLES["functions"].items()}
-"""Functions under `@triton.jit` by name."""
+"""Name -> source of functions under `@triton.jit`."""
 _SAME = frozenset(
     ["exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sin", "cos", "erf", "floor", "ceil", "abs", "fma"]
 )
-"""Functions of libdevice and `tl_math` that `tl` has."""
+"""Functions of libdevice and `tl_math` that `tl` has, too."""
 LIBDEVICE = "libdevice"
 
 
 class Plain(ast.NodeTransformer):
-    """The replacement; `used` gathers names of `SOURCES`, in order of use, and LIBDEVICE where something of it stays."""
+    """Does the replacement; `used` collects names of `SOURCES` in order of use, and LIBDEVICE if some of its functions stay."""
 
     def __init__(self) -> None:
         self.used: dict[str, None] = {}
@@ -51,7 +51,7 @@ class Plain(ast.NodeTransformer):
         return node
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
-        """A helper that is handed on, as the combining function of a scan."""
+        """Replace a helper that is passed as an argument, such as the combining function of a scan."""
         self.generic_visit(node)
         if isinstance(node.value, ast.Name) and node.value.id == "triton_helpers":
             own = {"maximum": "greatest", "minimum": "least"}.get(node.attr)
@@ -83,7 +83,7 @@ class Plain(ast.NodeTransformer):
 
 @functools.cache
 def _libdevice() -> frozenset[str]:
-    """Functions of CUDA's library that Triton shows, but for those that ask for a number's bits: a literal has none."""
+    """Functions of CUDA's libdevice that Triton exposes, except those that read a number's bits: a literal has none."""
     from triton.language.extra import libdevice
 
     return frozenset(vars(libdevice)) - {"signbit"}

@@ -1,10 +1,10 @@
-"""One kernel of Inductor's as a plain `@triton.jit` function, with what a launch of it must know.
+"""Parses one of Inductor's kernels to a plain `@triton.jit` function, with what its launch needs to know.
 
-    source text -> Kernel(function, blocks, ...)  parse
-    heuristics' decorators gone, constants folded, helpers replaced, sizes of tiles as constexpr parameters   plain
+        source text -> Kernel(function, blocks, ...)  parse
+        heuristics' decorators removed, constants folded, helpers replaced, tile sizes as constexpr parameters   plain
 
-Tile sizes are chosen here, in the autotuner's stead: from the kind of kernel and the sizes of the full shapes.
-Raises CannotCompile for kinds of kernels and grids that are not known here.
+Tile sizes are chosen here instead of by the autotuner: from the kind of kernel and the full sizes. Raises CannotCompile for
+unknown kinds of kernels and grids.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kernelwright.policy.compiler.simplify import assignments, simplify
 AXES = ("x", "y", "z")
 _GRIDS = ("Grid1D", "Grid2D", "Grid3D", "Grid2DWithYZOverflow", "FixedGrid", "BatchMatmulGrid3D")
 _OF_THE_HOST = {"to", "full", "power", "sqrt", "rsqrt", "abs"}
-"""Functions of sizes that a launch can calculate."""
+"""Functions of sizes that host code can compute."""
 _TILE_NAME = re.compile(r"^(BLOCK_\w+|GROUP_M|[XYZ]BLOCK|R\d_BLOCK)$")
 _ELEMENT = {
     "fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64", "i1": "int1", "i8": "int8",
@@ -35,7 +35,7 @@ _HINTS = ("max_contiguous", "multiple_of")
 
 @dataclass
 class Kernel:
-    """A kernel on its way: its tree, and facts from Inductor's decorator."""
+    """A kernel being rewritten: its syntax tree, and facts from Inductor's decorator."""
 
     name: str
     function: ast.FunctionDef
@@ -47,19 +47,19 @@ class Kernel:
     sizes: Mapping[str, int]
     """Inductor's size hints by axis (`x`, `y`, `r0_`), powers of two."""
     inner: bool
-    """A reduction along the fastest dimension."""
+    """Whether it reduces along the fastest dimension."""
     warps: int = 4
     stages: int = 0
     tiles: dict[str, int | None] = field(default_factory=dict)
-    """Tile sizes by constexpr parameter; None: the power of two that holds the row."""
+    """Tile sizes by constexpr parameter; None: the next power of two of the row's length."""
     scalars: dict[str, ast.expr] = field(default_factory=dict)
-    """Float parameters that the launch computes, as expressions over size parameters."""
+    """Float parameters that the host computes, as expressions over size parameters."""
     helpers: dict[str, None] = field(default_factory=dict)
     """Names in `helpers.SOURCES` that it calls, and `helpers.LIBDEVICE`."""
     combines: list[ast.FunctionDef] = field(default_factory=list)
     """Functions that Inductor wrote for its scans and reductions."""
     swapped: bool = False
-    """Program ids 0 and 1 are exchanged, because the second may be too large for its axis."""
+    """Whether program ids 0 and 1 are exchanged, because the second may exceed its axis's limit."""
 
     @property
     def parameters(self) -> list[str]:
@@ -67,7 +67,7 @@ class Kernel:
 
 
 def parse(name: str, source: str) -> Kernel:
-    """Read one `async_compile.triton` source. Raises CannotCompile where it is of no known form."""
+    """Read one `async_compile.triton` source. Raises CannotCompile if its form is unknown."""
     tree = ast.parse(source)
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
     function = functions[-1]
@@ -131,7 +131,7 @@ def plain(kernel: Kernel) -> None:
 
 
 class _Strip(ast.NodeTransformer):
-    """Assertions, hints to the compiler and cache policies: nothing that a result depends on."""
+    """Removes assertions, compiler hints and cache policies, which no result depends on."""
 
     def visit_Expr(self, node: ast.Expr) -> Any:
         self.generic_visit(node)
@@ -142,7 +142,7 @@ class _Strip(ast.NodeTransformer):
     def visit_If(self, node: ast.If) -> Any:
         self.generic_visit(node)
         if len(node.body) == 1 and isinstance(node.body[0], ast.Return) and not node.orelse:
-            return None  # a launch of no elements
+            return None  # the early return of an empty launch
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
@@ -173,7 +173,7 @@ class _Strip(ast.NodeTransformer):
 
 
 def _whole_operands(function: ast.FunctionDef) -> None:
-    """What a product reads beyond its operands' ends is zero; Inductor leaves it open where it fuses a map before."""
+    """Zero what a product reads beyond its operands' ends; Inductor leaves that undefined if it fuses a map before."""
     for loop in ast.walk(function):
         calls = [node for node in ast.walk(loop) if isinstance(node, ast.Call)]
         if not isinstance(loop, ast.For) or not any(callee(call) == "dot" for call in calls):
@@ -185,7 +185,7 @@ def _whole_operands(function: ast.FunctionDef) -> None:
 
 
 def _constants(kernel: Kernel) -> None:
-    """Constants that the body assigns: tile sizes become parameters, everything else is put where it is used."""
+    """Handle constants assigned in the body: tile sizes become parameters, all others are inlined."""
     function = kernel.function
     counts = assignments(function)
     given = {argument.arg: argument for argument in function.args.args}
@@ -221,7 +221,7 @@ def _constants(kernel: Kernel) -> None:
 
 
 def _grid(kernel: Kernel) -> None:
-    """One axis of the grid for each dimension; the third is not needed to split the second."""
+    """One grid axis per dimension; a third axis to split the second is not needed."""
     if kernel.grid in ("Grid2DWithYZOverflow", "FixedGrid"):
         kernel.swapped = kernel.sizes.get("y", 0) > kernel.sizes.get("x", 0)
 
@@ -242,7 +242,7 @@ def _grid(kernel: Kernel) -> None:
 
 
 def _host_scalars(kernel: Kernel) -> None:
-    """Arithmetic on sizes in floating point, such as a scale of 1/sqrt(d), is the launch's work."""
+    """Move floating-point arithmetic on sizes, such as a scale of 1/sqrt(d), to the host."""
     sizes = {name for name in kernel.parameters if name.startswith("ks")}
 
     class Hoist(ast.NodeTransformer):
@@ -255,7 +255,7 @@ def _host_scalars(kernel: Kernel) -> None:
             if names and names <= sizes and wide and functions <= _OF_THE_HOST:
                 host = _HostForm().visit(node)
                 if isinstance(host, ast.Name):
-                    return host  # an integer that Triton promotes by itself
+                    return host  # an integer, which Triton promotes by itself
                 text = ast.unparse(host)
                 known = {ast.unparse(value): name for name, value in kernel.scalars.items()}
                 if text not in known:
@@ -274,7 +274,7 @@ def _host_scalars(kernel: Kernel) -> None:
 
 
 class _HostForm(ast.NodeTransformer):
-    """Triton's arithmetic on scalars as Python's."""
+    """Translates Triton's scalar arithmetic to Python's."""
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
@@ -301,7 +301,7 @@ class _Put(ast.NodeTransformer):
 
 
 def _choose_tiles(kernel: Kernel) -> None:
-    """Tile sizes and warps for kernels that have no template's. Sizes that are no multiple stay masked."""
+    """Choose tile sizes and warps for kernels without a template. Tiles that do not divide a size stay masked."""
     tiles, sizes = kernel.tiles, kernel.sizes
     if kernel.kind == "template":
         return
@@ -333,7 +333,7 @@ def _choose_tiles(kernel: Kernel) -> None:
 
 
 class _Scans(ast.NodeTransformer):
-    """Scans by addition and multiplication have names."""
+    """Replaces scans by addition and multiplication with `tl.cumsum` and `tl.cumprod`."""
 
     def __init__(self, operations: Mapping[str, str]) -> None:
         self.operations = operations
@@ -354,7 +354,7 @@ class _Scans(ast.NodeTransformer):
 
 
 def _operation(combine: ast.FunctionDef) -> str:
-    """`cumsum` or `cumprod` for a function that returns the sum or product of its two arguments; else nothing."""
+    """`cumsum` or `cumprod` for a function that returns the sum or product of its two arguments; else empty."""
     last = combine.body[-1]
     value = last.value if isinstance(last, ast.Return) else None
     if len(combine.args.args) == 2 and isinstance(value, ast.BinOp):
@@ -363,13 +363,13 @@ def _operation(combine: ast.FunctionDef) -> str:
 
 
 def _one_row(kernel: Kernel) -> bool:
-    """Whether a program takes one row: then its values need no second dimension."""
+    """Whether a program handles one row, so that its values need no second dimension."""
     spaces = [name for name in kernel.tiles if not name.startswith("R")]
     return "reduction" in kernel.kind and spaces == ["XBLOCK"] and kernel.tiles["XBLOCK"] == 1
 
 
 class _Row(ast.NodeTransformer):
-    """A kernel of tiles [1, R] as one of vectors [R]."""
+    """Rewrites a kernel of tiles [1, R] to one of vectors [R]."""
 
     def visit_Assign(self, node: ast.Assign) -> Any:
         self.generic_visit(node)
@@ -410,7 +410,7 @@ class _Row(ast.NodeTransformer):
         if name == "where" and _is_name(node.args[0], "xmask"):
             return node.args[1]
         if name == "broadcast_to" and len(node.args) == 2 and _is_one(node.args[1]):
-            return node.args[0]  # one number of a row is a number, as the row's sum is
+            return node.args[0]  # a scalar per row is a number, as the row's sum is
         folds = ("sum", "max", "min", "reduce", "cumsum", "cumprod", "associative_scan", "sort")
         if name in folds and len(node.args) > 1:
             node.args[1] = ast.Constant(0)
@@ -434,7 +434,7 @@ def _without_tile(value: ast.expr) -> ast.expr:
 
 
 def _fit_unmasked(kernel: Kernel) -> None:
-    """A dimension that Inductor left unmasked has a fixed size that its tile must divide."""
+    """Limit tiles of dimensions that Inductor left unmasked, since these have a fixed size that the tile must divide."""
     text = ast.unparse(kernel.function)
     for name, size in kernel.tiles.items():
         axis = name[0].lower() if not name.startswith("R") else f"{name[:2].lower()}_"

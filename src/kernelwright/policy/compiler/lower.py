@@ -1,9 +1,9 @@
-"""Asks Inductor for a graph's code: one symbolic trace on fake CUDA tensors, compiled down to source text.
+"""Gets Inductor's code for a graph: one symbolic trace on fake CUDA tensors, compiled to source text.
 
-    Graph -> its operators, decomposed -> aten graph -> Inductor's wrapper and kernels
+        Graph -> its operators, decomposed -> aten graph -> Inductor's wrapper and kernels
 
-Runs in a process that `offline.install` has prepared. Nothing is executed on data and no GPU is
-asked. Raises `CannotCompile` for what Inductor or this folder cannot write; does not guarantee that the code is right.
+Runs in a process prepared by `offline.install`. Nothing is executed on data, and no GPU is needed. Raises `CannotCompile` for
+what Inductor or this package cannot write; the code is not guaranteed to be correct.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ _DEPENDENT = ("DataDependent", "GuardOnDataDependent", "DynamicOutputShape", "Un
 
 @dataclass(frozen=True)
 class Lowered:
-    """What Inductor made of a graph, and what the arguments of its `call` are."""
+    """Inductor's code for a graph, and the arguments of its `call`."""
 
     code: str
     """Inductor's module: kernels as strings, and `call`."""
     symbols: tuple[str, ...]
     """Names of the first arguments of `call`: the graph's symbols."""
     parameters: tuple[str, ...]
-    """Names of the graph's arguments, numbers among them."""
+    """Names of the graph's arguments, including numbers."""
     arguments: tuple[str, ...]
-    """Names of the tensors among them: the other arguments of `call`."""
+    """Names of the tensors among them: the remaining arguments of `call`."""
     inputs: tuple[str, ...]
-    """Those of them that are given at each call, and are no weights."""
+    """Names of those that are given at each call, not weights."""
     types: Mapping[str, TensorType]
-    """Of the arguments."""
+    """Types of the arguments."""
     contractions: str = "own"
 
 
 def lower(graph: Graph, contractions: str = "own", sizes: Sequence[Mapping[str, int]] = ()) -> Lowered:
-    """Inductor's code for `graph`, that holds at its symbols' hints and at each of `sizes`. Raises CannotCompile."""
+    """Inductor's code for `graph`, valid at its symbols' hints and at each of `sizes`. Raises CannotCompile."""
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
@@ -66,7 +66,7 @@ def lower(graph: Graph, contractions: str = "own", sizes: Sequence[Mapping[str, 
     _to_device(traced, [*given, *device], mode)
     _keep_strides(traced)
     if _decides(graph):
-        for node in traced.graph.nodes:  # each value of half precision is rounded where eager does
+        for node in traced.graph.nodes:  # round each half-precision value where eager does
             node.meta["low_precision_pointwise_barrier"] = True
     code = _compile(traced, [*given, *device], mode, offline.settings(contractions))
     _check(env, guards, symbols, graph, sizes)
@@ -98,7 +98,7 @@ def _symbols(graph: Graph, env: Any, sizes: Sequence[Mapping[str, int]]) -> dict
 
 
 def size_of(dim: Dim, symbols: Mapping[str, Any]) -> Any:
-    """A size of a graph over the given values of its symbols."""
+    """The value of a graph's size, given values of its symbols."""
     space = {"__builtins__": {}, "min": torch.sym_min, "max": torch.sym_max}
     return dim if isinstance(dim, int) else eval(dim, space, dict(symbols))
 
@@ -143,7 +143,7 @@ class _Run:
         return [self._result(name, values[name], moves_nothing) for name in self.graph.results]
 
     def _result(self, name: str, value: Any, copy: bool) -> Any:
-        """Results whose strides the graph leaves open are contiguous, as the arguments of the next graph are."""
+        """Make results contiguous whose strides the graph leaves open, since the next graph expects contiguous arguments."""
         kind = self.types[name]
         assert isinstance(kind, TensorType)
         if copy or (kind.strides is None and not _is_contiguous(value)):
@@ -152,7 +152,7 @@ class _Run:
 
 
 def resolve(name: str) -> Any:
-    """The operator of torch with that name. Raises CannotCompile where there is none."""
+    """The torch operator with that name. Raises CannotCompile if there is none."""
     space, packet, overload = name.split(".")
     try:
         return getattr(getattr(getattr(torch.ops, space), packet), overload)
@@ -181,7 +181,7 @@ def _operand(operand: Operand, values: Mapping[str, Any], symbols: Mapping[str, 
 
 
 def _trace(run: _Run, table: dict[Any, Any], flat: list[Any], mode: Any) -> Any:
-    """The aten graph, without mutations, on the CPU: a torch without CUDA has no functionalisation for it."""
+    """The functionalised aten graph, traced on the CPU: a torch without CUDA cannot functionalise CUDA tensors."""
     from torch._dispatch.python import enable_python_dispatcher
     from torch.fx.experimental.proxy_tensor import make_fx
     from torch.fx.traceback import preserve_node_meta
@@ -220,14 +220,14 @@ def _trace(run: _Run, table: dict[Any, Any], flat: list[Any], mode: Any) -> Any:
 
 
 def _counts_values(node: Any) -> bool:
-    """Whether the shape of a node's result depends on values, as that of an index by truth values does."""
+    """Whether the shape of a node's result depends on values, as when indexing by booleans."""
     if node.target.overloadpacket.__name__.removeprefix("_unsafe_") not in ("index", "index_put"):
         return True
     return any(one is not None and one.meta["val"].dtype in (torch.bool, torch.uint8) for one in node.args[1])
 
 
 def _to_device(traced: Any, flat: list[Any], mode: Any) -> None:
-    """Move the graph to the GPU: the devices it names, and what is known of every value."""
+    """Move the graph to the GPU: the devices that it names, and the fake values of its nodes."""
     gpu = torch.device("cuda", 0)
 
     def moved(value: Any) -> Any:
@@ -250,7 +250,7 @@ def _to_device(traced: Any, flat: list[Any], mode: Any) -> None:
 
 
 def _is_contiguous(value: Any) -> bool:
-    """Whether a tensor of symbolic sizes is known to have no gaps, without a guard."""
+    """Whether a tensor of symbolic sizes is known to be contiguous, without adding a guard."""
     from torch._prims_common import make_contiguous_strides_for
     from torch.fx.experimental.symbolic_shapes import statically_known_true
 
@@ -262,13 +262,13 @@ def _is_contiguous(value: Any) -> bool:
 
 
 def _keep_strides(traced: Any) -> None:
-    """Tell Inductor that the strides of the results are those that the trace found."""
+    """Make Inductor keep the strides of the results that the trace found."""
     output = next(node for node in traced.graph.nodes if node.op == "output")
     output.meta["user_visible_output_idxs"] = list(range(len(output.args[0])))
 
 
 def _decides(graph: Graph) -> bool:
-    """Whether a comparison or a pick is made of numbers of half precision: rounding decides then, and must be eager's."""
+    """Whether a comparison or selection depends on half-precision numbers: rounding must then match eager's."""
     types = graph.types()
 
     def dtypes(names: Iterable[str]) -> set[str]:
@@ -287,7 +287,7 @@ def _compile(traced: Any, flat: list[Any], mode: Any, settings: Mapping[str, Any
     from torch._inductor.fx_passes import reinplace
 
     context = torch._guards.TracingContext(mode)
-    # Writes into slices of slices would be made one write in place, tried out on the GPU's fake tensors: no torch without CUDA can.
+    # Inductor would turn nested slice writes into in-place writes and test that on fake GPU tensors: impossible without CUDA.
     nested = mock.patch.object(reinplace, "canonicalize_view_scatter_ops", return_value=None)
     try:
         with (
@@ -307,10 +307,10 @@ def _compile(traced: Any, flat: list[Any], mode: Any, settings: Mapping[str, Any
 def _check(
     env: Any, traced: int, symbols: Mapping[str, Any], graph: Graph, sizes: Sequence[Mapping[str, int]]
 ) -> None:
-    """Raises CannotCompile where the trace does not hold at all of `sizes`.
+    """Raises CannotCompile if the trace is not valid at all of `sizes`.
 
-    Of the guards, `traced` are the graph's own; Inductor's later ones only count where they fix a size: its
-    inequalities choose tiles and index types. That a size is not 1 does not count: code for n elements does for one.
+    The first `traced` guards are the graph's own; later ones, Inductor's, only count if they fix a size, since its inequalities
+    choose tiles and index types. Guards that a size is not 1 do not count: code for n elements works for one.
     """
     import sympy
 
@@ -339,7 +339,7 @@ def _name_of(expression: Any, symbols: Mapping[str, Any]) -> str:
 
 
 def _reason_for(error: BaseException) -> CannotCompile:
-    """The reason that an exception of the trace or of Inductor stands for."""
+    """The reason for an exception of the trace or of Inductor."""
     chain = list(_causes(error))
     text = " ".join(f"{type(cause).__name__}: {cause}" for cause in chain)
     for cause in chain:

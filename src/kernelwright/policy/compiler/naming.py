@@ -1,4 +1,4 @@
-"""Readable names for the locals of a rewritten kernel."""
+"""Readable names for the local variables of a rewritten kernel."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _MADE = {"sum": "total", "max": "top", "min": "low", "exp": "e", "rsqrt": "rstd"
 
 
 class Names:
-    """Hands out names, none twice."""
+    """Hands out unique names."""
 
     def __init__(self, taken: Iterable[str]) -> None:
         self.taken = set(taken)
 
     def fresh(self, wanted: str) -> str:
-        """`wanted`, or with the next free number in place of its own."""
+        """`wanted` or, if taken, the same with the next free number."""
         name, number = wanted, int(re.search(r"(\d*)$", wanted)[1] or 1)  # type: ignore[index]
         stem = wanted.rstrip("0123456789")
         suffix = ""
@@ -38,7 +38,7 @@ class Names:
 
 
 def local_names(kernel: Kernel, parameters: Mapping[str, str]) -> dict[str, str]:
-    """New names by old name for all that the kernel assigns. Loops that had a name in common keep it so."""
+    """New names, by old name, for everything that the kernel assigns. Loops that shared a name still do."""
     function = kernel.function
     names = Names({*parameters.values(), "tl", "triton", "min", "max", "range", "float", *kernel.helpers})
     found: dict[str, str] = {}
@@ -54,7 +54,7 @@ def local_names(kernel: Kernel, parameters: Mapping[str, str]) -> dict[str, str]
         for target, value in targets:
             if not isinstance(target, ast.Name) or target.id in found:
                 continue
-            stem = re.sub(r"__\d+", "", target.id)  # one name in several loops; versions (__v0) differ
+            stem = re.sub(r"__\d+", "", target.id)  # one name in several loops; versions (__v0) stay distinct
             if stem in by_stem:
                 found[target.id] = by_stem[stem]
                 continue
@@ -93,7 +93,7 @@ def _wanted_name(kernel: Kernel, name: str, value: ast.expr | None, parameters: 
 
 
 def _make(value: ast.expr | None, parameters: Mapping[str, str]) -> str:
-    """After the load or the function that made it."""
+    """Name a value after the load or function that made it."""
     while isinstance(value, ast.Subscript) or (
         isinstance(value, ast.Call) and callee(value) == "to" and isinstance(value.func, ast.Attribute)
     ):

@@ -1,8 +1,8 @@
-"""A GPU for Inductor where there is none: what it asks of the machine is answered from a sheet.
+"""Simulates a GPU for Inductor where there is none: its questions about the machine are answered from a data sheet.
 
-Everything that depends on torch's insides or on its version stands here and in `lower.py`'s list of settings:
-stand-ins for device properties and streams, the offline Triton driver, the one hook that takes Inductor's output,
-and the choice of a GEMM template without a benchmark. `install` changes this process for good: call it in a worker.
+Everything that depends on torch's internals or version is here and in `lower.py`'s list of settings: stand-ins for device
+properties and streams, the offline Triton driver, the hook that intercepts Inductor's output, and the choice of a GEMM
+template without a benchmark. `install` changes this process permanently: call it in a worker.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ SETTINGS: dict[str, Any] = {
     "triton.enable_pdl": False,
     "triton.descriptive_names": "original_aten",
 }
-"""Inductor's configuration; names that a version of torch does not know are passed over."""
+"""Inductor's configuration; names that this version of torch does not know are skipped."""
 
 LIBRARY: dict[str, Any] = {
     "max_autotune": False,
@@ -48,26 +48,26 @@ LIBRARY: dict[str, Any] = {
     "max_autotune_conv_backends": "ATEN",
     "size_asserts": True,
 }
-"""What is different where contractions stay with the library; the asserts tell the sizes of what it makes."""
+"""Changes if contractions stay with the library; the asserts reveal the sizes of its results."""
 
 TILE = (128, 128, 32)
-"""Preferred (M, N, K) tile of a GEMM or convolution template, where the output is as large."""
+"""Preferred (M, N, K) tile of a GEMM or convolution template, for outputs that are large enough."""
 SHARED = 128 * 1024
-"""Most bytes of shared memory that a template's pipeline may take, at four bytes an element."""
+"""Most bytes of shared memory for a template's pipeline, at four bytes per element."""
 WHOLE_ROWS = 4096
-"""Longest row, in elements, that a program of dynamic row length takes at once."""
+"""Longest row, in elements, that a program with dynamic row length processes at once."""
 SHORT = 1024
-"""Elements up to which a reduction is not split over programs, however few there are: a second launch takes longer."""
+"""Longest reduction, in elements, that is never split over programs: a second launch would take longer."""
 
 
 _GUARDS = ("guard_int_seq", "evaluate_static_shapes")
-"""How versions of torch call the function that turns sizes into integers, newest first."""
+"""Names, by torch version, of the function that turns sizes into integers, newest first."""
 _SIZES = ("optimization_hint", "size_hint")
-"""And the one that gives a size's hint."""
+"""Names of the function that returns a size's hint."""
 
 
 class Emitted(BaseException):
-    """Inductor's wrapper and kernels as one text; ends the compilation before anything would be loaded."""
+    """Carries Inductor's wrapper and kernels as one text; raised to end the compilation before anything is loaded."""
 
     def __init__(self, code: str) -> None:
         super().__init__()
@@ -75,7 +75,7 @@ class Emitted(BaseException):
 
 
 def install(sheet: Target) -> None:
-    """Make torch and Triton believe in one GPU like `sheet`, and take Inductor's output where it is made."""
+    """Make torch and Triton see one GPU like `sheet`, and intercept Inductor's output."""
     _host()
     _device(sheet)
     _driver(sheet)
@@ -84,7 +84,7 @@ def install(sheet: Target) -> None:
 
 
 def settings(contractions: str = "own") -> dict[str, Any]:
-    """`SETTINGS` as far as this torch knows them; with `auto`, products and convolutions stay with the library."""
+    """The `SETTINGS` that this torch knows; with `auto`, products and convolutions stay with the library."""
     from torch._inductor import config
 
     known = config.get_config_copy()
@@ -93,18 +93,18 @@ def settings(contractions: str = "own") -> dict[str, Any]:
 
 
 def _host() -> None:
-    """What a symbolic trace needs on any machine."""
+    """Settings that a symbolic trace needs on any machine."""
     from torch.utils._sympy.value_ranges import SymPyValueRangeAnalysis, ValueRanges
 
-    # With symbols its cache costs more than it saves: a fifth of a compilation.
+    # With symbols, its cache costs more than it saves: a fifth of a compilation.
     torch._dynamo.config.fake_tensor_cache_enabled = False
-    # The CPU's convolution libraries choose themselves by size, which a symbolic trace would have to remember.
+    # The CPU's convolution libraries are selected by size, which would add guards to a symbolic trace.
     torch._C._set_nnpack_enabled(False)
     torch._C._set_mkldnn_enabled(False)
     natural = SymPyValueRangeAnalysis.pow_by_natural
 
     def pow_by_natural(base: Any, power: Any) -> Any:
-        """Sizes of strided convolutions meet here as fractions, of which torch knows no range, and fails."""
+        """Handles sizes of strided convolutions: as fractions, torch has no range for them and would fail."""
         if ValueRanges.wrap(power).upper < 0:
             return ValueRanges.unknown()
         return natural(base, power)
@@ -151,9 +151,9 @@ def _device(sheet: Target) -> None:
     }
     for name, answer in answers.items():
         setattr(torch.cuda, name, _always(answer))
-    # `~x` alone of all operators sets the device, which a torch without CUDA cannot.
+    # Of all operators, only `~x` sets the device, which a torch without CUDA cannot.
     setattr(torch.Tensor, "__invert__", lambda self: torch.bitwise_not(self))  # noqa: B010
-    # Torch 2.11 makes a real tensor on a device of which it is told that it is there.
+    # Torch 2.11 allocates a real tensor on a device that it believes to exist.
     setattr(fake_tensor, "init_gpu_context", _always(None))  # noqa: B010
     interface: Any = device_interface.CudaInterface
     for name in ("is_available", "current_device", "device_count", "get_device_properties", "synchronize"):
@@ -205,7 +205,7 @@ def _inductor() -> None:
     guard: Any = getattr(SizeVarAllocator, sequences)
 
     def guard_int_seq(self: Any, left: Any) -> list[Any]:
-        """The convolution's lowering guards the channel counts, too, though its templates take any."""
+        """Skips guards on channel counts, which the convolution's lowering adds although its templates take any."""
         caller = sys._getframe(1)
         weight = caller.f_locals.get("weight") if caller.f_code.co_name == "convolution" else None
         if weight is not None and len(left) > 2 and list(left) == list(weight.get_size()):
@@ -222,7 +222,7 @@ def _inductor() -> None:
 
 
 def _inductors_reductions() -> None:
-    """Rows that are read whole, and sums and scans that are not split."""
+    """Process whole rows per program, and do not split sums and scans."""
     from torch._inductor import ir
     from torch._inductor.choices import InductorChoices
     from torch._inductor.codegen.triton import TritonKernel
@@ -241,7 +241,7 @@ def _inductors_reductions() -> None:
         return hint <= (WHOLE_ROWS if inner else 64)
 
     def whole_scan(*_: Any, **__: Any) -> Any:
-        """A scan split over programs needs a look-back protocol that has no plain form."""
+        """Do not split scans: that needs a look-back protocol without a plain form."""
         from torch._inductor.runtime.hints import ReductionHint
 
         return ReductionHint.INNER, 1
@@ -254,7 +254,7 @@ def _inductors_reductions() -> None:
     fixed = TritonKernel._get_persistent_RBLOCK
 
     def row_block(rows: Any) -> Any:
-        """A row of dynamic length takes the power of two above its hint; the launch computes the true one."""
+        """For a row of dynamic length, the next power of two of its hint; the launch computes the actual one."""
         from torch._inductor.virtualized import V
 
         rows = V.graph.sizevars.simplify(rows)
@@ -273,7 +273,7 @@ def _inductors_reductions() -> None:
 
 
 def _hint(expression: Any) -> int:
-    """The size that a symbolic expression has in the shape set that is traced."""
+    """The value of a symbolic size in the traced shape set."""
     from torch._inductor.virtualized import V
 
     variables = V.graph.sizevars
@@ -282,7 +282,7 @@ def _hint(expression: Any) -> int:
 
 
 def _distance(choice: Any) -> float:
-    """How far a template's tile is from the preferred one, in powers of two."""
+    """Distance of a template's tile from the preferred one, in powers of two."""
     import ast
 
     try:

@@ -1,6 +1,6 @@
-"""Sums and maxima over windows, for those that Inductor leaves to a library because they are large.
+"""Sums and maxima over windows that Inductor leaves to a library because they are large.
 
-Sizes may be symbolic; windows, strides and paddings are integers. Small windows stay with Inductor's own lowering.
+Sizes may be symbolic; windows, strides and paddings must be integers. Small windows use Inductor's own lowering.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Any
 import torch
 
 _SMALL = 25
-"""Elements of a window up to which Inductor writes the whole sum out."""
+"""Most elements of a window for which Inductor writes the whole sum out."""
 
 
 def windows(
     x: Any, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int],
     edges: Sequence[tuple[Any, Any]], fill: float,
 ) -> Any:  # fmt: skip
-    """[N, C, *in] -> [N, C, *out, *kernel], with `fill` beyond the edges (before, after) of each axis."""
+    """[N, C, *in] -> [N, C, *out, *kernel], filled with `fill` beyond the edges (before, after) of each axis."""
     rank = len(kernel)
     lead = x.dim() - rank
     if any(not (_zero(before) and _zero(after)) for before, after in edges):
@@ -32,14 +32,14 @@ def windows(
     for axis in range(rank):
         if dilation[axis] > 1:
             x = x[(..., slice(None, None, dilation[axis]), *([slice(None)] * (rank - 1 - axis)))]
-    # Strides of windows depend on their sizes; of a copy they do not, and Inductor makes none.
+    # Strides of window views depend on sizes; those of a copy do not, and Inductor fuses the copy away.
     return x.clone(memory_format=torch.contiguous_format)
 
 
 def _gather(
     x: Any, kernel: Sequence[Any], stride: Sequence[Any], dilation: Sequence[Any], spans: Sequence[Any]
 ) -> Any:
-    """The windows of a padded tensor by computed places, which may follow from symbols."""
+    """The windows of a padded tensor by computed indices, which may depend on symbols."""
     rank = len(kernel)
     places = []
     for axis in range(rank):
@@ -120,7 +120,7 @@ def largest_with_indices(rank: int) -> Callable[..., Any]:
 
 
 def adaptive(rank: int, largest: bool) -> Callable[..., Any]:
-    """`aten.adaptive_avg_pool1d` to `3d`, and `adaptive_max_pool1d` to `3d` with places, axis by axis."""
+    """`aten.adaptive_avg_pool1d` to `3d`, and `adaptive_max_pool1d` to `3d` with indices, axis by axis."""
 
     def pool(x: Any, output_size: Any) -> Any:
         counts, sizes = wide(output_size, rank), x.shape[-rank:]
@@ -147,8 +147,8 @@ def adaptive(rank: int, largest: bool) -> Callable[..., Any]:
 
 
 def _uneven(x: Any, axis: int, count: int) -> tuple[Any, Any, Any]:
-    """Windows of an axis, with their elements behind it, at `axis`; which of them lie in their window, and where on the
-    axis. Window i is [i size // count, ceil((i + 1) size / count))."""
+    """Windows of an axis, with their elements in a new axis behind `axis`; which elements are inside their window; and their
+    indices on the axis. Window i is [i size // count, ceil((i + 1) size / count))."""
     size = x.shape[axis]
     number = torch.arange(count, device=x.device).unsqueeze(-1)
     start, stop = (number * size) // count, ((number + 1) * size + count - 1) // count
@@ -162,7 +162,7 @@ def _uneven(x: Any, axis: int, count: int) -> tuple[Any, Any, Any]:
 def _place(
     best: Any, x: Any, kernel: Sequence[int], step: Sequence[int], edge: Sequence[int], apart: Sequence[int]
 ) -> Any:
-    """Where in a flattened image the taps numbered `best` lie."""
+    """Indices in a flattened image of the taps numbered `best`."""
     rank, place, rest = len(kernel), None, best
     taps: list[Any] = []
     for size in reversed(kernel):
@@ -183,14 +183,14 @@ def _pool_sizes(rank: int, kernel: Any, stride: Any, padding: Any) -> tuple[list
 def _edges(
     x: Any, spans: Sequence[int], step: Sequence[int], edge: Sequence[int], ceil: bool
 ) -> tuple[list[tuple[int, int]], bool]:
-    """(padding before and after by axis, whether windows of `ceil_mode` reach beyond it)."""
+    """(padding before and after by axis, whether windows of `ceil_mode` extend beyond it)."""
     rank = len(spans)
     beyond = [_beyond(x.shape[at - rank], spans[at], step[at], edge[at], ceil) for at in range(rank)]
     return [(before, before + more) for before, more in zip(edge, beyond, strict=True)], any(beyond)
 
 
 def _beyond(size: Any, span: int, step: int, edge: int, ceil: bool) -> int:
-    """Elements that the last window of `ceil_mode` reaches beyond the padding."""
+    """Elements by which the last window of `ceil_mode` extends beyond the padding."""
     if not ceil:
         return 0
     size = int(size)
@@ -201,13 +201,13 @@ def _beyond(size: Any, span: int, step: int, edge: int, ceil: bool) -> int:
 
 
 def wide(value: Any, rank: int) -> list[Any]:
-    """A window's parameter by axis, given for each or once for all."""
+    """A window parameter per axis, given per axis or once for all."""
     found = list(value) if isinstance(value, Sequence) else [value]
     return found * rank if len(found) == 1 else found
 
 
 def symbolic(size: Any) -> bool:
-    """Whether a size is no number."""
+    """Whether a size is symbolic."""
     return isinstance(size, torch.SymInt)
 
 

@@ -1,7 +1,7 @@
-"""Passes over the syntax tree of one kernel that keep what it computes and make it short.
+"""Passes over one kernel's syntax tree that shorten it without changing what it computes.
 
-Constants are folded, copies and single uses inlined, casts to the type a value has and broadcasts to the shape it has
-are dropped, names without a use removed. Only names that are assigned once are touched; a load stays where it is.
+They fold constants, inline copies and single uses, drop casts to the type and broadcasts to the shape that a value already
+has, and remove unused names. Only names that are assigned once are changed; loads do not move.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from kernelwright.parsing import callee, names_within, rename_within
 
 LINE = 92
-"""Characters up to which an expression may grow by inlining."""
+"""Most characters to which inlining may grow an expression."""
 
 _FOLDED: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -36,14 +36,14 @@ _SAME_TYPE = {
     "max", "min", "maximum", "minimum", "broadcast_to", "cumsum", "cumprod", "tanh", "log1p", "expm1", "power",
     "reshape", "trans",
 }  # fmt: skip
-"""Functions whose value has the type of their first argument."""
+"""Functions whose result has the type of their first argument."""
 _POINTWISE = {"where", "maximum", "minimum", "abs", "exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sin", "cos", "erf",
     "floor", "ceil", "sigmoid", "tanh", "log1p", "expm1", "power", "fma"}  # fmt: skip
 _TAKE_CONSTANTS = ("where", "maximum", "minimum", "store", "full", "to")
 
 
 def simplify(function: ast.FunctionDef, types: Mapping[str, str]) -> None:
-    """Run all passes until nothing changes. `types` are Triton's names of the pointers' element types."""
+    """Run all passes until nothing changes. `types`: Triton's names of the pointers' element types."""
     _separate(function)
     for block in _blocks(function):
         _version(function, block)
@@ -63,7 +63,7 @@ def simplify(function: ast.FunctionDef, types: Mapping[str, str]) -> None:
 
 
 class Facts:
-    """What is known of the names of a kernel: which are assigned once, with what, of which type and shape."""
+    """What is known of a kernel's names: which are assigned once, their values, types and shapes."""
 
     def __init__(self, function: ast.FunctionDef, types: Mapping[str, str]) -> None:
         self.types = types
@@ -87,11 +87,11 @@ class Facts:
         return self.parameters - set(self.types)
 
     def literal(self, name: str) -> ast.Constant | None:
-        """The constant that a name stands for."""
+        """The constant assigned to a name, if there is one."""
         return _literal(self.values.get(name))
 
     def type_of(self, node: ast.AST) -> str | None:
-        """Triton's name of the type of an expression, such as `float32`; None where it is not known."""
+        """Triton's name of an expression's type, such as `float32`; None if unknown."""
         if isinstance(node, ast.Name):
             if node.id not in self._types:
                 self._types[node.id] = None
@@ -132,7 +132,7 @@ class Facts:
         return None
 
     def axes(self, node: ast.AST) -> frozenset[int] | None:
-        """The dimensions in which an expression is wider than 1; None where that is not known."""
+        """The dimensions in which an expression is wider than 1; None if unknown."""
         if isinstance(node, ast.Constant):
             return frozenset()
         if isinstance(node, ast.Name):
@@ -185,7 +185,7 @@ class Facts:
 
 
 class Fold(ast.NodeTransformer):
-    """Constants, casts and broadcasts."""
+    """Folds constants, casts and broadcasts."""
 
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
@@ -242,16 +242,16 @@ class Fold(ast.NodeTransformer):
             return self._cast(node, node.func.value, _type_name(node.args[0]))
         if name == "broadcast_to":
             if isinstance(node.func, ast.Attribute) and not _is_tl(node.func.value):
-                return node.func.value  # to the shape of an index of the same tile
+                return node.func.value  # a broadcast to the shape of an index of the same tile
             shape = node.args[1]
             rank = len(shape.elts) if isinstance(shape, (ast.List, ast.Tuple)) else -1
             if self.facts.axes(node.args[0]) == frozenset(range(rank)):
                 return node.args[0]
             if isinstance(node.args[0], ast.Name) and node.args[0].id in self.facts.sizes:
-                # A size of 1 is a plain number.
+                # A size of 1 is specialised to a plain number.
                 return ast.Call(tl("full"), [shape, node.args[0], tl("int64")], [])
         if name in ("zeros", "full") and node.args and isinstance(node.args[0], ast.Attribute):
-            like = _literal(node.args[0].value)  # the tile of what has become a number
+            like = _literal(node.args[0].value)  # the shape of a tile that became a number
             if like is not None and node.args[0].attr == "shape":
                 zero = 0.0 if isinstance(like.value, float) else 0
                 return node.args[1] if name == "full" else ast.Constant(zero)
@@ -280,7 +280,7 @@ class Fold(ast.NodeTransformer):
             return value
         names = set(names_within(value))
         if names and wanted is not None and names <= self.facts.sizes:
-            # A size of 1 is a plain number to Triton, which has no casts.
+            # A size of 1 is a plain number in Triton, which has no casts.
             whole = wanted.startswith(("int", "uint"))
             return value if whole else ast.BinOp(value, ast.Mult(), ast.Constant(1.0))
         inner = value
@@ -298,7 +298,7 @@ class Fold(ast.NodeTransformer):
 
 
 class Inline:
-    """Copies, constants and values that are used once go where they are used."""
+    """Inlines copies, constants and values used once."""
 
     def __init__(self, function: ast.FunctionDef, copies: bool) -> None:
         self.function, self.copies = function, copies
@@ -326,7 +326,7 @@ class Inline:
                 self._once(name, value, block[position + 1 :])
 
     def _may_stand(self, name: str) -> bool:
-        """Whether every use takes a bare constant: as an operand, or as the value of a `where`."""
+        """Whether every use accepts a bare constant: as an operand, or as a value of `where`."""
         for node in ast.walk(self.function):
             children: list[ast.AST] = []
             if isinstance(node, ast.Call) and callee(node) not in _TAKE_CONSTANTS:
@@ -357,7 +357,7 @@ def assignments(function: ast.FunctionDef) -> Counter[str]:
 
 
 def _separate(function: ast.FunctionDef) -> None:
-    """Give each loop its own names for what it defines before use and nobody reads outside of it."""
+    """Give each loop its own names for what it assigns before use and what is not read outside it."""
     loops = [statement for statement in function.body if isinstance(statement, ast.For)]
     for number, loop in enumerate(loops):
         inside = assignments(ast.FunctionDef(name="f", args=function.args, body=[loop], decorator_list=[]))
@@ -376,7 +376,7 @@ def _separate(function: ast.FunctionDef) -> None:
 
 
 def _version(function: ast.FunctionDef, block: list[ast.stmt]) -> None:
-    """Give each value of a name that a block assigns anew, without reading the old one, a name of its own."""
+    """Rename each new value that a block assigns to a name without reading the old one."""
     plain = [s for s in block if isinstance(s, ast.Assign) and isinstance(s.targets[0], ast.Name)]
     counts = Counter(s.targets[0].id for s in plain)  # type: ignore[attr-defined]
     everywhere = assignments(function)
@@ -400,7 +400,7 @@ def _version(function: ast.FunctionDef, block: list[ast.stmt]) -> None:
 
 
 def _share(function: ast.FunctionDef) -> None:
-    """A value that an earlier statement of the same block computed already is a copy of it."""
+    """Replace a value that an earlier statement of the same block computed by a copy."""
     counts = assignments(function)
     for block in _blocks(function):
         known: dict[str, str] = {}
@@ -428,7 +428,7 @@ def _blocks(function: ast.FunctionDef) -> list[list[ast.stmt]]:
 
 
 def _first_context(block: list[ast.stmt], name: str) -> type[ast.expr_context] | None:
-    """What first becomes of a name in a block; None where it does not stand there."""
+    """The context of a name's first use in a block; None if it does not occur."""
     nodes = (node for statement in block for node in _in_order(statement))
     return next((type(node.ctx) for node in nodes if isinstance(node, ast.Name) and node.id == name), None)
 
@@ -461,7 +461,7 @@ def _replace(tree: ast.AST, name: str, value: ast.expr) -> None:
 
 
 def _drop_unused(function: ast.FunctionDef) -> None:
-    """Remove assignments to names that nobody reads."""
+    """Remove assignments to names that are not read."""
     while True:
         read = set(names_within(function, ast.Load))
         before = sum(1 for _ in ast.walk(function))
@@ -487,7 +487,7 @@ def _without(block: list[ast.stmt], read: set[str]) -> list[ast.stmt]:
 
 
 def _unpack(block: list[ast.stmt]) -> list[ast.stmt]:
-    """`a, b = x, y` as two statements, where neither reads the other's target."""
+    """Split `a, b = x, y` into two statements if neither reads the other's target."""
     found: list[ast.stmt] = []
     for statement in block:
         if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Tuple):
@@ -503,7 +503,7 @@ def _unpack(block: list[ast.stmt]) -> list[ast.stmt]:
 
 
 def _flat(block: list[Any]) -> list[ast.stmt]:
-    """Statements with nested lists (what a folded `if` left) opened."""
+    """Flatten nested lists of statements, which a folded `if` leaves."""
     found: list[ast.stmt] = []
     for statement in block:
         if isinstance(statement, list):
@@ -520,7 +520,7 @@ def _loads(value: ast.expr) -> bool:
 
 
 def _wrap_around(node: ast.BinOp) -> ast.BinOp | None:
-    """`(-3 + n) % n`, by which a roll begins, as `(n - 3 % n) % n`: below 3 Triton's remainder would be negative."""
+    """Rewrite a roll's `(-3 + n) % n` as `(n - 3 % n) % n`: for n below 3, Triton's remainder would be negative."""
     left = node.left
     if not (isinstance(node.op, ast.Mod) and isinstance(left, ast.BinOp) and isinstance(left.op, ast.Add)):
         return None
@@ -532,7 +532,7 @@ def _wrap_around(node: ast.BinOp) -> ast.BinOp | None:
 
 
 def _literal(node: ast.AST | None) -> ast.Constant | None:
-    """A number as a Constant, negative ones and `float('-inf')` apart."""
+    """A number as a Constant; None for anything else, including negative numbers and `float('-inf')`."""
     return node if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)) else None
 
 
@@ -558,7 +558,7 @@ def _type_name(node: ast.AST) -> str | None:
 
 
 def _type(value: Any, name: str | None) -> ast.Constant | None:
-    """A number as a constant of the kind that a type holds."""
+    """A number as a constant of the given type's kind."""
     if name is None:
         return None
     if name.startswith(("float", "bfloat")):

@@ -1,11 +1,11 @@
-"""A task in the KernelBench form as one graph with symbols, and the module that calls its kernel.
+"""Reads a task in the KernelBench form as one graph with symbols, and writes the module that calls its kernel.
 
-    whole = read(task)                   builds the reference at several of its sizes, captures each, unifies the graphs
-    whole.graph, whole.sizes             for `lower`
-    module(whole, code)                  `kernel` with a `ModelNew` of the same state around it
+        whole = read(task)                   builds the reference at several sizes, captures each, unifies the graphs
+        whole.graph, whole.sizes             for `lower`
+        module(whole, code)                  `kernel` inside a `ModelNew` with the same state
 
-A reference is trusted code, and is executed here: call this where it may run. Raises CannotCompile. Does not guarantee
-that the graph holds at sizes that were not built: the judge runs the task's own shape sets.
+A reference is trusted code and is executed here: call this only where it may run. Raises CannotCompile. The graph may be wrong
+at sizes that were not built: the judge runs the task's own shape sets.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from kernelwright.shapes import apply_shape, constants
 from kernelwright.tasks.reference import Reference, on_meta
 
 _LITERAL = 256
-"""Elements of a constant tensor that is written out."""
+"""Most elements of a constant tensor that is written out."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Whole:
     sizes: tuple[dict[str, int], ...]
     """Values of the symbols at each shape set of the task."""
     state: dict[str, tuple[str, str, tuple[int | str, ...]]]
-    """By dotted name: `parameter` or `buffer`, dtype, and shape as expressions over the constructor's arguments."""
+    """Dotted name -> `parameter` or `buffer`, dtype, and shape as expressions over the constructor's arguments."""
     numbers: dict[str, int | str]
     """Number arguments of the graph, as expressions over the constructor's arguments."""
     signature: tuple[str, ...]
@@ -61,13 +61,13 @@ class Whole:
     constants: dict[str, Any]
     """Tensors by argument that are neither state nor inputs."""
     call: Any
-    """How arguments and results nest: `graph.capture.Call`; None for a task that was printed from a graph."""
+    """Nesting of arguments and results: `graph.capture.Call`; None for a task that was printed from a graph."""
     inputs: tuple[str, ...]
     """Names of forward's arguments."""
 
 
 def read(task: Task) -> Whole:
-    """The task's graph over its constants that vary; its own, where it was printed from one. Raises CannotCompile."""
+    """The task's graph over its varying constants, or the graph that the task was printed from. Raises CannotCompile."""
     if task.graph:
         return _print(task)
     builds, sets = _builds(task)
@@ -112,7 +112,7 @@ def _print(task: Task) -> Whole:
 
 
 def _builds(task: Task) -> tuple[list[Build], list[dict[str, int]]]:
-    """Captures at the small shape sets and near them; and the sizes of each shape set, the full one first."""
+    """Captures at and near the small shape sets; and the sizes of each shape set, the full one first."""
     full = _sizes(task, task.shapes.get("full", {}))
     small = [dict(over) for over in task.shape_sets("small").values()] or [{}]
     sets = [full, *(_sizes(task, over) for over in small)]
@@ -142,12 +142,12 @@ def _builds(task: Task) -> tuple[list[Build], list[dict[str, int]]]:
 
 
 def _sizes(task: Task, overrides: Mapping[str, int]) -> dict[str, int]:
-    """Every module-level constant at a shape set: those that it sets, and what follows from them."""
+    """Every module-level constant at a shape set, including derived ones."""
     return {**constants(apply_shape(task.source, overrides)), **overrides}
 
 
 def _near(size: int) -> tuple[int, ...]:
-    """Other values of a constant, to be tried one at a time: the first that the reference takes tell formulas apart."""
+    """Other values of a constant, tried one at a time: the first that the reference accepts distinguish formulas."""
     return size + 3, 2 * size, size + 8, 3 * size, size - 1
 
 
@@ -183,7 +183,7 @@ def _build(task: Task, overrides: Mapping[str, int]) -> Build:
 
 
 def cast_to(dtype: str, model: Any, inputs: Sequence[Any]) -> tuple[Any, list[Any]]:
-    """Module and inputs with their floating-point numbers in `dtype`; empty: as they are."""
+    """Module and inputs with floating-point tensors cast to `dtype`; empty: unchanged."""
     if not dtype:
         return model, list(inputs)
     kind = getattr(torch, dtype)
@@ -194,7 +194,7 @@ def cast_to(dtype: str, model: Any, inputs: Sequence[Any]) -> tuple[Any, list[An
 
 
 def forward_only(graph: Graph) -> Graph:
-    """The graph without new values of its buffers: forward's output does not depend on them."""
+    """The graph without its buffers' new values, on which forward's output does not depend."""
     if any(one.mutated and one.role == "input" for one in graph.arguments):
         raise CannotCompile("in-place input", "forward writes to what it is given")
     mutated = sum(one.mutated for one in graph.arguments)
@@ -203,11 +203,11 @@ def forward_only(graph: Graph) -> Graph:
 
 
 def _check_full(task: Task, graph: Graph, symbols: Mapping[str, int]) -> None:
-    """Raises CannotCompile where the shapes of weights and inputs at full size are not what the formulas say."""
+    """Raises CannotCompile if the full-size shapes of weights and inputs differ from the formulas."""
     try:
         with on_meta(apply_shape(task.source, task.shapes.get("full", {}))) as (model, inputs):
             state = dict(model.named_parameters()) | dict(model.named_buffers())
-    except Exception:  # some references cannot be made without data: the judge runs them
+    except Exception:  # some references need data: the judge runs them
         return
     given = iter([value for value in inputs if hasattr(value, "shape")])
     for argument in graph.arguments:
@@ -221,7 +221,7 @@ def _check_full(task: Task, graph: Graph, symbols: Mapping[str, int]) -> None:
 
 
 def _symbol_names(builds: Sequence[Build]) -> dict[str, str]:
-    """The task's constants as names of symbols that no value has."""
+    """Maps the task's constants to symbol names that no value has."""
     taken = set(builds[0].graph.types()) | {"min", "max", "kernel"}
     found: dict[str, str] = {}
     for name in builds[0].sizes:
@@ -237,13 +237,13 @@ def _symbol_names(builds: Sequence[Build]) -> dict[str, str]:
 
 
 def _with_numbers(graph: Graph) -> Graph:
-    """The graph with its symbols that no shape tells as number arguments."""
+    """The graph with symbols that appear in no shape as number arguments."""
     more = tuple(Argument(name=name, type=NumberType(of="int")) for name in untold(graph))
     return graph.model_copy(update={"arguments": (*graph.arguments, *more)})
 
 
 def _constructor(builds: Sequence[Build], signature: Sequence[str]) -> Formulas:
-    """Formulas over the integers that the constructor is given."""
+    """Formulas over the constructor's integer arguments."""
     rows: dict[str, list[int]] = {}
     for place, name in enumerate(signature):
         rows |= dict(_integers(name, [build.init[place] for build in builds]))
@@ -355,7 +355,7 @@ def _shape(dims: Sequence[int | str]) -> str:
 
 
 def _returned(whole: Whole, call: str) -> list[str]:
-    """Lines that call `kernel` and return its results in the form of the reference's."""
+    """Lines that call `kernel` and return its results in the reference's form."""
     from torch.utils import _pytree as pytree
 
     if whole.call is None:

@@ -1,10 +1,10 @@
-"""Inductor in processes of its own: one helper that imports torch once and forks for each graph.
+"""Runs Inductor in separate processes: a helper imports torch once and forks for each graph.
 
     with Compiler() as compiler:
-        compiler.answer(graph)      # Answer(code=..., ...) or Answer(reason="extern: aten.sort")
-        compiler.module(task)       # the same with `class ModelNew`; executes the task's reference
+            compiler.answer(graph)      # Answer(code=..., ...) or Answer(reason="extern: aten.sort")
+            compiler.module(task)       # the same with `class ModelNew`; executes the task's reference
 
-A graph on which Inductor crashes, hangs or asks for too much memory ends its child and is a counted reason.
+If Inductor crashes, hangs or uses too much memory on a graph, only its child ends, and the reason is counted.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from kernelwright.records import Record, Task
 
 Contractions = Literal["own", "auto"]
 SECONDS = 60.0
-"""CPU seconds of one graph: how much else the machine has to do decides nothing."""
+"""CPU seconds per graph, so that the load of the machine does not matter."""
 _PATIENCE = 10
-"""Times as many by the clock, after which a graph that waits for something is given up, too."""
+"""A graph is also given up after this many times as much wall-clock time."""
 MEMORY = 12 * 2**30
-"""Bytes of address space for one graph."""
+"""Bytes of address space per graph."""
 
 
 class Answer(Record):
-    """What came of one graph: code that defines `kernel`, or the reason why there is none."""
+    """The result for one graph: code that defines `kernel`, or the reason why there is none."""
 
     code: str = ""
     reason: str = ""
     raw: str = ""
-    """Inductor's own module; there, too, where it could not be rewritten."""
+    """Inductor's own module, even if it could not be rewritten."""
 
 
 class Compiler(Helper):
-    """The helper process, and the talk with it. `target` is a name of `hardware`, such as `h200`; a graph may take `seconds` of
-    CPU time, and `wall` by the clock where that is set."""
+    """The helper process and its interface. `target`: a name in `hardware`, such as `h200`; each graph may take `seconds` of CPU
+    time and, if set, `wall` seconds of wall-clock time."""
 
     def __init__(self, target: str = "h200", seconds: float = SECONDS) -> None:
         self.target, self.seconds = target_sheet(target).name, seconds
@@ -51,14 +51,14 @@ class Compiler(Helper):
     def answer(
         self, graph: Graph, contractions: Contractions = "own", sizes: Sequence[Mapping[str, int]] = ()
     ) -> Answer:
-        """`sizes`: values of symbols at which the code must hold, besides their hints. Raises InfrastructureError when
-        the helper itself has died."""
+        """`sizes`: values of symbols, besides their hints, for which the code must be valid. Raises InfrastructureError if the
+        helper itself has died."""
         question = {"graph": graph.model_dump_json(), "sizes": [dict(one) for one in sizes]}
         return self._ask(question, contractions)
 
     def module(self, task: Task, contractions: Contractions = "own") -> Answer:
-        """A module for a task in the KernelBench form, whose reference the helper executes: trusted code. Raises
-        InfrastructureError when the helper itself has died."""
+        """A module for a task in the KernelBench form, whose reference (trusted code) the helper executes. Raises
+        InfrastructureError if the helper itself has died."""
         return self._ask({"task": task.model_dump(mode="json")}, contractions)
 
     def _ask(self, question: dict[str, Any], contractions: Contractions) -> Answer:
@@ -70,7 +70,7 @@ class Compiler(Helper):
 def answer(
     graph: Graph, contractions: Contractions = "own", sizes: Sequence[Mapping[str, int]] = ()
 ) -> Answer:
-    """The whole way in this process, which `offline.install` has prepared. Never raises."""
+    """Compile and rewrite in this process, which `offline.install` must have prepared. Never raises."""
     from kernelwright.policy.compiler import function, lower
 
     raw = ""
@@ -80,7 +80,7 @@ def answer(
         return Answer(code=function.write(lowered), raw=raw)
     except CannotCompile as reason:
         return Answer(reason=str(reason), raw=raw)
-    except Exception as error:  # Inductor and the rewriter may meet anything: it is data, not a crash
+    except Exception as error:  # Inductor and the rewriter may raise anything: that is data, not a crash
         return Answer(reason=f"unsupported: {type(error).__name__}: {error}"[:160], raw=raw)
 
 
@@ -99,7 +99,7 @@ def module(task: Task, contractions: Contractions = "own") -> Answer:
 
 
 def _reply(question: dict[str, Any]) -> dict[str, Any]:
-    """An Answer, as JSON, from a forked, limited child."""
+    """An Answer as JSON, from a forked child with limits."""
 
     def learn(out: BinaryIO) -> None:
         if "task" in question:
@@ -143,5 +143,5 @@ if __name__ == "__main__":
 
     torch.set_num_threads(1)
     offline.install(target_sheet(sys.argv[1]))
-    answer(_warm_up())  # first-use imports, paid once instead of in every child
+    answer(_warm_up())  # pays for first-use imports once instead of in every child
     serve(_reply)

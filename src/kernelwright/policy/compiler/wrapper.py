@@ -1,7 +1,7 @@
-"""Reads Inductor's `call`: which buffers it makes, which kernels it launches on what, and what it returns.
+"""Parses Inductor's `call`: the buffers it allocates, the kernels it launches with which arguments, and its results.
 
-The result is plain data over expressions in symbols of the graph; nothing is executed. Calls of anything but Triton
-kernels raise `CannotCompile("extern: aten.mm")` and so on; forms of wrapper code that are not known, `unsupported`.
+The result is plain data over expressions in the graph's symbols; nothing is executed. Calls other than Triton kernels raise
+`CannotCompile("extern: aten.mm")` and the like; unknown forms of wrapper code raise `unsupported`.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _IGNORED = {
 
 @dataclass(eq=False)
 class Tensor:
-    """A tensor of `call`: an argument, or a buffer that it makes."""
+    """A tensor in `call`: an argument, or a buffer that it allocates."""
 
     name: str
-    """Of an argument, or Inductor's of a buffer."""
+    """The argument's name, or Inductor's name of a buffer."""
     kind: str
     """`input` or `buffer`."""
     size: list[ast.expr]
@@ -38,7 +38,7 @@ class Tensor:
     dtype: str
     offset: ast.expr | None = None
     of: Tensor | None = None
-    """What this is a view of."""
+    """The tensor that this is a view of."""
     zeroed: bool = False
 
     @property
@@ -47,7 +47,7 @@ class Tensor:
 
     @property
     def start(self) -> ast.expr | None:
-        """Elements of the base before this view's first; None for none."""
+        """Offset of this view from the start of its base, in elements; None: no offset."""
         before = self.of.start if self.of is not None else None
         if self.offset is None or before is None:
             return self.offset if before is None else before
@@ -66,17 +66,17 @@ class Library:
     """A call that stays with ATen."""
 
     function: str
-    """In torch's public names, such as `torch.mm`; an operator's name, such as `aten.topk.default`, where it is in none of
-    `_PUBLIC`."""
+    """Name in torch's public API, such as `torch.mm`; the operator's name, such as `aten.topk.default`, if `_PUBLIC` lacks
+    it."""
     arguments: list[Any]
     """Tensors and expressions."""
     options: dict[str, Any]
     results: list[Tensor | None]
-    """None for one that nothing reads."""
+    """None for a result that is not read."""
     given: bool
-    """Whether it writes to a buffer that was made before (`out=`)."""
+    """Whether it writes to an existing buffer (`out=`)."""
     contiguous: bool = False
-    """Whether the kernels take its result to be so: of an operator whose strides Inductor does not know."""
+    """Whether kernels expect its result to be contiguous: for operators whose strides Inductor does not know."""
 
 
 _PUBLIC = {
@@ -89,22 +89,22 @@ _PUBLIC = {
     "attention": "torch.nn.functional.scaled_dot_product_attention",
     "grouped_convolution": "torch.convolution",
 }
-"""Calls of Inductor's wrapper that may stay, by their last name."""
+"""Calls in Inductor's wrapper that may stay, by the last part of their name."""
 
 
 @dataclass
 class Plan:
-    """What `call` does, in order."""
+    """The steps of `call`, in order."""
 
     steps: list[Tensor | Launch | Library] = field(default_factory=list)
-    """Buffers where they are made, launches, and calls that stay with the library."""
+    """Allocations of buffers, launches, and library calls."""
     outputs: list[Tensor] = field(default_factory=list)
     kernels: dict[str, str] = field(default_factory=dict)
-    """Source by kernel name."""
+    """Kernel name -> source."""
 
 
 def read(lowered: Lowered) -> Plan:
-    """Raises CannotCompile."""
+    """Parse Inductor's module. Raises CannotCompile."""
     tree = ast.parse(lowered.code)
     plan = Plan()
     for node in ast.walk(tree):
@@ -127,7 +127,7 @@ class _Reader:
         self.scalars: dict[str, ast.expr] = {}
         self.tensors: dict[str, Tensor] = {}
         self.several: dict[str, Library] = {}
-        """Calls by the name of their results, where those are a tuple."""
+        """Calls with several results, by the name of the tuple."""
 
     def run(self, body: ast.FunctionDef) -> None:
         for statement in _statements(body.body):
@@ -187,7 +187,7 @@ class _Reader:
         return None
 
     def _operator(self, name: str, call: ast.Call) -> None:
-        """A call of an operator that Inductor has no code for. Raises CannotCompile where it may not stay."""
+        """A call of an operator that Inductor has no code for. Raises CannotCompile if it may not stay."""
         op = ast.unparse(call.func).removeprefix("torch.ops.")
         stays = op.startswith("aten.") and operators.kind(op) not in ("other", "random")
         if self.lowered.contractions != "auto" or not stays:
@@ -287,7 +287,7 @@ class _Reader:
         return [self.resolve(element) for element in getattr(node, "elts", [])]
 
     def resolve(self, node: ast.expr) -> ast.expr:
-        """The expression with every scalar of the wrapper written out."""
+        """The expression with every scalar of the wrapper substituted."""
         scalars = self.scalars
 
         class Put(ast.NodeTransformer):
@@ -312,7 +312,7 @@ def contiguous_strides(size: Sequence[ast.expr]) -> list[ast.expr]:
 
 
 def dense(size: Sequence[ast.expr], stride: Sequence[ast.expr]) -> bool:
-    """Whether these are the strides of a contiguous tensor; those of dimensions of size 1 do not matter."""
+    """Whether these are a contiguous tensor's strides, ignoring dimensions of size 1."""
     wanted = contiguous_strides(size)
     pairs = zip(size, stride, wanted, strict=True)
     return all(
@@ -322,7 +322,7 @@ def dense(size: Sequence[ast.expr], stride: Sequence[ast.expr]) -> bool:
 
 
 def same(one: ast.expr, other: ast.expr) -> bool:
-    """Whether two size expressions agree, at sizes drawn at random, of magnitudes far apart for quotients of them."""
+    """Whether two size expressions are equal at random sizes of very different magnitudes, which matters for quotients."""
     dice = random.Random(7)
     names = {*names_within(one), *names_within(other)}
     for _ in range(12):
