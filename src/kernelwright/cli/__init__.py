@@ -1,10 +1,10 @@
-"""The command line: runs a command and turns whatever becomes of it into one line and an exit code.
+"""The command line: runs a command and reports errors as one line and an exit code.
 
     0 done (verify: accepted)              1 verify: rejected; optimize: nothing verified
     2 bad usage or unreadable input        3 the judge or the machine failed        130 stopped by Ctrl-C
 
-Only this file knows exit codes for errors; commands raise. A traceback means a bug, and exits with 3 too, so that
-no bug can be read as a rejection.
+Only this file knows exit codes for errors; commands raise. A traceback means a bug and also exits with 3, so that no bug is
+read as a rejection.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 
 ACCEPTED, REJECTED, USAGE, INFRASTRUCTURE, INTERRUPTED = 0, 1, 2, 3, 130
 RESUMABLE = ("train", "eval")
-"""Commands that go on where they stopped when asked again with --resume."""
+"""Commands that resume if called again with --resume."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
 
     def command() -> int:
-        # Imported inside, so that a Ctrl-C while it loads is one line as well.
+        # Imported inside, so that a Ctrl-C during the import also prints one line.
         from kernelwright.cli.app import run
 
         return run(arguments)
@@ -36,11 +36,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def guarded(command: Callable[[], int], how_to_go_on: str) -> int:
-    """The exit code of `command`, or of what it raised, said in one line on stderr.
+    """The exit code of `command`; an error it raises is printed in one line on stderr.
 
-    The first Ctrl-C stops the command and waits until everything is put away; a second one ends the process at once.
-    A library may swallow the first (torch's own imports do) and go on with half of itself: what fails after it is
-    told as the stop that it is.
+    The first Ctrl-C stops the command and waits for its cleanup; a second one ends the process at once. A library may swallow
+    the first (torch's own imports do) and continue half-loaded: errors after it are therefore reported as a stop.
     """
     stopped = False
 
@@ -68,7 +67,7 @@ def guarded(command: Callable[[], int], how_to_go_on: str) -> int:
     except KeyboardInterrupt:
         _say(f"stopped; {how_to_go_on}")
         return INTERRUPTED
-    # After a Ctrl-C the handler stays: what Python still waits for at its end can be cut short.
+    # After a Ctrl-C the handler stays, so that another can cut short Python's own waits at exit.
     signal.signal(signal.SIGINT, before)
     return code
 
@@ -77,7 +76,7 @@ def _catch(command: Callable[[], int]) -> int:
     from kernelwright.errors import InfrastructureError, UserError
 
     if not sys.warnoptions:
-        # What the libraries below will rename one day is not the user's business.
+        # Deprecations in libraries do not concern the user.
         warnings.simplefilter("ignore", DeprecationWarning)
         warnings.simplefilter("ignore", FutureWarning)
         os.environ.setdefault(
@@ -85,7 +84,7 @@ def _catch(command: Callable[[], int]) -> int:
         )  # read when torch is imported, here and in children
     try:
         for stream in (sys.stdout, sys.stderr):
-            # Kernels and messages may hold what the terminal's encoding lacks.
+            # Kernels and messages may contain characters that the terminal's encoding lacks.
             getattr(stream, "reconfigure", lambda **_: None)(errors="backslashreplace")
         code = command()
         sys.stdout.flush()
@@ -97,7 +96,7 @@ def _catch(command: Callable[[], int]) -> int:
         _say(str(error))
         return INFRASTRUCTURE
     except BrokenPipeError:
-        # Whoever read our output has gone (`| head`): there is no one to complain to.
+        # The reader of our output is gone (`| head`), so there is nobody to report to.
         _drop_stdout()
         return INFRASTRUCTURE
     except OSError as error:
@@ -122,13 +121,13 @@ def _bug() -> int:
 
 
 def _drop_stdout() -> None:
-    """Let what is still buffered go nowhere: Python would complain about it at its end."""
+    """Discard buffered output, about which Python would complain at exit."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _say(message: str) -> None:
-    """One line on stderr."""
+    """Print one line on stderr."""
     print(f"kernelwright: {' '.join(message.split())}", file=sys.stderr, flush=True)
 
 

@@ -1,7 +1,7 @@
-"""The commands: what each takes, in the order of the README, each a few lines on top of the package.
+"""The commands and their options, in the order of the README; each is a few lines on top of the package.
 
-Commands return exit codes and raise UserError or InfrastructureError; `main` says what became of them. Everything
-heavy is imported by the command that needs it.
+Commands return exit codes and raise UserError or InfrastructureError, which `main` reports. Heavy modules are imported by
+the commands that need them.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ app.command()(serving.mcp)
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Parse and run one command line. Bad usage is a UserError; `--help` and `--version` return 0."""
+    """Parse and run one command line. Bad usage raises UserError; `--help` and `--version` return 0."""
     command = typer.main.get_command(app)
     try:
-        # Not typer's own runner: it would print boxes of its own and fold every failure into exit code 1.
+        # Not typer's own runner: it prints its own boxes and turns every failure into exit code 1.
         with command.make_context("kernelwright", list(arguments)) as context:
             return int(command.invoke(context) or 0)
     except typer.Exit as done:
         return done.exit_code
     except Exception as error:
-        # The class of usage errors has moved between versions of typer; their form has not.
+        # The class of usage errors differs between versions of typer; its interface does not.
         if not hasattr(error, "format_message"):
             raise
         if "\n" in error.format_message():  # no arguments: the message is the help
@@ -165,7 +165,7 @@ def read_seeds(text: str) -> list[int]:
 
 
 SCALES = (1, 8, 32)
-"""Numbers of GPUs that a dry run compares."""
+"""Numbers of GPUs compared in a dry run."""
 
 
 @app.command()
@@ -374,7 +374,7 @@ def show_task(
 
 
 def _slug(text: str) -> str:
-    """`text` as part of a folder's name."""
+    """`text` in a form suitable for folder names."""
     import re
 
     return re.sub(r"[^\w.-]+", "-", text).strip("-.")[-60:] or "run"

@@ -1,6 +1,6 @@
-"""`kernelwright archive`: every kernel that was judged, in one file that machines can send each other.
+"""`kernelwright archive`: all judged kernels in one file, which machines can exchange.
 
-add -> entries of runs' logs    merge -> several archives as one    show -> what it knows
+add -> entries from runs' logs    merge -> several archives in one    show -> contents of an archive
 pairs -> examples for the next round of training    table -> the library's best known schedules
 """
 

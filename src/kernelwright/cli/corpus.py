@@ -1,9 +1,9 @@
-"""`kernelwright data`: the corpus, in one folder that can be stopped and gone on with.
+"""`kernelwright data`: a corpus in one folder; can be stopped and resumed.
 
 make -> draw graphs, judge kernels, write DIR/examples.jsonl, tasks.jsonl, tokenizer/ and the card
-merge -> the same from the parts of several folders, such as of machines with seeds of their own, or against a benchmark
-card -> what a corpus has        validate -> a corpus's answers before the judge again
-harvest -> graphs of models as their packages have them; distill -> kernels from a model
+merge -> the same from the parts of several folders, such as machines with different seeds, or against a benchmark
+card -> a summary of a corpus        validate -> judges a corpus's answers again
+harvest -> graphs from packages' models; distill -> kernels from a language model
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ def harvest(
 
 
 def _say(counts: Counter[str]) -> None:
-    """One line each, the most first."""
+    """Print one line per count, largest first."""
     for name, count in counts.most_common():
         typer.echo(f"{count:7} {name}")
 
@@ -217,7 +217,7 @@ def _say_card(folder: Path, found: dict[str, Any]) -> None:
 
 
 class Steps:
-    """A progress bar for each step that is reported as (step, done, total)."""
+    """Shows a progress bar for each step that is reported as (step, done, total)."""
 
     def __init__(self, quiet: bool = False) -> None:
         self.quiet = quiet

@@ -1,8 +1,8 @@
-"""What this machine can do, and which protections hold candidates in: tried out, not guessed.
+"""What this machine can do, and which protections confine candidates: tested, not guessed.
 
-Every line is a `Check`: what was found, whether it is as it should be, and what to do where it is not. The last ones
-are a trial: a gold kernel and a cheat through the whole verifier. Nothing here needs a network. A missing protection is
-told and does not fail the doctor; only a trial that goes wrong does, for then no verdict can be made.
+Every line is a `Check`: what was found, whether it is good, and otherwise the fix. The last ones are a trial: a gold kernel and
+a cheat through the whole verifier. No network is needed. A missing protection is reported but does not fail the doctor; only a
+failed trial does, since then no verdict can be made.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class ModelNew(torch.nn.Module):
         add_nothing[(triton.cdiv(y.numel(), 1024),)](y, out, y.numel(), BLOCK=1024)
         return out
 """
-"""Torch does the work, a kernel that adds nothing takes the credit."""
+"""Torch does the work, and a kernel that adds nothing takes the credit."""
 
 SUPPORTED = {
     "torch": ((2, 11), (2, 14)),
@@ -65,35 +65,35 @@ SUPPORTED = {
     "accelerate": ((1, 10), None),
     "datasets": ((4, 0), None),
 }
-"""From the first version up to but not including the second; as pyproject.toml says."""
+"""From the first version up to, but excluding, the second; as in pyproject.toml."""
 PYTHONS = ((3, 11), (3, 13))
 JUDGING = ("torch", "triton", "numpy", "pydantic")
-"""Needed for a verdict; the others are for training."""
+"""Packages needed for a verdict; the others are for training."""
 _ROOM_BYTES = 1 << 30
 _VERIFICATION_BYTES = 1 << 30
-"""Memory of the judge, its zygote and one verification; disk for compiled kernels and run folders."""
+"""Memory for the judge, its zygote and one verification; disk space for compiled kernels and run folders."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Check:
-    """One line."""
+    """One line of the report."""
 
     name: str
     found: str
     ok: bool = True
     mend: str = ""
-    """What to do about it, where it is missing."""
+    """How to fix it if it is missing."""
     optional: bool = False
-    """Nothing is lost without it but what `mend` names."""
+    """Whether only what `mend` names needs it."""
 
 
 Section = tuple[str, Callable[[], Iterator[Check]]]
 
 
 def examine(kernelbench: str = "") -> Iterator[tuple[str, Check]]:
-    """(section, check) one by one, as they are made; the sections are in the order of `SECTIONS`.
+    """(section, check) pairs as checks are made; sections are in the order of `SECTIONS`.
 
-    Looking itself may fail on a sick machine; such a section says so and the next goes on.
+    Checks may themselves fail on a broken machine; such a section reports that, and the next one continues.
     """
     sections: list[Section] = [*SECTIONS]
     if kernelbench:
@@ -108,7 +108,7 @@ def examine(kernelbench: str = "") -> Iterator[tuple[str, Check]]:
 
 
 def run(console: Console, as_json: bool = False, kernelbench: str = "") -> int:
-    """Print every check. The exit code: 0 when a verdict can be made here, 3 when not."""
+    """Print every check. Exit code: 0 if a verdict can be made here, 3 if not."""
     began = time.perf_counter()
     found: list[tuple[str, Check]] = []
     for title, check in examine(kernelbench):
@@ -154,14 +154,14 @@ def machine() -> Iterator[Check]:
     mend = "set KERNELWRIGHT_CACHE to a folder with room that may be written"
     yield folder("cache of timings", store.default_folder(), mend)
     named = os.environ.get("TRITON_CACHE_DIR")
-    if named:  # else they go to the scratch folder
+    if named:  # otherwise they go to the scratch folder
         yield folder(
             "compiled kernels", Path(named), "unset TRITON_CACHE_DIR, or name a folder that may be written"
         )
 
 
 def folder(name: str, path: Path, mend: str) -> Check:
-    """Room in a folder, which is made if it can be, and whether it may be written."""
+    """Free space in a folder, created if possible, and whether it is writable."""
     try:
         path.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=path) as file:
@@ -177,7 +177,7 @@ def folder(name: str, path: Path, mend: str) -> Check:
 
 
 def software() -> Iterator[Check]:
-    """Packages in their supported ranges, the compiler's targets, assemblers, tools."""
+    """Supported versions of packages, the compiler's targets, assemblers, tools."""
     for package, (least, below) in SUPPORTED.items():
         yield check_version(package, least, below)
     yield from targets()
@@ -190,7 +190,7 @@ def software() -> Iterator[Check]:
 
 
 def check_version(package: str, least: tuple[int, ...], below: tuple[int, ...] | None) -> Check:
-    """Whether a package is there, in a version that is supported."""
+    """Whether a package is installed in a supported version."""
     wanted = f">={_version_name(least)}" + (f",<{_version_name(below)}" if below else "")
     judging = package in JUDGING
     mend = "for training only: pip install 'kernelwright[train]'"
@@ -209,7 +209,7 @@ def _version_name(version: tuple[int, ...]) -> str:
 
 
 def targets() -> Iterator[Check]:
-    """A small kernel compiled for every kind of GPU that there is a sheet of."""
+    """Compile a small kernel for every kind of GPU with a data sheet."""
     from kernelwright.hardware import TARGETS
     from kernelwright.verify.cost import crosscompile
     from kernelwright.verify.interpret import warmup
@@ -226,7 +226,7 @@ def targets() -> Iterator[Check]:
         sheet = TARGETS[names.split(", ")[0]]
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # what a later Triton will do by default
+                warnings.simplefilter("ignore")  # about defaults of later Triton versions
                 assembly = crosscompile.to_assembly(launch, sheet)
             binary = crosscompile.assemble(assembly, sheet)
             yield Check(label, f"{names}: a kernel compiles ({binary.registers} registers)")
@@ -236,7 +236,7 @@ def targets() -> Iterator[Check]:
 
 
 def assemblers() -> Iterator[Check]:
-    """The assemblers that Triton ships, each asked for its version."""
+    """The versions of the assemblers that Triton ships."""
     spec = importlib.util.find_spec("triton")
     place = Path(spec.origin).parent / "backends" / "nvidia" / "bin" if spec and spec.origin else Path()
     found = [path for name in ("ptxas", "ptxas-blackwell") if (path := place / name).exists()]
@@ -295,7 +295,7 @@ def gpus() -> Iterator[Check]:
 
 
 def _driver() -> str:
-    """The NVIDIA driver's version; empty where there is none."""
+    """The NVIDIA driver's version; empty if there is none."""
     with contextlib.suppress(OSError):
         said = re.search(r"Module\s+([\d.]+)", Path("/proc/driver/nvidia/version").read_text())
         if said:
@@ -307,7 +307,7 @@ def _driver() -> str:
 
 
 def benchmark(path: str) -> Iterator[Check]:
-    """A checkout of KernelBench, read as the suite that it is."""
+    """A checkout of KernelBench, loaded as a suite."""
     from kernelwright.errors import UserError
     from kernelwright.tasks import load_suite
 
@@ -338,7 +338,7 @@ _TRIED = {
 
 
 def protections() -> Iterator[Check]:
-    """What could be put in force around a candidate here, and what a confined process then tried in vain."""
+    """The protections available for a candidate here, and attempts that a confined process then made."""
     from kernelwright.verify.sandbox import confine as sandbox
 
     for name, state in sandbox.protections().items():
@@ -350,7 +350,7 @@ def protections() -> Iterator[Check]:
 
 
 def _attempts() -> dict[str, bool]:
-    """What a confined child tried, by the names of `_TRIED`, and whether it was stopped."""
+    """What a confined child attempted, by the names of `_TRIED`, and whether it was stopped."""
     from kernelwright.verify.sandbox import confine as sandbox
 
     home, judge = Path.home(), os.getpid()
@@ -379,7 +379,7 @@ def _is_stopped(act: Callable[[], object]) -> bool:
     try:
         act()
     except ConnectionRefusedError:
-        return False  # somebody was asked
+        return False  # the connection attempt reached a host
     except OSError:
         return True
     return False
@@ -391,7 +391,7 @@ TRIAL = "Judge"
 
 
 def trial() -> Iterator[Check]:
-    """A gold kernel and a cheat judged: the interpreter or the GPU, the compiler and the sandbox at work together."""
+    """Judge a gold kernel and a cheat, with interpreter or GPU, compiler and sandbox working together."""
     from kernelwright.policy.gold import gold
     from kernelwright.records import Candidate
     from kernelwright.tasks import load_suite

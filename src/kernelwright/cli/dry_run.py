@@ -1,4 +1,4 @@
-"""What `kernelwright train RECIPE --dry-run` prints: model, data, memory, steps, tokens, device time."""
+"""Prints `kernelwright train RECIPE --dry-run`: model, data, memory, steps, tokens, device time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PHASES = ("generate", "verify", "train")
 
 
 def show(made: Estimate, console: Console) -> None:
-    """Print the estimate: memory of one process, tokens trained and generated; what cannot work is said last."""
+    """Print the estimate: memory of one process, tokens trained and generated; problems come last."""
     from rich.table import Table
 
     model = made.model
@@ -66,7 +66,7 @@ def show(made: Estimate, console: Console) -> None:
 
 
 def show_scaled(made: Sequence[tuple[str, Estimate]], console: Console) -> None:
-    """Print a line for each number of GPUs: whether the recipe fits, how long it takes, and what bounds a step."""
+    """Print a line per number of GPUs: whether the recipe fits, how long it takes, and what limits a step."""
     from rich.table import Table
 
     table = Table(

@@ -1,6 +1,6 @@
-"""Whether a kernel can be judged by a task at all: it runs, gives dense real tensors, and the same for the same inputs.
+"""Checks that a task can judge kernels: it runs and returns dense real tensors, the same for the same inputs.
 
-Executes the task's source: references are the user's own and are trusted.
+Executes the task's source: references are the user's own, and trusted.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from kernelwright.verify.reference.rounded import switches_kept
 
 
 def check(task: Task) -> None:
-    """Raises UserError for a task that raises at its first small sizes, and for one that no kernel can be judged by."""
+    """Raises UserError for a task whose outputs no kernel can be compared with; one that raises is left for the judge to report."""
     sizes = next(sizes for name, sizes in task.shapes.items() if name.startswith("small"))
     with task_module.private_rng(0), switches_kept(), torch.no_grad():
         try:
             reference = Reference(apply_shape(task.source, sizes))
             module, inputs = reference.module(), reference.inputs()
             first, second = (_outputs(module, inputs, seed) for seed in (1, 2))
-        except (Exception, SystemExit):  # the judge says what raised, and where
+        except (Exception, SystemExit):  # the judge reports what raised, and where
             return
     for tensor in (one for one in (*tree_leaves(inputs), *first) if isinstance(one, torch.Tensor)):
         if tensor.is_complex() or tensor.layout != torch.strided:
@@ -48,7 +48,7 @@ def check(task: Task) -> None:
 
 
 def error_of(task: Task) -> str:
-    """What a task raises on tensors without memory, in its precision; empty where it runs and gives something."""
+    """The error that a task raises on meta tensors, in its precision; empty if it runs and returns something."""
     reference = task_module.Reference(task, device="meta")
     with torch.device("meta"):
         module = reference.build()

@@ -1,9 +1,9 @@
-"""`kernelwright optimize`: kernels for a task, a module or a function, by the same search as `kernelwright.optimize`.
+"""`kernelwright optimize`: kernels for a task, module or function, by the same search as `kernelwright.optimize`.
 
-    OUT                 the kernels with a ModelNew, as they were judged    OUT.verdict.json   the verdict of the whole
+    OUT                 the kernels with a ModelNew, exactly as judged    OUT.verdict.json   the verdict on the whole
     OUT.run/            report.html, found.json (the table), rollouts.jsonl (all that was judged), config, environment
 
-A second call finds the answer in the user's cache. Does not execute a kernel: the judge does.
+A second call finds the answer in the user's cache. Kernels are executed only by the judge.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Asked:
-    """What is searched for, and how."""
+    """The case to search kernels for, and the settings."""
 
     case: Case
     settings: Settings
     rungs: Sequence[AnyRung]
     backend: str = "auto"
     user: str = ""
-    """Text of a kernel to begin with."""
+    """Source of a kernel to start with."""
     cache: bool | str = True
     began: float = 0.0
 
 
 def read_question(spec: str, *, kernel: Path | None = None, cache: bool | str = True, **asked: Any) -> Asked:
-    """The question that a command line puts; `asked` is for `api.settings_of`. Raises UserError, in one line."""
+    """Parse a command line's request; `asked` is for `api.settings_of`. Raises UserError, in one line."""
     from kernelwright import api
     from kernelwright.cli import read
     from kernelwright.tasks.form import read_text
@@ -56,7 +56,7 @@ def read_question(spec: str, *, kernel: Path | None = None, cache: bool | str = 
 
 
 def run(wanted: Asked, folder: RunFolder, *, quiet: bool = False) -> tuple[Found, list[Rollout]]:
-    """Search, and write what came of it into the folder, with a report. Returns it with all that was judged."""
+    """Search, and write the result with a report into the folder. Returns it, and all that was judged."""
     from kernelwright.cli import show
     from kernelwright.report import build_report
     from kernelwright.search.cache import KernelCache
@@ -93,7 +93,7 @@ def run(wanted: Asked, folder: RunFolder, *, quiet: bool = False) -> tuple[Found
 
 
 def as_json(case: Case, found: Found) -> dict[str, Any]:
-    """What came of a search, with the file's text."""
+    """The result of a search as JSON, with the file's text."""
     answer = found.answer
     return {
         "task": case.name,
@@ -108,7 +108,7 @@ def as_json(case: Case, found: Found) -> dict[str, Any]:
 
 
 def command(wanted: Asked, out: Path, json_file: Path | None) -> int:
-    """The whole command. Returns the exit code."""
+    """Run the command. Returns the exit code."""
     from kernelwright.cli import read, show
 
     folder = RunFolder(out.with_suffix(".run"))
@@ -134,13 +134,13 @@ def command(wanted: Asked, out: Path, json_file: Path | None) -> int:
 
 
 def write_result(code: str, verdict: Verdict, out: Path) -> Path:
-    """Write the kernel to `out`, byte for byte what was verified, and its verdict beside it. Returns the latter."""
+    """Write the kernel to `out`, byte for byte as verified, and its verdict next to it. Returns the verdict's path."""
     write_text(out, code)
     return write_text(out.with_suffix(".verdict.json"), verdict.model_dump_json(indent=2) + "\n")
 
 
 def rollout_of(tried: Tried) -> Rollout:
-    """What was judged as a row of the log; the rung is its stage."""
+    """A judged attempt as a row of the log, with its rung as the stage."""
     assert tried.task is not None
     assert tried.candidate is not None
     assert tried.verdict is not None
@@ -156,7 +156,7 @@ def rollout_of(tried: Tried) -> Rollout:
 
 
 def _check_kernel(text: str, path: Path) -> None:
-    """Raises UserError for a file that is no kernel."""
+    """Raises UserError for a file that is not a kernel."""
     from kernelwright.search.rung import CannotWrite, entry_of
 
     try:
@@ -166,6 +166,6 @@ def _check_kernel(text: str, path: Path) -> None:
 
 
 def _empty(folder: RunFolder) -> None:
-    """Leaves nothing of an earlier search in the folder."""
+    """Remove everything that an earlier search left in the folder."""
     for name in ("config.json", "environment.json", "rollouts.jsonl", "found.json", "report.html"):
         folder.file(name).unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Options that several commands take, and those whose help is long: each is written once."""
+"""Options shared by several commands, and those with long help texts: each is written once."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Recipes and evaluations end to end, for `train`, `eval` and the demo: the workflows, wired by files.
+"""Recipes and evaluations end to end, for `train`, `eval` and the demo: workflows connected by files.
 
     data -> RUN/data    sft, frontend, midend, backend -> RUN/stages    an evaluation after each -> RUN/eval
 
-Everything that is done is passed over, so calling again goes on. What each part took is in RUN/seconds.json.
+Finished parts are skipped, so calling again resumes. The time of each part is in RUN/seconds.json.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def run(
     recipe: Recipe, out: Path, *, resume: bool, evaluating: bool = True, quiet: bool = False
 ) -> RunFolder:
-    """Data, every stage, and the evaluation after each. Raises UserError for what cannot work before it starts."""
+    """Data, every stage, and an evaluation after each. Raises UserError before starting for anything that cannot work."""
     from kernelwright import rewards
 
     for stage in recipe.stages:
@@ -49,7 +49,7 @@ def run(
                 make_data(recipe, folder, pool, quiet=quiet)
             folder.finish("data")
         while not (recipe.data.examples or folder.done("data")):
-            time.sleep(1.0)  # the first process makes them; the launcher ends this one if that one fails
+            time.sleep(1.0)  # the first process makes them; if it fails, the launcher ends this one
         began = time.perf_counter()
 
         def after(stage: str, checkpoint: Path) -> None:
@@ -72,8 +72,8 @@ def run(
 def run_seeds(
     recipe: Recipe, out: Path, seeds: Sequence[int], *, resume: bool, evaluating: bool = True
 ) -> dict[str, dict[str, str]]:
-    """A run for each seed in OUT/seed-N, on the data of the first. Returns what is in OUT/seeds.json: for each stage that was
-    evaluated the mean of each figure and its standard deviation over seeds."""
+    """One run per seed in OUT/seed-N, on the data of the first. Returns the content of OUT/seeds.json: for each evaluated stage,
+    the mean of each figure and its standard deviation over seeds."""
     data = recipe.data
     metrics: dict[str, list[dict[str, Any]]] = {}
     for seed in seeds:
@@ -99,7 +99,7 @@ def run_seeds(
 
 
 def _spread(values: Sequence[float | None]) -> str:
-    """`0.512 +- 0.031 (3)`: mean, standard deviation and number of what is known."""
+    """`0.512 +- 0.031 (3)`: mean, standard deviation and number of known values."""
     known = [value for value in values if value is not None]
     if not known:
         return "unknown"
@@ -108,7 +108,7 @@ def _spread(values: Sequence[float | None]) -> str:
 
 
 def make_data(recipe: Recipe, folder: RunFolder, verifier: Verifier, *, quiet: bool = False) -> None:
-    """The corpus of the recipe's [data] table in RUN/data; one that is whole is left as it is."""
+    """Make the corpus of the recipe's [data] table in RUN/data; a complete one is kept."""
     from kernelwright.cli.corpus import Steps
     from kernelwright.data import CorpusSettings, build
 
@@ -123,7 +123,7 @@ def make_data(recipe: Recipe, folder: RunFolder, verifier: Verifier, *, quiet: b
 
 
 def _pricing(recipe: Recipe, wanted: bool) -> AbstractContextManager[Verifier | None]:
-    """Who prices what the corpus does not judge."""
+    """The verifier that prices kernels which the corpus does not judge."""
     from kernelwright.verify import open_pool
 
     return open_pool(recipe.verify.model_copy(update={"printed": True})) if wanted else nullcontext()
@@ -132,7 +132,7 @@ def _pricing(recipe: Recipe, wanted: bool) -> AbstractContextManager[Verifier | 
 def evaluate_stage(
     recipe: Recipe, folder: RunFolder, stage: str, checkpoint: Path, judge: Verifier, *, quiet: bool = False
 ) -> None:
-    """Measure a stage's checkpoint as the recipe's [eval] says; a later agent on what the stage before handed on."""
+    """Evaluate a stage's checkpoint by the recipe's [eval]; a later agent starts from the previous stage's results."""
     if folder.done(f"eval/{stage}"):
         return
     from kernelwright.evaluate import evaluate, rollouts_of
@@ -145,7 +145,7 @@ def evaluate_stage(
     if agent != "frontend":
         place = list(recipe.stages).index(agent)
         if place == 0:
-            return  # nobody made kernels to start from
+            return  # there are no kernels to start from
         kernels = rollouts_of(folder.path / "eval" / recipe.stages[place - 1] / "rollouts.jsonl")
     policy = load_policy(str(checkpoint))
     policy.name = f"{recipe.name}/{stage}"
@@ -196,7 +196,7 @@ def evaluate_suite(
 ) -> int:
     """`kernelwright eval`: one policy on some tasks, with a table at the end. Returns the exit code.
 
-    `search` are the settings where the policy is the ladder, or a rung of it.
+    `search`: settings if the policy is the ladder, or one of its rungs.
     """
     from kernelwright import rewards
     from kernelwright.cli import show
@@ -250,7 +250,7 @@ def _evaluate_rungs(
     resume: bool,
     console: Console,
 ) -> int:
-    """The ladder, or one rung of it, on some tasks."""
+    """The ladder, or one of its rungs, on some tasks."""
     from kernelwright import api
     from kernelwright.cli import show
     from kernelwright.search.suite import evaluate_rungs
@@ -269,7 +269,7 @@ def _evaluate_rungs(
 
 @contextmanager
 def note_seconds(folder: RunFolder, part: str) -> Iterator[None]:
-    """Note in RUN/seconds.json how long the block took, added to earlier tries at this part; none once it is done."""
+    """Add the block's duration to RUN/seconds.json, unless this part was already done."""
     began, again = time.perf_counter(), folder.done(part)
     try:
         yield
@@ -279,6 +279,6 @@ def note_seconds(folder: RunFolder, part: str) -> Iterator[None]:
 
 
 def _took(folder: RunFolder, part: str, seconds: float) -> None:
-    """Add to what a part took, over all the times the run was resumed."""
+    """Add to the time of a part, over all resumes of the run."""
     known = folder.read_json("seconds.json") or {}
     folder.write_json("seconds.json", {**known, part: round(known.get(part, 0.0) + seconds, 2)})

@@ -1,6 +1,6 @@
-"""What a user names on the command line, read and checked: one task, a module or function, a kernel, tasks that can be judged.
+"""Reads and checks what a user names on the command line: a task, module, function or kernel, or tasks that can be judged.
 
-Nothing of a kernel is executed here. References are the user's own and are trusted.
+No kernel is executed here. References are the user's own, and trusted.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def one_task(spec: str, precision: str = "default") -> Task:
-    """The one task that a file or a suite's name stands for, asked in a precision, with sizes that can be judged without a
+    """The single task that a file or a suite's name refers to, in a precision, with sizes that can be judged without a
     GPU."""
     from kernelwright.cli import fit
 
@@ -48,10 +48,10 @@ _SUITES = ("kernelbench", "tritonbench", "openai")
 
 
 def case(spec: str, settings: Settings) -> Case:
-    """What kernels are searched for: a task, or a class, module or function of a Python module, with its `get_inputs`.
+    """The case to search kernels for: a task, or a class, module or function of a Python module, with its `get_inputs`.
 
-    A class is made with `get_init_inputs()`, where its module has one, and put in evaluation mode. `get_inputs()` returns
-    the arguments as a tuple or list, or keywords as a dict. Executes what it names. Raises UserError.
+    A class is instantiated with `get_init_inputs()`, if its module has one, and put in evaluation mode. `get_inputs()` returns the
+    arguments as a tuple or list, or keywords as a dict. Executes what it names. Raises UserError.
     """
     from kernelwright.search.cases import of_task
 
@@ -62,7 +62,7 @@ def case(spec: str, settings: Settings) -> Case:
 
 
 def read_class_task(spec: str, kernel: Path, precision: str = "default") -> tuple[Task, Candidate]:
-    """The task of a class, module or function, and a kernel for it as the judge takes it: what `optimize` wrote, or any on the
+    """The task of a class, module or function, and a kernel for it as the judge accepts it: written by `optimize`, or any on the
     graph's arguments. Executes what is named, and compares it with its graph. Raises UserError."""
     from kernelwright import api
     from kernelwright.search.rung import CannotWrite
@@ -87,7 +87,7 @@ def read_class_task(spec: str, kernel: Path, precision: str = "default") -> tupl
 
 
 def _tied(there: Any, args: tuple[Any, ...]) -> list[list[tuple[int, int]]]:
-    """Groups of (number of an argument or of a part of one, dimension) whose sizes the same constants of a module make, alike."""
+    """Groups of (number of an argument or of a part of one, dimension) whose sizes come from the same constants of a module."""
     import torch
     from torch.utils import _pytree as pytree
 
@@ -103,7 +103,7 @@ def _tied(there: Any, args: tuple[Any, ...]) -> list[list[tuple[int, int]]]:
         try:
             with torch.no_grad(), torch.device("meta"):
                 other = shapes(tuple(there.get_inputs()))
-        except Exception:  # the user's own code, which may not take that size
+        except Exception:  # the user's own code, which may not accept that size
             continue
         finally:
             setattr(there, name, value)
@@ -118,7 +118,7 @@ def _tied(there: Any, args: tuple[Any, ...]) -> list[list[tuple[int, int]]]:
 
 
 def names_object(spec: str) -> bool:
-    """Whether it is FILE.py:NAME or package.module:NAME, and no suite."""
+    """Whether it is FILE.py:NAME or package.module:NAME, rather than a suite."""
     match = _OBJECT.fullmatch(spec)
     return match is not None and match["home"] not in _SUITES
 
@@ -161,11 +161,11 @@ def live(home: str, name: str) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
 
 
 def _import_home(home: str) -> Any:
-    """A module by name or by path, executed."""
+    """Import a module by name or path."""
     try:
         if not home.endswith(".py"):
             if "" not in sys.path:
-                sys.path.insert(0, "")  # as `python -m` would find it
+                sys.path.insert(0, "")  # where `python -m` would find it
             return importlib.import_module(home)
         path = Path(home).expanduser()
         read_text(path)
@@ -190,7 +190,7 @@ def _import_home(home: str) -> Any:
 
 
 def with_ranges(task: Task, text: str) -> Task:
-    """The task asked for a family of sizes: `N=1:4096,M=16:`. Raises UserError for what is no range of a constant."""
+    """The task with ranges of sizes from `N=1:4096,M=16:`. Raises UserError for anything that is not a constant's range."""
     known = constants(task.source)
     ranges: dict[str, tuple[int, int | None]] = {}
     for part in text.split(","):
@@ -208,8 +208,8 @@ def with_ranges(task: Task, text: str) -> Task:
 
 
 def suite(spec: str, limit: int = 0, precision: str = "default", whole: bool = False) -> list[Task]:
-    """The first `limit` (0: all) tasks of a suite, asked in a precision, but for those that do not run in it; with `whole`
-    those that no small sizes were found for, too. Raises UserError when none of them can be judged."""
+    """The first `limit` (0: all) tasks of a suite in a precision, without those that do not run in it; `whole` includes tasks for
+    which no small sizes were found. Raises UserError if none can be judged."""
     found = load_suite(spec)[: limit or None]
     good, bad = judgeable(found)
     if whole:
@@ -250,7 +250,7 @@ def judgeable(tasks: Sequence[Task]) -> tuple[list[Task], list[Task]]:
 
 
 def kernel(path: Path) -> Candidate:
-    """A `.py` file as it stands; any other file as a completion, out of which the code is parsed."""
+    """A `.py` file as it is; any other file as a completion, from which the code is parsed."""
     from kernelwright import candidates
 
     text = read_text(path)
@@ -260,20 +260,20 @@ def kernel(path: Path) -> Candidate:
 
 
 def place(path: Path) -> Path:
-    """`path`, where a file may be put. Raises UserError for a device, a pipe, a folder: files appear by rename."""
+    """`path`, if a file can be written there. Raises UserError for a device, pipe or folder: files are written by rename."""
     if (path.exists() and not path.is_file()) or path.absolute().is_relative_to("/dev"):
         raise UserError(f"{path} is no regular file; name one")
     return path
 
 
 def json_place(path: Path | None) -> None:
-    """As `place`, for `--json FILE`, which may be left out, or - for stdout."""
+    """Like `place`, for `--json FILE`, which may be omitted, or - for stdout."""
     if path is not None and str(path) != "-":
         place(path)
 
 
 def write_json(path: Path | None, text: str) -> bool:
-    """Write JSON where `--json` asked for it. Whether it is on stdout, in place of tables."""
+    """Write JSON to the file of `--json`. Returns whether that is stdout, in place of tables."""
     if str(path) == "-":
         print(text)
     elif path is not None:

@@ -106,8 +106,8 @@ def _is_local(host: str) -> bool:
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """A bound socket. Raises UserError for a port that is taken and an address that is not here."""
-    # Named as TCP, so that asyncio turns Nagle's delay of 40 ms off.
+    """A bound socket. Raises UserError for a port in use or an address that is not local."""
+    # The protocol is given as TCP, so that asyncio disables Nagle's delay of 40 ms.
     made = socket.socket(
         socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP
     )

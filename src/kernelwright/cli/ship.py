@@ -1,10 +1,10 @@
-"""`kernelwright ship`: a finished checkpoint as the model that the package carries, with a card of the run it is from.
+"""`kernelwright ship`: makes a finished checkpoint the package's own model, with a card about its run.
 
-    FOLDER/model.safetensors   bfloat16, at most 32 MiB      FOLDER/tokenizer*.json
-    FOLDER/config.json, generation_config.json               FOLDER/MODEL_CARD.md
-    FOLDER/BEGAN_WITH.md     the card of the model that it is mixed with, and of those before it
+FOLDER/model.safetensors   bfloat16, at most 32 MiB      FOLDER/tokenizer*.json
+FOLDER/config.json, generation_config.json               FOLDER/MODEL_CARD.md
+    FOLDER/BEGAN_WITH.md     the cards of the model it is mixed with, and of earlier ones
 
-The card quotes the run's own files; what they do not hold is not in it.
+The card quotes the run's own files and contains nothing else.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from kernelwright.records import FASTER
 from kernelwright.runs import new_folder, read_json, write_text
 
 MOST = 32 << 20
-"""Bytes of the weights."""
+"""Most bytes of weights."""
 _TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 _TOLD = 2
-"""Samples without which nothing is said of an operator."""
+"""Least samples for a statement about an operator."""
 
 
 def ship(
@@ -43,10 +43,10 @@ def ship(
 ) -> Path:
     """Write the model folder `out` from the checkpoint (or run) that `spec` names. Returns the card's path.
 
-    `results` are more folders that `kernelwright eval` wrote. With `mix_with`, a model that this one was trained on from,
-    every weight is `share` of the checkpoint's and the rest of that model's: most of what a small corpus taught is kept,
-    and less of what came before is lost (Wortsman et al. 2022, arXiv 2109.01903). Raises UserError for an adapter, a
-    model without a tokenizer, weights of more than 32 MiB, and two models of other sizes or tokens.
+    `results`: more folders written by `kernelwright eval`. With `mix_with`, the model that this one was trained from, every weight
+    is `share` of the checkpoint's plus the rest of that model's: this keeps most of what a small corpus taught, and loses less of
+    earlier training (Wortsman et al. 2022, arXiv 2109.01903). Raises UserError for an adapter, a model without a tokenizer,
+    weights of more than 32 MiB, and two models with different sizes or tokens.
     """
     from kernelwright.policy.hf import model_folder
 
@@ -84,7 +84,7 @@ def ship(
 
 
 def _tensors(checkpoint: Path) -> dict[str, Any]:
-    """The weights as they are, tied ones once."""
+    """The weights unchanged, tied ones only once."""
     from safetensors.torch import load_file
 
     tensors: dict[str, Any] = {}
@@ -98,7 +98,7 @@ def _tensors(checkpoint: Path) -> dict[str, Any]:
 
 
 def _mix(checkpoint: Path, other: Path, share: float) -> dict[str, Any]:
-    """`share` of the checkpoint's weights and the rest of the other's, in single precision."""
+    """`share` of the checkpoint's weights plus the rest of the other's, in single precision."""
     one, two = _tensors(checkpoint), _tensors(other)
     if {name: tensor.shape for name, tensor in one.items()} != {
         name: tensor.shape for name, tensor in two.items()
@@ -175,7 +175,7 @@ def _card(
 
 
 def _minutes_spent(run: Path | None, stages: Sequence[str], hardware: str) -> dict[str, Any]:
-    """On what machine, and the minutes of each part that the checkpoint took."""
+    """The machine, and the minutes of each part that led to the checkpoint."""
     environment = _json(run / "environment.json") if run else {}
     seconds = {part: spent for part, spent in (_json(run / "seconds.json") if run else {}).items()
                if part in ("data", *stages)}  # fmt: skip
@@ -190,7 +190,7 @@ def _minutes_spent(run: Path | None, stages: Sequence[str], hardware: str) -> di
 
 
 def _digest(folder: Path) -> str:
-    """Of a model's weights; empty where they are no longer there."""
+    """Digest of a model's weights; empty if they no longer exist."""
     path = folder / "model.safetensors"
     return hashlib.sha256(path.read_bytes()).hexdigest()[:16] if path.is_file() else ""
 
@@ -205,7 +205,7 @@ def _run_of(checkpoint: Path) -> tuple[Path | None, str]:
 
 
 def _data(recipe: dict[str, Any], run: Path | None) -> str:
-    """What the corpus that the run made, or was given, says of itself."""
+    """Summary of the corpus that the run made or was given."""
     from kernelwright.data.card import summary
 
     given = recipe.get("data", {}).get("examples")
@@ -214,7 +214,7 @@ def _data(recipe: dict[str, Any], run: Path | None) -> str:
 
 
 def _settings(recipe: dict[str, Any], stages: Sequence[str]) -> str:
-    """What the recipe sets other than the defaults, as TOML, in the order of the stages. Places on disk are left out."""
+    """The recipe's settings that differ from defaults, as TOML, in the order of the stages. Paths are left out."""
     from kernelwright.config import Recipe
 
     usual = Recipe().model_dump(mode="json")
@@ -240,15 +240,15 @@ def _toml(value: Any) -> str:
 
 
 def _evaluations(run: Path | None, stages: Sequence[str], more: Iterable[Path]) -> list[tuple[str, Path]]:
-    """The run's own, up to the stage that ships, and others; named."""
+    """The run's own evaluations, up to the shipped stage, and others; with names."""
     made = [run / "eval" / stage for stage in stages] if run else []
     own = [(f"held-out tasks, {path.name}", path) for path in made if path.is_dir()]
     return own + [(path.name, path) for path in more]
 
 
 def _operators(evaluations: Iterable[tuple[str, Path]], own: str) -> list[str]:
-    """Those that it was measured to write: at least two samples of graphs with them were judged, and half of them right. The
-    model rung asks for graphs of these alone (`search/model.py`). Of the run's evaluations only `own` is of these weights."""
+    """Operators that the model was measured to write: at least two samples of graphs with them were judged, half of them correct.
+    The model rung only asks for graphs of these (`search/model.py`). Of the run's evaluations only `own` is about these weights."""
     right, judged = Counter[str](), Counter[str]()
     for label, folder in evaluations:
         if label.startswith("held-out tasks, ") and label != own:
@@ -264,7 +264,7 @@ def _operators(evaluations: Iterable[tuple[str, Path]], own: str) -> list[str]:
 
 
 def _results(evaluations: Iterable[tuple[str, Path]], more: Iterable[Path]) -> Iterator[tuple[str, ...]]:
-    """The rows of the table: one an evaluation."""
+    """The rows of the table: one per evaluation."""
     for label, folder in evaluations:
         found, asked = _json(folder / "metrics.json"), _json(folder / "config.json")
         if "correct_rate" not in found:
@@ -299,7 +299,7 @@ def _times(speedup: dict[str, Any] | None, timing: str | None) -> str:
 
 
 def _json(path: Path) -> dict[str, Any]:
-    """The object in a JSON file; empty where there is no such file. Raises UserError for another content."""
+    """The object in a JSON file; empty without the file. Raises UserError for other content."""
     return read_json(path) or {}
 
 

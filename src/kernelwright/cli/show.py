@@ -1,7 +1,7 @@
 """Verdicts, tasks and tables as text for a terminal.
 
-Verdicts quote hostile code, so control characters are spelled out: nothing here can move the cursor or set a title.
-Colour only where the terminal wants it.
+Verdicts quote hostile code, so control characters are escaped: nothing here can move the cursor or set a title. Colour is
+used only if the terminal supports it.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from kernelwright.tasks.tritonbench import Left
 
 class _Console(Console):
     def on_broken_pipe(self) -> None:
-        """Rich would exit with 1, which is a rejection here."""
+        """Rich would exit with 1, which means a rejection here."""
         raise BrokenPipeError
 
 
 def console(stderr: bool = False) -> Console:
-    """A console that neither highlights, wraps nor interprets what it is given."""
+    """A console that does not highlight, wrap or interpret its input."""
     return _Console(highlight=False, markup=False, emoji=False, soft_wrap=True, stderr=stderr)
 
 
 def show_rung(tried: Tried) -> None:
-    """What came of a rung, as it comes."""
+    """Print a rung's result as it arrives."""
     print(f"{plain(tried.graph)}: {tried.rung}: {plain(tried.what)}", file=sys.stderr, flush=True)
 
 
 def groups(rows: Sequence[Row], whole: Verdict | None) -> Group:
-    """One row a distinct group of a module: share of time, who wrote its kernel, and how fast that is; the whole; notes."""
+    """One row per distinct group of a module: share of time, origin and speed of its kernel; the whole; notes."""
     columns = ("group", "operators", "times", "share", "rung", "us", "over eager", "over compile")
     found = table(*columns, right=[name for name in columns if name not in ("operators", "rung")])
 
@@ -61,12 +61,12 @@ def groups(rows: Sequence[Row], whole: Verdict | None) -> Group:
 
 
 def plain(text: str) -> str:
-    """`text` with control characters spelled out, line ends and tabs apart."""
+    """`text` with control characters escaped, except line ends and tabs."""
     return "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in text)
 
 
 def verdict(found: Verdict) -> Text:
-    """Outcome, detail and evidence, some ten lines."""
+    """Outcome, detail and evidence, in some ten lines."""
     colour = "green" if found.correct else "red" if found.outcome.judged else "yellow"
     text = Text()
     text.append(found.outcome.value.replace("_", " "), style=f"bold {colour}")
@@ -160,7 +160,7 @@ def _moves(cost: Cost) -> str:
 
 
 def attempts_table(rollouts: Sequence[Rollout]) -> Table:
-    """How the attempts ended: one row an outcome, furthest through the funnel first, with an example of what was said."""
+    """How attempts ended: one row per outcome, furthest through the funnel first, with an example message."""
     order = list(Outcome)
     by_outcome: dict[Outcome, list[Rollout]] = {}
     for rollout in rollouts:
@@ -179,7 +179,7 @@ def attempts_table(rollouts: Sequence[Rollout]) -> Table:
 
 
 def show_unsolved(to: Console, reason: str, tries: Sequence[Rollout]) -> None:
-    """Why nothing was verified, how far each attempt came, and what the best of them was told."""
+    """Why nothing was verified, how far each attempt came, and the feedback on the best."""
     to.print(f"\n{plain(reason)}")
     if tries:
         to.print()
@@ -191,9 +191,9 @@ def show_unsolved(to: Console, reason: str, tries: Sequence[Rollout]) -> None:
 def metrics(
     rows: Sequence[tuple[str, Mapping[str, Any]]], seconds: Mapping[str, float] | None = None
 ) -> Table:
-    """One row a stage: (label, its metrics.json). `seconds`: label -> wall-clock seconds spent on it.
+    """One row per stage: (label, its metrics.json). `seconds`: label -> wall-clock seconds spent on it.
 
-    Rows of later agents are what the pipeline hands on (see `evaluate`); their tokens are of what they said.
+    Rows of later agents show what the pipeline passes on (see `evaluate`); their tokens are those of their own answers.
     """
     kind = next((summary["timing"] for _, summary in rows if summary["timing"]), "")
     columns = ["stage", "format", "compile", "correct", f"{kind} speedup".strip(), "tokens"]
@@ -216,7 +216,7 @@ def metrics(
 
 
 def gains(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
-    """One line for each later agent: how its own answers fared, and what they added to what it was given."""
+    """One line per later agent: results of its own answers, and what they gained over the given kernels."""
     lines = []
     for label, summary in rows:
         if "gain" in summary:
@@ -230,8 +230,8 @@ def gains(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
 
 
 def segments(curves: Sequence[Mapping[str, Any]]) -> str:
-    """One line for each stage of reinforcement: the share that is right, what plans and code were paid, the entropy of plans, and
-    the time of right kernels over the best known, at first and at last.
+    """One line per reinforcement stage: share of correct samples, rewards of plans and code, entropy of plans, and time of correct
+    kernels over the best known, at the start and at the end.
 
     Means over the first and the last quarter of its steps in `curves.jsonl`.
     """
@@ -274,7 +274,7 @@ def _interval(pair: Sequence[float] | None, form: Callable[[float], str]) -> str
 
 
 def functions(summary: Mapping[str, Any]) -> str:
-    """One line where tasks are cases of functions: how many functions are right in all of theirs."""
+    """One line if tasks are cases of functions: how many functions are correct in all their cases."""
     whole = summary.get("functions")
     if not whole:
         return ""
@@ -286,7 +286,7 @@ def functions(summary: Mapping[str, Any]) -> str:
 
 
 def left_out(left: Sequence[Left]) -> Table:
-    """One row a reason."""
+    """One row per reason."""
     rows = table("left out", "for", "such as", right=("left out",))
     reasons: dict[str, list[str]] = {}
     for one in left:
@@ -297,7 +297,7 @@ def left_out(left: Sequence[Left]) -> Table:
 
 
 def tasks(found: Sequence[Task]) -> Table:
-    """One row a task."""
+    """One row per task."""
     rows = table("task", "family", "operators", "dtype", "shape sets")
     for task in found:
         rows.add_row(task.id, task.family, str(task.difficulty), task.dtype, ", ".join(task.shapes))

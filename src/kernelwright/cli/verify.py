@@ -1,4 +1,4 @@
-"""`kernelwright verify`: one verdict, or with `--watch` one for each change of the files. Does not execute a kernel: the judge does."""
+"""`kernelwright verify`: one verdict, or with `--watch` one per change of the files. Kernels are executed only by the judge."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LOOK_S = 0.3
 
 @dataclass(frozen=True)
 class Asked:
-    """What is judged, by its names, and where the verdict goes."""
+    """What is judged, by name, and where the verdict goes."""
 
     task: str
     kernel: Path
@@ -35,11 +35,11 @@ class Asked:
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """What a verdict depends on, as far as it lies in named files."""
+        """The named files that a verdict depends on."""
         return self.kernel, Path(self.task.rpartition(":")[0] if read.names_object(self.task) else self.task)
 
     def read(self) -> tuple[Task, Candidate]:
-        """As the files are now. Raises UserError."""
+        """Read the files as they are now. Raises UserError."""
         if read.names_object(self.task):
             task, candidate = read.read_class_task(self.task, self.kernel, self.precision)
         else:
@@ -51,7 +51,7 @@ class Asked:
 
 
 def command(asked: Asked, judge: Mapping[str, Any]) -> int:
-    """One verdict, printed. Returns the exit code."""
+    """Print one verdict. Returns the exit code."""
     read.json_place(asked.json_file)
     task, candidate = asked.read()
     with opened.judge_at(task=task, **judge) as pool:
@@ -61,7 +61,7 @@ def command(asked: Asked, judge: Mapping[str, Any]) -> int:
 
 
 def watch(asked: Asked, judge: Mapping[str, Any]) -> int:
-    """Verdicts until Ctrl-C; what is wrong with a file is said, and waited for to change."""
+    """Print verdicts until Ctrl-C; after an error in a file, wait for it to change."""
     read.json_place(asked.json_file)
     seen = None
     with opened.judge_at(task=None, **judge) as pool:
@@ -81,5 +81,5 @@ def _judge(asked: Asked, task: Task, candidate: Candidate, pool: Pool) -> int:
     verdict = pool.verify(task, in_module(task, candidate))
     if not read.write_json(asked.json_file, verdict.model_dump_json(indent=2)):
         show.console().print(show.verdict(verdict))
-    # A kernel that this backend cannot run was not judged: that is no rejection.
+    # A kernel that this backend cannot run was not judged: that is not a rejection.
     return 0 if verdict.correct else 1 if verdict.outcome.judged else 3
