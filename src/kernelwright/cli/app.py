@@ -84,9 +84,9 @@ def optimize(
     precision: options.Precision = "default",
     workers: options.Workers = 0,
 ) -> int:
-    """Module in, verified Triton kernels out, with the verdict of the whole: cache, compiler, library, model, tuning.
+    """Find verified Triton kernels for a module: from cache, compiler, library, model and tuning, with a verdict on the whole.
 
-    Prints a table of what was found for each part, and writes a report. Exit code: 0 with kernels that two judges
+    Prints a table of the kernels found for each part, and writes a report. Exit code: 0 with kernels that two judges
     accepted, 1 without.
     """
     from kernelwright.cli import optimize as optimizing
@@ -141,7 +141,7 @@ def verify(
         ),
     ] = False,
 ) -> int:
-    """One verdict on one kernel, with its evidence.
+    """Judge one kernel, and show the verdict with its evidence.
 
     Exit code: 0 accepted, 1 rejected, 2 bad usage or unreadable input, 3 infrastructure failed.
     """
@@ -188,10 +188,10 @@ def train(
     ] = "",
     resume: options.Resume = False,
 ) -> int:
-    """Run a recipe: data, its stages, evaluations.
+    """Run a recipe: data, its stages, and an evaluation after each.
 
-    Stages are sft, frontend, midend, backend, as the recipe says; each is evaluated when it is done. A dry run exits
-    with 1 when the recipe does not fit.
+    Stages are sft, frontend, midend, backend, as set in the recipe. A dry run exits with 1 if the recipe does not
+    fit.
     """
     from kernelwright.cli import pipeline
     from kernelwright.config import load_recipe
@@ -302,7 +302,7 @@ def ship(
         typer.Option(min=0.0, max=1.0, help="With --mix-with: its own weights' share; the rest is MODEL's."),
     ] = 0.5,
 ) -> int:
-    """A trained checkpoint as the package's default model, with its card."""
+    """Make a trained checkpoint the package's default model, with its card."""
     from kernelwright.cli.ship import ship as put
     from kernelwright.models import DEFAULT_FOLDER
 
@@ -318,7 +318,7 @@ def report(
     ],
     out: Annotated[Path, typer.Option("-o", "--out")] = Path("report.html"),
 ) -> int:
-    """One self-contained page about one or several runs."""
+    """Write one self-contained page about one or several runs."""
     from kernelwright.cli import read
     from kernelwright.report import build_report
 
@@ -333,9 +333,9 @@ def doctor(
         str, typer.Option("--kernelbench", metavar="PATH", help="Look at a checkout of KernelBench as well.")
     ] = "",
 ) -> int:
-    """What this machine can do, and which protections are in force.
+    """Show what this machine can do, and which protections are in force.
 
-    Ends by judging a gold kernel and a cheat. Exit code: 0 when a verdict can be made here, 3 when not.
+    Ends by judging a gold kernel and a cheat. Exit code: 0 if a verdict can be made here, 3 if not.
     """
     from kernelwright.cli import doctor as doctor_of
     from kernelwright.cli import show
@@ -345,7 +345,7 @@ def doctor(
 
 @tasks.command("list")
 def list_tasks(suite: Annotated[str, typer.Argument(help=options.SUITES)] = "wright") -> int:
-    """The tasks of a suite, and what of it is none, with the reasons."""
+    """List the tasks of a suite, and what could not become a task, with the reasons."""
     from kernelwright.cli import show
     from kernelwright.tasks import left_out, load_suite
 
@@ -364,7 +364,7 @@ def show_task(
     ],
     gold: Annotated[bool, typer.Option("--gold", help="Its gold kernel instead.")] = False,
 ) -> int:
-    """A task's source, or its gold kernel."""
+    """Print a task's source, or its gold kernel."""
     from kernelwright.policy.gold import gold as gold_of
     from kernelwright.tasks import load_task
 

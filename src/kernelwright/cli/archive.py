@@ -20,7 +20,7 @@ File = Annotated[Path, typer.Argument(metavar="ARCHIVE", help="A JSONL file of j
 def add(
     file: File, runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders.")]
 ) -> int:
-    """Add what the logs of runs know."""
+    """Add the judged kernels in runs' logs."""
     from kernelwright.archive import Archive, entries_of
     from kernelwright.config import Recipe
     from kernelwright.errors import UserError
@@ -53,7 +53,7 @@ def merge(file: File, others: Annotated[list[Path], typer.Argument(metavar="ARCH
 
 @app.command()
 def show(file: File) -> int:
-    """A line a race: kernels, the best time, how far the slowest is behind, the best plan."""
+    """List each race: number of kernels, the best time, how far the slowest is behind, the best plan."""
     from kernelwright.archive import Archive
 
     archive = Archive.read([file])
@@ -92,7 +92,7 @@ def pairs(
 
 @app.command()
 def table(file: File, out: Annotated[Path, typer.Argument(metavar="BEST", help="synth/best.json.")]) -> int:
-    """Bring the library's best known schedules up to what a clock has measured."""
+    """Update the library's best known schedules with measured ones."""
     from kernelwright.archive import Archive
     from kernelwright.archive import table as best
 

@@ -64,7 +64,7 @@ def merge(
     ] = None,
     against: Against = None,
 ) -> int:
-    """Write the corpus anew from its parts and those of further folders."""
+    """Write the corpus again from its parts and those of further folders."""
     from kernelwright.data import CorpusSettings
     from kernelwright.data import merge as work
     from kernelwright.runs import read_json
@@ -85,7 +85,7 @@ def merge(
 
 @app.command()
 def card(folder: Folder) -> int:
-    """What a corpus has: shares by operator, precision, source and schedules, what the judge refused, what was left out."""
+    """Summarise a corpus: shares by operator, precision, source and schedules, what the judge rejected, what was left out."""
     from kernelwright.data.card import text
     from kernelwright.runs import read_json
 
@@ -103,7 +103,7 @@ def validate(
     seed: Annotated[int, typer.Option(help="Of the sample.")] = 0,
     workers: options.Workers = 0,
 ) -> int:
-    """Put a corpus's answers before the judge again, under another secret: how many still pass."""
+    """Judge a corpus's answers again, under another secret: how many still pass."""
     from kernelwright.data.validate import validate as work
     from kernelwright.verify import VerifierPool
 
@@ -125,7 +125,7 @@ def import_(
     limit: Annotated[int, typer.Option(help="At most so many rows; 0: all.", min=0)] = 0,
     workers: options.Workers = 0,
 ) -> int:
-    """Bring in pairs that an older Inductor made: names that are gone rewritten, judged, kept when right."""
+    """Import pairs that an older Inductor made: removed names are rewritten, kernels judged, correct ones kept."""
     from kernelwright.data.importing import bring
     from kernelwright.verify import VerifierPool
 
@@ -148,7 +148,7 @@ def distill(
     parallel: Annotated[int, typer.Option(help="Tasks asked for at once.", min=1)] = 8,
     workers: options.Workers = 0,
 ) -> int:
-    """Have a language model write kernels; what the judge rejects goes back to it with the reason."""
+    """Have a language model write kernels; rejected ones go back to it with the reason."""
     from kernelwright.data.distill import Teacher
     from kernelwright.data.distill import distill as work
     from kernelwright.policy import load_policy
@@ -182,7 +182,7 @@ def harvest(
     ],
     out: Annotated[Path, typer.Option("--output", "-o", help="Tasks in function form, one JSON line each.")],
 ) -> int:
-    """Cut models as their packages have them into graphs that a kernel is written for: `data make DIR tasks=FILE` draws them."""
+    """Cut packages' models into graphs that kernels can be written for: `data make DIR tasks=FILE` draws them."""
     from kernelwright.data.harvest import harvest as work
 
     with Steps() as steps:
