@@ -1,4 +1,4 @@
-"""What is asked of outputs at special values: less than elsewhere where honest formulas differ, more where nothing rounds."""
+"""What is expected of outputs at special values: less where honest formulas differ, more where nothing rounds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kernelwright.verify.reference.expected import COARSE, Expected
 from kernelwright.verify.reference.operators import Operators
 
 _EXACTLY = 2.0**-12
-"""Factor on the error allowed that leaves none of a last digit."""
+"""Factor on the error allowed that makes the last digit exact."""
 
 
 def expectations_at(
@@ -24,8 +24,8 @@ def expectations_at(
     usual: Sequence[Expected],
     direct: bool,
 ) -> list[Expected]:
-    """What is asked at special values of a kind: nothing is rounded before a threshold decides (`direct`), and nothing overflows on
-    the way. `usual` is what is expected of the drawn inputs; empty where roundings are not looked at."""
+    """Expectations at special values of a `kind`. `direct`: nothing is rounded before a threshold decides, and nothing
+    overflows on the way. `usual`: expectations for the drawn inputs; empty if roundings are not examined."""
     if kind == "extreme":
         expected = [_of_infinities(one, inputs, special_values.chooses(found)) for one in expected]
         if special_values.inexact(found) > 1:
@@ -43,12 +43,12 @@ def expectations_at(
 
 
 def own_digits(expected: Expected) -> Expected:
-    """Of a reference that is one operator, element by element, whose own run rounds once: so do others."""
+    """For a reference that is one elementwise operator: if its own run rounds once, so must the candidate's."""
     return dataclasses.replace(expected, own_digits=expected.rounded_once)
 
 
 def fine(expected: Expected) -> bool:
-    """Whether the reference itself keeps the digits of an output's type: not where it casts to a narrower one on the way."""
+    """Whether the reference keeps all digits of an output's type, and does not cast to a narrower one on the way."""
     if not expected.dtype.is_floating_point or expected.half:
         return True
     value = expected.value.double().abs()
@@ -57,9 +57,9 @@ def fine(expected: Expected) -> bool:
 
 
 def _each_its_own(expected: Expected, usual: Expected) -> Expected:
-    """Where rows differ by powers of ten, the error that the largest ones allow would hide all others: elements are allowed what
-    is usual and their own digits, and beyond that what roundings move them by. Not where digits are few: a rounding there is
-    not what `roundings` takes for one."""
+    """If rows differ by powers of ten, the error allowed to the largest would hide all others. So each element is allowed the
+    usual error and its own digits, and beyond that what roundings move it by. Not in half precision: a rounding there is not
+    what `roundings` models."""
     if not expected.dtype.is_floating_point or expected.half:
         return expected
     error = min(expected.honest_error, usual.honest_error)
@@ -67,9 +67,9 @@ def _each_its_own(expected: Expected, usual: Expected) -> Expected:
 
 
 def _of_infinities(expected: Expected, inputs: object, chooses: bool) -> Expected:
-    """Where an infinity goes in, one must come out if the reference has one; what is finite there may be anything, for a
-    product with 0 is as good a way to drop a value as a comparison, and gives NaN. Not where the reference `chooses` by a
-    condition: what that leaves out may be infinite, and users rely on it."""
+    """Where an infinity goes in, an infinity must come out if the reference has one. Finite values there are not judged: to drop
+    a value by multiplying with 0 is as valid as a comparison, and gives NaN. They are judged if the reference `chooses` by a
+    condition: users rely on excluded values being allowed to be infinite."""
     from_infinity = special_values.infinite(inputs, expected.shape)
     if not expected.dtype.is_floating_point or from_infinity is None:
         return expected
@@ -81,15 +81,15 @@ def _of_infinities(expected: Expected, inputs: object, chooses: bool) -> Expecte
 
 
 def _any_number(expected: Expected) -> Expected:
-    """Numbers where the reference has numbers, and none far from the largest of them."""
+    """Expect any number where the reference has a number, not far above the largest of them."""
     value = expected.value.double().nan_to_num(posinf=0.0, neginf=0.0).abs()
     most = float(value.max()) if value.numel() else 0.0
     return dataclasses.replace(expected, honest_error=max(most, 1.0), spread=math.inf)
 
 
 def _within_reach(expected: Expected, inputs: object) -> Expected:
-    """Of several operators that round, brackets are free: a product may come before the function that tames it. So a finite
-    number is asked for only where no product of the inputs there, whatever its order, leaves the type."""
+    """With several rounding operators brackets are free: a product may come before the function that bounds it. So a finite
+    number is expected only where no product of the inputs, in any order, overflows the type."""
     value = expected.value
     if not expected.dtype.is_floating_point:
         return expected

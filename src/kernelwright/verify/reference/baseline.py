@@ -1,9 +1,9 @@
-"""What eager PyTorch and torch.compile would cost on a target: the modelled baselines of a task.
+"""The modelled baselines of a task: what eager PyTorch and torch.compile would cost on a target.
 
-The reference runs once on meta tensors at full size while its aten operators are recorded. Eager is one
-launch per operator, each reading its inputs and writing its outputs. The compiled baseline fuses every run of
-pointwise and reduction operators between two contractions, as Inductor would, up to a reduction that all programs wait for; it reads
-what such a kernel does not make itself and writes what somebody else reads. Both are models.
+The reference runs once on meta tensors at full size while its aten operators are recorded. Eager is one launch per
+operator, each reading its inputs and writing its outputs. The compiled baseline fuses every run of pointwise and reduction
+operators between two contractions, as Inductor would, up to a reduction that all programs wait for. A fused kernel reads what
+it does not make itself and writes what others read. Both are models.
 """
 
 from __future__ import annotations
@@ -55,25 +55,25 @@ _BANDWIDTH = {
 _ARITHMETIC = {"convolution": 0.48, "scaled_dot_product_attention": 0.43}
 _PRODUCT = 0.70
 _MAPS = frozenset({"log_sigmoid_forward", "hardswish"})
-"""Pointwise operators that torch does not tag as such."""
+"""Pointwise operators that torch does not tag as pointwise."""
 _VECTOR_FLOPS = 4.0
 """Operations per element charged to a pointwise operator."""
 _OF_VECTORS = frozenset(["mv", "addmv", "dot", "vdot"])
-"""Products that `flop_registry` does not count, and kernels make without `dot`."""
+"""Products that `flop_registry` does not count and that kernels compute without `dot`."""
 
 _OUTSIDE = frozenset(
     ["sort", "topk", "kthvalue", "median", "mode", "nonzero", "bincount", "histc", "multinomial", "randperm", "_unique2",
      "unique_dim", "unique_consecutive", "masked_scatter", "repeat_interleave", "index_reduce", "searchsorted"]
 )  # fmt: skip
-"""What torch.compile leaves to a library: nothing is joined to it."""
+"""Operators that torch.compile leaves to a library and never fuses."""
 _SCATTERS = frozenset(
     ["scatter", "scatter_add", "scatter_reduce", "index_put", "_index_put_impl", "_unsafe_index_put", "index_add", "index_copy"]
 )  # fmt: skip
-"""What writes where others have written before: it waits for them, and what reads it waits for it."""
+"""Operators that write where others have written: they wait for those, and readers wait for them."""
 
 
 Part = tuple[int, tuple[object, ...]]
-"""A value, by number, and how it is looked at: offset, shape and strides."""
+"""A value, by number, and how it is viewed: offset, shape and strides."""
 
 
 @dataclasses.dataclass
@@ -82,15 +82,15 @@ class Operator:
 
     name: str
     reads: Mapping[Part, float]
-    """Bytes by what is read. A value is a storage between two writes to it."""
+    """Bytes of each part read. A value is the content of a storage between two writes to it."""
     writes: Mapping[Part, float]
     flops: float
     unit: str
     contraction: bool
     results: int
-    """Elements of its first output."""
+    """Elements of the first output."""
     operands: int
-    """Elements of its largest input."""
+    """Elements of the largest input."""
 
     @property
     def moved(self) -> float:
@@ -100,7 +100,7 @@ class Operator:
 
 @dataclasses.dataclass(frozen=True)
 class Form:
-    """What a reference returns at one size, without data; named as `Case` names it."""
+    """What a reference returns at one size, without data; fields are named as in `Case`."""
 
     name: str
     structure: object
@@ -121,16 +121,16 @@ class Baseline:
     input_spec: Any
     """Inputs as a tree of shapes and dtypes, for the host process."""
     contraction_flops: float
-    """Operations of matrix products and convolutions, as the reference does them."""
+    """FLOPs of matrix products and convolutions, as the reference does them."""
     products: bool
-    """Whether it multiplies matrices or vectors."""
+    """Whether the reference multiplies matrices or vectors."""
     state: dict[str, torch.Tensor]
     """The reference's weights, without data."""
     gradients: Gradients | None
-    """As `ShapeCases.gradients`."""
+    """See `ShapeCases.gradients`."""
     form: Form
     read_share: list[float]
-    """By input: how much of it some operator reads, whatever the values of an index are; 0 where only by index."""
+    """By input, the share that operators read whatever the indices are; 0 if it is read only by index."""
     footprint: Footprint
 
 
@@ -142,7 +142,7 @@ _COMPOSED: tuple[Function, ...] = (
 
 
 class _Fused(TorchFunctionMode):
-    """Functions that are one kernel on a GPU, though torch without one takes them apart."""
+    """Records functions that are one kernel on a GPU as one operator, though torch on a CPU decomposes them."""
 
     def __init__(self, recorder: _Recorder) -> None:
         super().__init__()
@@ -185,12 +185,12 @@ class _Recorder(TorchDispatchMode):
         super().__init__()
         self.operators: list[Operator] = []
         self.read_share: dict[int, float] = {}
-        """By storage: how much of it some operator reads. What a pointwise operator reads counts as far as its output is
-        read: a kernel need not map an element that is not selected afterwards."""
+        """By storage, the share that some operator reads. Reads of a pointwise operator count only as far as its output is
+        read: a kernel need not compute an element that is not selected later."""
         self._made_of: dict[int, frozenset[int]] = {}
-        """By storage that a pointwise operator has written: those it was made of, an element of an element."""
+        """For a storage written by a pointwise operator: the storages it was made of, element by element."""
         self._values: dict[int, int] = {}
-        """By storage: the number of what stands there."""
+        """By storage, the number of its current value."""
         self._numbers = itertools.count()
 
     def __torch_dispatch__(self, func: Op, types: object, args: Args = (), kwargs: Kwargs = None) -> object:
@@ -198,7 +198,7 @@ class _Recorder(TorchDispatchMode):
         out = func(*args, **kwargs)
         try:
             self._record(func, args, kwargs, out)
-        except Exception as error:  # ours, inside of a call of the reference's
+        except Exception as error:  # our own bug, raised inside a call of the reference
             raise InfrastructureError(f"recording {func}: {type(error).__name__}: {error}") from error
         return out
 
@@ -246,18 +246,18 @@ class _Recorder(TorchDispatchMode):
             self._wrote(flatten(out), set())
 
     def value(self, tensor: torch.Tensor) -> int:
-        """The number of what stands in a tensor's memory at present."""
+        """The number of the value now in a tensor's memory."""
         storage = tensor.untyped_storage()._cdata
         if storage not in self._values:
             self._values[storage] = next(self._numbers)
         return self._values[storage]
 
     def parts(self, tensors: Iterable[torch.Tensor]) -> dict[Part, float]:
-        """Bytes of each."""
+        """Bytes of each tensor, by part."""
         return {(self.value(t), (t.storage_offset(), t.shape, t.stride())): _bytes(t) for t in tensors}
 
     def reads(self, tensor: torch.Tensor, share: float = 1.0) -> None:
-        """Count that so much of `tensor` is read."""
+        """Record that this share of `tensor` is read."""
         for storage in self._sources(tensor):
             self.read_share[storage] = max(share, self.read_share.get(storage, 0.0))
 
@@ -275,7 +275,7 @@ class _Recorder(TorchDispatchMode):
 
 
 def _bytes(tensor: torch.Tensor) -> float:
-    """Bytes behind a tensor: an expanded dimension is read once."""
+    """Bytes of a tensor's memory: an expanded dimension counts once."""
     elements = 1
     for extent, stride in zip(tensor.shape, tensor.stride(), strict=True):
         elements *= extent if stride != 0 else 1
@@ -283,7 +283,7 @@ def _bytes(tensor: torch.Tensor) -> float:
 
 
 def _rows_bytes(name: str, given: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) -> float:
-    """Most bytes of a table, `given[0]`, that an operator reads by index."""
+    """The most bytes of a table, `given[0]`, that an operator reads by index."""
     table, index = given[0], given[1] if len(given) > 1 else given[0]
     if name == "_embedding_bag":
         return float(index.numel() * table.shape[-1] * table.element_size())
@@ -292,8 +292,8 @@ def _rows_bytes(name: str, given: Sequence[torch.Tensor], outputs: Sequence[torc
 
 
 def rates(base: Baseline, ms: float) -> dict[str, float]:
-    """`gflop_s` and `gb_s` of a candidate that takes `ms`: the reference's products and the bytes that must move, so that
-    candidates of one task are compared alike. Without products only `gb_s`."""
+    """`gflop_s` and `gb_s` of a candidate that takes `ms`, from the reference's products and the least bytes moved, so that
+    candidates of one task are comparable. Without products only `gb_s`."""
     found = {"gb_s": base.min_bytes / ms / 1e6}
     if base.contraction_flops:
         found["gflop_s"] = base.contraction_flops / ms / 1e6
@@ -301,7 +301,7 @@ def rates(base: Baseline, ms: float) -> dict[str, float]:
 
 
 def _gradient_flops(args: Args) -> float:
-    """Operations of a convolution's gradients; torch counts those of grouped weights once a group."""
+    """FLOPs of a convolution's gradients; torch counts those of grouped weights once per group."""
     grad, x, weight, *_, transposed, _, _, wanted = args
     assert isinstance(grad, torch.Tensor)
     assert isinstance(x, torch.Tensor)
@@ -313,8 +313,8 @@ def _gradient_flops(args: Args) -> float:
 
 
 def baseline(task: Task, shape: dict[str, int], target: Target) -> Baseline:
-    """Model the reference at `shape`. Raises UserError where its file cannot be loaded, NotModelled where it
-    raises on meta tensors."""
+    """Model the reference at `shape`. Raises UserError if its file cannot be loaded, NotModelled if it raises on meta
+    tensors."""
     reference = Reference(task, shape)
     with runs_reference(), private_rng(0), torch.device("meta"), torch.no_grad():
         init = reference.init_inputs()
@@ -365,7 +365,7 @@ def baseline(task: Task, shape: dict[str, int], target: Target) -> Baseline:
 def _eager(
     operators: Sequence[Operator], min_bytes: float, precision: Precision, target: Target
 ) -> tuple[Cost, dict[str, float]]:
-    """The cost of operators one by one, and the operations of contractions by unit, which `precision` allows to be another."""
+    """The cost of operators run one by one, and FLOPs of contractions by unit, which may be TF32 where `precision` allows."""
     useful: dict[str, float] = {}
     for op in operators:
         if op.contraction:
@@ -395,9 +395,9 @@ def _least(operators: Iterable[Operator], given: Mapping[Part, float], left: Map
 
 
 def beside(tape: Tape) -> list[Operator]:
-    """What torch does on a tape beside the candidate's kernels: fills, copies and operators. Priced as eager is.
+    """Torch's operations on a tape, next to the candidate's kernels: fills, copies and operators, priced as eager is.
 
-    Raises TapeError for an operator that there is not.
+    Raises TapeError for an unknown operator.
     """
     recorder = _Recorder()
     for step in tape.operations:
@@ -419,7 +419,7 @@ def beside(tape: Tape) -> list[Operator]:
 def candidate_cost(
     tape: Tape, works: Sequence[cost.Work], binaries: Mapping[str, Binary], target: Target, roofline_ms: float
 ) -> tuple[Cost, float]:
-    """Modelled cost of a call, torch's part included, and the share of its time that is the kernels'."""
+    """Modelled cost of a call, torch's part included, and the kernels' share of its time."""
     kernels = cost.total_cost(works, binaries, target, roofline_ms)
     operators = beside(tape)
     moved = sum(op.moved for op in operators)
@@ -440,14 +440,14 @@ def _bytes_of(view: View | None) -> dict[Part, float]:
 
 
 def _moves(name: str, source: View | None, target: View) -> Operator:
-    """A fill or a copy of a tape."""
+    """A fill or copy of a tape, as an operator."""
     reads, writes = (_bytes_of(view) for view in (source, target))
     operands = 0 if source is None else source.numel
     return Operator(name, reads, writes, 0.0, "float32", False, target.numel, operands)
 
 
 def _on_meta(item: object) -> Any:
-    """An operator's argument, tensors without data."""
+    """An operator's argument with tensors on meta."""
     if isinstance(item, dict) and "view" in item:
         view = View.read(item["view"])
         return torch.empty_strided(view.shape, view.stride, dtype=channel.DTYPES[view.dtype], device="meta")
@@ -457,7 +457,7 @@ def _on_meta(item: object) -> Any:
 
 
 def operators_ms(operators: Iterable[Operator], target: Target) -> float:
-    """Modelled milliseconds of operators one after the other."""
+    """Modelled milliseconds of operators run one by one."""
     return sum(
         _operator_ms(op.name, op.moved, {op.unit: op.flops}, op.contraction, target) for op in operators
     )
@@ -476,12 +476,12 @@ def _operator_ms(
 
 
 _WAITS = 64
-"""Elements to one result, where results are fewer than two to a multiprocessor, from which a reduction is split."""
+"""Elements per result from which a reduction is split, if there are fewer than two results per multiprocessor."""
 
 
 def _compiled_ms(operators: Sequence[Operator], kept: frozenset[int], target: Target) -> float:
-    """Contractions and what is left to a library as eager; of the others each run as one kernel, which reads what it does not make
-    and writes what is `kept` or read by others, and one more launch for a reduction that is split among multiprocessors."""
+    """Contractions and library calls cost what they do in eager. Each run of others is one kernel, which reads what it does
+    not make and writes what is `kept` or read later, plus one launch if a reduction is split among multiprocessors."""
     last = {value: place for place, op in enumerate(operators) for value, _ in op.reads}
     total, first = 0.0, 0
     for run in _runs(operators, target.sms):
@@ -505,8 +505,8 @@ def _compiled_ms(operators: Sequence[Operator], kept: frozenset[int], target: Ta
 
 
 def _runs(operators: Iterable[Operator], sms: int) -> Iterator[list[Operator]]:
-    """Operators that are launched together: contractions and what is left to a library one by one, others up to a scatter, or to
-    what reads the result of one or of a split reduction."""
+    """Operators grouped by launch: contractions and library calls alone, others together up to a scatter, or up to a reader of
+    the result of a scatter or split reduction."""
     run: list[Operator] = []
     waited: set[int] = set()
     for op in operators:

@@ -1,12 +1,12 @@
-"""Operators that answer with a place, and which other places are as good: ties of `topk`, `sort`, `kthvalue`, `mode` and
-`median`, in whose order torch promises nothing, and near ties of what was computed and rounded before.
+"""Operators that return indices, and which other indices are equally right: ties of `topk`, `sort`, `kthvalue`, `mode` and
+`median`, whose order torch leaves open, and near ties of values that were computed and rounded before.
 
-A place is as good as the reference's where the operand has the same there, each place once. `argmax`, `max` and stable sorts
-promise the first of equal elements, so that only what roundings decide is free there.
+An index is right if the operand has the same value there as at the reference's index, and each index occurs once. `argmax`,
+`max` and stable sorts promise the first of equal elements; there an index is free only where roundings decide.
 
-Knows a place only while it is an output itself, cast at most. What is made of places otherwise (a gather, a mask of groups) is as good
-where it is, row by row, what the reference makes with the first of equal elements first, or the last (`Reordered`); other orders are
-not known there.
+Covers indices only if they are an output themselves, at most cast. Anything else made of indices (a gather, a mask of groups)
+is right if each row is what the reference makes with the first of equal elements first, or the last (`Reordered`); other
+orders are not covered.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _FREE = ("topk", "sort", "kthvalue", "mode", "median")
 _ORDERED = _FREE[:3]
 _FIRST = ("argmax", "argmin", "max", "min")
 _MOST = 1 << 26
-"""Elements of an operand that are kept."""
+"""The most elements of an operand that are kept."""
 _ERRORS, _STEPS = 4.0, 2.0
-"""Of a computed operand: factors on the error of an honest run and on its rounding step, within which elements are equal."""
+"""Elements of a computed operand count as equal within these multiples of an honest run's error and of its rounding step."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,12 +34,12 @@ class Choice:
     operand: torch.Tensor
     axis: int | None
     first: bool
-    """Whether it promises the first of equal elements."""
+    """Whether the operator promises the first of equal elements."""
     indices: torch.Tensor
 
 
 class Choices(TorchDispatchMode):
-    """Notes the calls in a block, in order."""
+    """Records the calls in the block, in order."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ class Choices(TorchDispatchMode):
         return out
 
     def undecided(self) -> bool:
-        """Whether an operator that promises no order had equal elements to choose among."""
+        """Whether an operator that promises no order had equal elements to choose from."""
         return any(
             not one.first
             and one.axis is not None
@@ -71,7 +71,7 @@ class Choices(TorchDispatchMode):
 
 
 class Reordered(Choices):
-    """Of equal elements the first comes first for `topk`, `sort` and `kthvalue`, or the `last`."""
+    """Makes `topk`, `sort` and `kthvalue` put the first of equal elements first, or the `last`."""
 
     def __init__(self, last: bool) -> None:
         super().__init__()
@@ -94,7 +94,7 @@ class Reordered(Choices):
 
 
 def _arguments(func: Any, args: Any, kwargs: Any) -> dict[str, Any]:
-    """By name, those that are left unsaid too."""
+    """Arguments by name, defaults included."""
     given = {one.name: one.default_value for one in func._schema.arguments if one.has_default_value()}
     given |= {one.name: value for one, value in zip(func._schema.arguments, args, strict=False)}
     return given | (kwargs or {})
@@ -103,7 +103,7 @@ def _arguments(func: Any, args: Any, kwargs: Any) -> dict[str, Any]:
 def _in_order(
     operand: torch.Tensor, axis: int, descending: bool = False, last: bool = False
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """(values, places) in order along an axis, of equal ones the first first, or the `last`."""
+    """(values, indices) sorted along an axis; of equal elements the first comes first, or the `last`."""
     values, places = (operand.flip(axis) if last else operand).sort(
         dim=axis, descending=descending, stable=True
     )
@@ -112,30 +112,30 @@ def _in_order(
 
 @dataclasses.dataclass(frozen=True)
 class Chosen:
-    """What the places of one output point into."""
+    """The values that the indices in one output point to."""
 
     lines: torch.Tensor
-    """[line, place]"""
+    """[line, index]"""
     line: torch.Tensor
-    """By element of the output."""
+    """The line of each element of the output."""
     first: bool
     near: float
-    """Within how much elements count as equal, ..."""
+    """Elements count as equal within this absolute difference, ..."""
     step: float
-    """... and within which share of themselves."""
+    """... plus this relative one."""
     once: bool = True
-    """Whether each place may be named once only; of a line that stands for several, that is not known."""
+    """Whether an index may occur only once per line; unknown if one line stands for several."""
 
     @property
     def size(self) -> int:
         return sum(one.numel() * one.element_size() for one in (self.lines, self.line))
 
     def each(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Chosen:
-        """Of some of the output's elements, or in other memory."""
+        """The same for some of the output's elements, or in other memory, by `change`."""
         return dataclasses.replace(self, line=change(self.line))
 
     def settled(self, got: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
-        """`got` with what is as good as expected replaced by that."""
+        """`got`, with indices that are equally right replaced by the expected ones."""
         places, wanted, line = (one.reshape(-1).long() for one in (got, expected, self.line))
         extent = self.lines.shape[1]
         inside = (places >= 0) & (places < extent)
@@ -156,8 +156,8 @@ class Chosen:
 def find_choice(
     output: torch.Tensor, native: Sequence[Choice], exact: Sequence[Choice], inputs: set[int]
 ) -> Chosen | None:
-    """What an output of the run in which `native` were made points into; None for what is no such place. `exact` are the calls
-    of a run in fp64, if there was one, and `inputs` the storages of what was given."""
+    """What an output points to, from the calls `native` of the run that made it; None if it does not hold indices. `exact`: the
+    calls of an fp64 run, if any; `inputs`: the storages of the inputs."""
     for number, one in enumerate(native):
         if one.indices.untyped_storage()._cdata != output.untyped_storage()._cdata:
             continue

@@ -1,7 +1,7 @@
-"""An output beside what was expected: the error allowed, where it is first exceeded, and what kind of wrong that is.
+"""Compares an output with its expected value: the error allowed, where it is first exceeded, and how it is wrong.
 
-The allowed error is a small multiple of what an honest PyTorch run in the task's own precision gets wrong against fp64, and
-looser than the protocol only where inputs scaled far up make that run itself so.
+The allowed error is a small multiple of an honest PyTorch run's error against fp64 in the task's own precision. It exceeds
+the protocol's tolerance only where inputs scaled far up make that run exceed it.
 """
 
 from __future__ import annotations
@@ -21,40 +21,40 @@ from kernelwright.verify.trace.pretend_cuda import poison_mask
 _FULL_PRECISION = (16.0, 64.0)
 _HALF_PRECISION = (4.0, 4.0)
 _CANCELLED, _ONE_BY_ONE = 32.0, 1.2
-"""Multiples of eps * typical: allowed in any case, and for each root of the terms. A sum of n terms taken one after the
-other (by atomics, say) has a rounding in each partial sum: a standard error of eps * sqrt(n) / 4 of a sum that wanders, sqrt(n) / 6
-of one that grows, which the honest run's tree does not have. So many standard errors are more than four."""
+"""Multiples of eps * typical that are always allowed: in any case, and per root of the number of terms. Summing n terms one by
+one (by atomics, say) rounds each partial sum: a standard error of eps * sqrt(n) / 4 for a sum that wanders, sqrt(n) / 6 for one
+that grows, which the honest run's tree does not have. The factor is more than four such standard errors."""
 _HALF_PEAK = 1.5
-"""Of the largest error of an honest run in half precision, allowed in any case."""
+"""Multiple of an honest run's largest error that is always allowed in half precision."""
 _HALF_SPREAD = (2.0, 0.5)
-"""In half precision the final rounding is most of an honest error, so the root mean square over many elements is
-known well: multiples of (honest one, eps * that of the values). Digits lost everywhere show there, however small each
-loss is beside the largest error allowed."""
+"""In half precision the final rounding makes most of an honest error, so its root mean square over many elements is well
+known. Allowed: multiples of (the honest one, eps * that of the values). Digits lost everywhere show there, however small each
+loss is against the largest error allowed."""
 _ROUNDED_SHARE = 0.2
-"""Of an output: fewer elements that are slightly wrong are not rounding."""
+"""If less than this share of an output is slightly wrong, it is not rounding."""
 _TOUCHED_SHARE = 0.5
-"""Of an output: where fewer elements than that have an error, those that are right were computed with all digits."""
+"""If less than this share of an output has an error at all, its right elements were computed with all digits."""
 _MOVED = 8.0
-"""Multiples of what roundings move an element by, where it is not in half precision."""
+"""Multiple of what roundings move an element by that is allowed, except in half precision."""
 _DECIDES = 4.0
-"""Of the error allowed otherwise: what moves an element of half precision by more is a decision."""
+"""If roundings move a half-precision element by more than this multiple of the error otherwise allowed, they decide something."""
 _UNSTEADY = 0.25
-"""Of its value or the typical one: what roundings move by more hangs on a decision (which expert a near tie picks) and has no
-digits that could be lost."""
+"""An element that roundings move by more than this share of its value (or the typical one) depends on a decision (which expert a
+near tie picks) and has no digits to lose."""
 _DECIDED = 1e-3
-"""Of whole numbers and truth values: the share of a chunk that a rounding may decide,"""
+"""For integers and booleans: the share of a chunk that roundings may decide,"""
 _RARE, _LOOSE = 0.02, 0.1
-"""and shares that roundings can move, up to which all of those may, or half."""
+"""and shares of elements that roundings can move, up to which all of these, or half, may be decided."""
 _NEAR_ZERO = 4.0
-"""Multiples of the distance between numbers near zero that are allowed in any case: in float16 they are 6e-8 apart."""
+"""Multiple of the spacing of numbers near zero that is always allowed; in float16 it is 6e-8."""
 MANY = 256
-"""Elements from which the error of one honest run says what another's may be."""
+"""Elements from which one honest run's error is representative."""
 _SPREAD_FROM = 32
-"""Elements from which a root mean square says something: of a final rounding alone it is never above what is allowed."""
+"""Elements from which a root mean square is meaningful: final roundings alone then never exceed what is allowed."""
 
 
 def rules(expected: Expected, protocol: Protocol) -> tuple[float, ...]:
-    """(rtol, atol, typical, of_value, floor, slack): around a value v of magnitude m the error allowed is
+    """(rtol, atol, typical, of_value, floor, slack). Around a value of magnitude m the error allowed is
 
     min(max(m, typical) * rtol + atol, m * of_value + floor) * slack
     """
@@ -63,18 +63,18 @@ def rules(expected: Expected, protocol: Protocol) -> tuple[float, ...]:
         return *protocol.preset(dtype), 0.0, 0.0, math.inf, 1.0
     rtol, atol = protocol.preset("float16" if expected.half else dtype)
     if expected.half:
-        # A chain of operators, each rounded, passes the preset; digits lost everywhere show in `allowed_spread`.
+        # A chain of rounded operators stays within the preset; digits lost everywhere show in `allowed_spread`.
         atol = max(atol, _HALF_PEAK * expected.honest_error)
     if expected.slack > 1.0:
-        # Two scores that nearly tie in a softmax, and a rounding decides between them: the honest run itself may pass the
-        # preset there, and another honest one is up to four times as far off.
+        # If scores nearly tie in a softmax, a rounding decides between them: the honest run itself may exceed the preset
+        # there, and another honest one errs up to four times as much.
         atol = max(atol, expected.honest_error)
-    # Where sums cancel, what is left is small and its error is not: relative to what was summed.
+    # Where sums cancel, the result is small and its error is not: it is relative to the terms.
     if not expected.dtype.is_floating_point:
         return rtol, atol, expected.typical, 0.0, math.inf, expected.slack
     eps = expected.epsilon
     of_error, of_value = _HALF_PRECISION if expected.half else _FULL_PRECISION
-    # Half precision is summed in single, whose roundings do not show there.
+    # Half precision is summed in single precision, whose roundings do not show there.
     of_typical = _CANCELLED if expected.half else max(_CANCELLED, _ONE_BY_ONE * math.sqrt(expected.terms))
     if expected.own_digits:
         floor = own_floor(expected.typical, expected.dtype)
@@ -86,7 +86,7 @@ def rules(expected: Expected, protocol: Protocol) -> tuple[float, ...]:
 def allowed_error(
     expected: Expected, value: torch.Tensor, protocol: Protocol, moved: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """Absolute error allowed (fp64) around each element of `value`, a piece of `expected.value`; `moved` likewise."""
+    """Absolute error allowed (fp64) around each element of `value`, a piece of `expected.value`; `moved` is the same piece."""
     rtol, atol, typical, of_value, floor, slack = rules(expected, protocol)
     magnitude = value.double().abs()
     if expected.judged is not None and protocol.calibrated:
@@ -97,18 +97,18 @@ def allowed_error(
         return allowed
     if not expected.half:
         return torch.maximum(allowed, moved * _MOVED)
-    # On the other side of a decision an element is rounded anew.
+    # An element on the other side of a decision has a rounding of its own.
     anew = torch.where(moved > _DECIDES * allowed, allowed, 0.0)
     return torch.maximum(allowed, moved + anew)
 
 
 def allowed_spread(expected: Expected, protocol: Protocol) -> float | None:
-    """Root mean squared error allowed over a whole output; None where each element is judged by itself only."""
+    """Root mean square error allowed over a whole output; None if elements are judged only one by one."""
     if not (expected.half and protocol.calibrated and math.prod(expected.shape) >= _SPREAD_FROM):
         return None
     of_error, of_value = _HALF_SPREAD
     honest = expected.spread
-    if not honest and expected.moved is not None:  # nothing went wrong by luck, or since something cancels
+    if not honest and expected.moved is not None:  # no error by luck, or because something cancels
         honest = float(torch.linalg.vector_norm(expected.moved)) / math.sqrt(expected.moved.numel())
     eps = expected.epsilon
     floor = of_value * eps * expected.root_mean_square + _least(expected.dtype)
@@ -116,7 +116,7 @@ def allowed_spread(expected: Expected, protocol: Protocol) -> float | None:
 
 
 def _least(dtype: torch.dtype) -> float:
-    """A few times what a type's numbers are apart near zero."""
+    """A few times the spacing of a dtype's numbers near zero."""
     return max(1e-30, _NEAR_ZERO * torch.finfo(dtype).smallest_normal * torch.finfo(dtype).eps)
 
 
@@ -127,7 +127,7 @@ class Comparison:
     worst: float
     """Largest error as a share of the error allowed; inf for non-finite values."""
     kind: str = ""
-    """`` when within tolerance, else `unwritten`, `non_finite`, `low_precision` or `wrong_value`."""
+    """Empty if within tolerance, else `unwritten`, `non_finite`, `low_precision` or `wrong_value`."""
     mismatch: Mismatch | None = None
 
 
@@ -149,8 +149,8 @@ def compare(position: int, got: torch.Tensor, expected: Expected, protocol: Prot
 
 
 def settled(got: torch.Tensor, expected: Expected, protocol: Protocol) -> torch.Tensor:
-    """`got` with what another order of ties makes as good replaced by what is expected: places, and rows along the last
-    axis, rows of whole numbers also where a rounding decides which elements are equal."""
+    """`got` with everything that another order of ties makes equally right replaced by what is expected: indices, and rows
+    along the last axis; rows of integers also where a rounding decides which elements are equal."""
     for other in expected.orders:
         row = _rows(_near(got.reshape(other.shape), other, expected, protocol))
         wanted = expected.value.reshape(other.shape).to(got.dtype)
@@ -161,7 +161,7 @@ def settled(got: torch.Tensor, expected: Expected, protocol: Protocol) -> torch.
 
 
 def with_order(expected: Expected, other: torch.Tensor, protocol: Protocol) -> Expected:
-    """With what ties in another order make, of the rows in which that is something else."""
+    """`expected` with what another order of ties makes, in rows where that differs."""
     same = _rows(_near(expected.value.reshape(other.shape), other, expected, protocol))
     if same.all():
         return expected
@@ -189,7 +189,7 @@ def compare_or_round(
     with_roundings: Callable[[], Expected],
     in_single: Callable[[], Expected] | None = None,
 ) -> Comparison:
-    """`compare`, and where numbers would be called wrong, again with what roundings move them by, and beside what is expected `in_single`
+    """`compare`; if numbers would be called wrong, again with what roundings move them by, and then against `in_single`
     (`Case.in_single`)."""
     comparison = compare(position, got, expected, protocol)
     numbers = ("wrong_value", "low_precision")
@@ -204,7 +204,7 @@ def compare_or_round(
 
 
 def _explain(position: int, got: torch.Tensor, expected: Expected, protocol: Protocol) -> Comparison:
-    """The comparison in full: where an output first goes wrong, and how."""
+    """The full comparison: where an output first goes wrong, and how."""
     pieces = [
         chunks(t) if t is not None else None
         for t in (expected.value, expected.judged, expected.infinite, expected.moved)
@@ -224,7 +224,7 @@ def _explain(position: int, got: torch.Tensor, expected: Expected, protocol: Pro
         found.touched += int((error > 1e-2 * allowed).sum())
         wrong = ~(error <= allowed)
         if judged is not None and infinite is not None:
-            # Where the honest result is an infinity the candidate must not invent another value.
+            # Where the honest result is infinite, the candidate must not return another value.
             known = judged if expected.elementwise else judged & ~_may_overflow(piece, reference)
             wrong = (wrong & known) | (infinite & (piece.double() != reference))
             error = torch.where(known, error, 0.0)
@@ -246,7 +246,7 @@ def _explain(position: int, got: torch.Tensor, expected: Expected, protocol: Pro
         strayed = math.sqrt(errors / steady) if steady >= _SPREAD_FROM else 0.0
         worst = max(worst, strayed / spread)
         if strayed > spread:
-            # No element is wrong by itself: the first with more than its share of the error stands for all.
+            # No element is wrong by itself: the first with an error above the mean allowed stands for all.
             for number, piece in enumerate(chunks(got)):
                 reference = values[number].double()
                 error = (piece.double() - reference).abs()
@@ -262,12 +262,12 @@ def _explain(position: int, got: torch.Tensor, expected: Expected, protocol: Pro
 
 
 def _is_steady(value: torch.Tensor, moved: torch.Tensor, expected: Expected) -> torch.Tensor:
-    """Elements with digits that a rounding leaves alone."""
+    """Elements with digits that roundings leave alone."""
     return moved <= _UNSTEADY * value.abs().clamp_min(expected.typical)
 
 
 def _is_undecided(got: torch.Tensor, value: torch.Tensor, moved: torch.Tensor) -> torch.Tensor:
-    """Whole numbers that are wrong: no rounding decides them, or such are more than a few."""
+    """Mask of wrong integers that no rounding decides; all wrong ones if roundings decide more than a few."""
     wrong = got != value
     near = wrong & ((got.double() - value.double()).abs() <= moved)
     loose, count = int((moved > 0).sum()), near.numel()
@@ -277,7 +277,7 @@ def _is_undecided(got: torch.Tensor, value: torch.Tensor, moved: torch.Tensor) -
 
 
 def _describe_wrong(found: _Wrong, position: int, expected: Expected, protocol: Protocol) -> Comparison:
-    """What is wrong with wrong elements."""
+    """Classify wrong elements."""
     mismatch = found.mismatch(position, expected.shape)
     if not expected.dtype.is_floating_point:
         return Comparison(math.inf, "wrong_value", mismatch)
@@ -293,8 +293,8 @@ def _describe_wrong(found: _Wrong, position: int, expected: Expected, protocol: 
 
 
 def _may_overflow(got: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
-    """Where an infinity stands for a number whose square is one. In an output that has infinities (a cumulative product),
-    products taken in another order, such as a tree's, pass the largest number on the way; torch's own do on a GPU."""
+    """Where an infinity stands for a number whose square overflows. In an output with infinities (a cumulative product), products
+    in another order, such as a tree's, overflow on the way; torch's own do on a GPU."""
     if got.dtype is torch.float16:  # its intermediate results are float32
         return torch.zeros_like(got, dtype=torch.bool)
     huge = reference.abs() > math.sqrt(torch.finfo(got.dtype).max)
@@ -302,12 +302,12 @@ def _may_overflow(got: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
 
 
 class _Wrong:
-    """What was found wrong in an output, chunk by chunk."""
+    """Wrong elements of an output, collected chunk by chunk."""
 
     def __init__(self) -> None:
         self.count = self.total = 0
         self.touched = 0
-        """Elements with an error that shows beside the one allowed."""
+        """Elements with an error that is noticeable against the one allowed."""
         self.worst = self.error = 0.0
         self.poison = self.non_finite = False
         self._first: tuple[int, float, float, float] | None = None
@@ -320,7 +320,7 @@ class _Wrong:
         expected: torch.Tensor,
         allowed: torch.Tensor,
     ) -> bool:
-        """Count a chunk's wrong elements and keep the first. Whether there were any."""
+        """Count a chunk's wrong elements and keep the first. Returns whether there were any."""
         self.total += wrong.numel()
         count = int(wrong.sum())
         if count and self._first is None:

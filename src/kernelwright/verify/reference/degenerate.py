@@ -1,18 +1,18 @@
-"""Inputs at which a formula behind a product degenerates: zero rows, equal points, scores far below, a large mean.
+"""Inputs at which formulas behind a product degenerate: zero rows, equal points, very low scores, a large mean.
 
-`degenerate` rows of zeros, rows of one input that nearly are those of another, and rows opposed to what they are multiplied with, so that every score
-             lies below -10,000: of a reference that normalises, compares or takes roots of products. Rounding makes much of
-             them, so nothing is asked but numbers where the reference has numbers, and none far from them
-`level`      numbers that even TF32 (bfloat16) holds, around a mean a hundred times their spread: of a reference that takes a
+`degenerate` rows of zeros, rows of one input that nearly equal those of another, and rows opposed to what they are multiplied
+             with, so that every score lies below -10,000: for references that normalise, compare or take roots of products.
+             Rounding changes much there: we only ask for numbers where the reference has numbers, not far above its largest
+`level`      numbers that even TF32 (bfloat16) holds, around a mean a hundred times their spread: for references that take a
              variance of products, where E[y^2] - m^2 cancels and a sum of squares around the mean does not
-`apart`      one ordinary number in a row and all others below -10^6.3, rows that lie near -10^9 throughout, as where all is
-             masked, rows with one such number, and planes of it, where windows have rows: of a reference that orders or picks; in
-             half precision rows and planes below -10^6.3 throughout, in float16 below -10^4.1
-`least`      the same with the other sign: of a reference that orders or picks the least
-`near`       the second of two inputs of one form lies near the first, as a prediction does beside its target: without products, a
-             difference keeps its digits then, and what is made of three sums (a^2 - 2ab + b^2) keeps none
+`apart`      one ordinary number in a row and all others below -10^6.3, rows near -10^9 throughout (as where all is masked), rows
+             with one such number, and planes of it if windows have rows: for references that sort or select; in half
+             precision rows and planes below -10^6.3 throughout, in float16 below -10^4.1
+`least`      the same with the other sign: for references that select the least
+`near`       of two inputs of the same form the second lies near the first, like a prediction and its target: without products a
+             difference then keeps its digits, while one made of three sums (a^2 - 2ab + b^2) loses all
 
-Inputs that have zeros, infinities, one sign or an order, and symmetric matrices, stay as they are drawn: they may be masks or shares.
+Inputs with zeros, infinities, one sign or an order, and symmetric matrices, stay as drawn: they may be masks or shares.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from kernelwright.verify.structures import convert, flatten
 KINDS = ("degenerate", "level", "apart", "least", "near")
 _OPPOSED, _OPPOSED_HALF = 300.0, 8.0
 _NEAR = 400
-"""Roundings that points which nearly meet are apart at most."""
+"""The most roundings between two points that nearly meet."""
 _MEAN, _SPREAD, _STEPS = 128.0, 3.0, 8.0
-"""Of numbers on a level: the mean, how far they reach, and how many there are to one (in bfloat16 one)."""
+"""For `level`: the mean, the largest distance from it, and the steps per unit (bfloat16: one)."""
 _APART, _APART_HALF = (6.3, 8.0), (4.1, 4.8)
-"""Powers of ten; the second in float16."""
+"""Ranges of exponents of ten; the second for float16."""
 _BESIDE, _ROUNDINGS = 2.0**-12, 3
-"""How far numbers are from those of another input, in steps of their own size and at least of a rounding; and the most steps."""
+"""For `near`: the step relative to each number, at least a rounding; and the most steps."""
 _BANISHED = -1e9
-"""What models add to a score that is not to count."""
+"""What models add to a score to mask it."""
 
 
 def with_kind(inputs: Any, kind: str, generator: torch.Generator) -> Any:
-    """The inputs with values of one kind."""
+    """The inputs with special values of one kind."""
     usual = [tensor for tensor in flatten(inputs) if is_usual(tensor)]
     change: Callable[[torch.Tensor, list[torch.Tensor], torch.Generator], torch.Tensor] = {
         "degenerate": _degenerate,
@@ -59,13 +59,13 @@ def with_kind(inputs: Any, kind: str, generator: torch.Generator) -> Any:
 
 
 def pairs(inputs: Any) -> bool:
-    """Whether two of the inputs have one form and could lie near one another."""
+    """Whether two inputs have the same form and could lie near each other."""
     forms = [(tensor.shape, tensor.dtype) for tensor in flatten(inputs) if is_usual(tensor)]
     return len(set(forms)) < len(forms)
 
 
 def is_usual(tensor: torch.Tensor) -> bool:
-    """Whether a tensor holds numbers of either sign, with nothing about them to rely on."""
+    """Whether a tensor holds numbers of both signs and has no structure that a reference may rely on."""
     if not tensor.is_floating_point() or tensor.numel() < 2 or tensor.ndim < 1:
         return False
     square = tensor.ndim > 1 and tensor.shape[-1] == tensor.shape[-2] > 1
@@ -77,7 +77,7 @@ def is_usual(tensor: torch.Tensor) -> bool:
 
 
 def _rows(tensor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """A copy, and its rows."""
+    """A copy (fp64, host), and a view of its rows."""
     made = tensor.detach().cpu().double().clone(memory_format=torch.contiguous_format)
     return made, made.reshape(-1, made.shape[-1])
 

@@ -1,7 +1,7 @@
-"""Whether a reference writes to one place twice, where nobody says which of both stays: `index_put`, `scatter`, `index_copy`
-and `put` without accumulation. Inputs under which it does that with different values are no question to ask.
+"""Whether a reference writes twice to one place, so that it is undefined which value stays: `index_put`, `scatter`, `index_copy`
+and `put` without accumulation. Inputs with which it writes different values there are not asked.
 
-The places are read back after the call: each must hold what was written there.
+After the call the places are read back: each must hold what was written there.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ WRITES = ("index_put", "_index_put_impl", "index_copy", "scatter", "put")
 
 
 class Disorder(TorchDispatchMode):
-    """`found` once a call in the block has written different values to one place."""
+    """`found` is set once a call in the block has written different values to one place."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class Disorder(TorchDispatchMode):
 
 
 def _differs(name: str, out: torch.Tensor, given: dict[str, Any]) -> bool:
-    """Whether some place holds another value than was written there."""
+    """Whether some place holds another value than was written to it."""
     if given.get("accumulate") or given.get("reduce"):
         return False
     if name in ("index_put", "_index_put_impl"):

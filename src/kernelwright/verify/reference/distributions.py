@@ -1,4 +1,4 @@
-"""How the inputs that a task draws are changed: by a factor, below zero, or so that a few places carry half of them."""
+"""How drawn inputs are changed: scaled, put below zero, or made uneven, so that a few places carry half of them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from kernelwright.verify.protocol import BELOW_ZERO, Protocol
 from kernelwright.verify.structures import convert, flatten
 
 _BELOW, _FAR_BELOW = (1.0, 4.0), (30.0, 120.0)
-"""Of inputs below zero: factor on the absolute value, and distance from zero."""
+"""For inputs below zero: factor on the absolute value, and distance from zero."""
 _HEAVY, _HEAVY_SHARE, _HEAVY_HALF = 256, 1 / 8, 2.0
-"""Places of an axis that carry half of an uneven input: so many, or that share of a short axis; and their usual most in half precision."""
+"""Uneven inputs: the most heavy places of an axis, as a number and as a share; and the largest usual factor in float16."""
 
 
 def draws(protocol: Protocol, secret: int, position: int) -> list[tuple[float, int]]:
-    """(scale, seed) of each case: all of them on the first shape set, two on the second, and on others the task's own and one
-    in turn, so that every factor is met at every kind of shape by some task or secret."""
+    """(scale, seed) of each case: all scales at the first shape set, two at the second, and at others the task's own and one
+    in turn, so that every scale meets every kind of shape with some task or secret."""
     scales = list(dict.fromkeys(protocol.distributions))
     if position > 0 and len(scales) > 1:
         turn = (secret + position) % (len(scales) - 1)
@@ -34,7 +34,7 @@ def case_name(shape: str, scale: float) -> str:
 
 
 def scale_inputs(inputs: object, scale: float) -> object:
-    """The inputs with every floating-point tensor multiplied by `scale`, or put below zero; what is sorted stays so."""
+    """The inputs with every floating-point tensor multiplied by `scale`, or put below zero; sorted tensors stay sorted."""
     if scale == BELOW_ZERO:
         return _below(inputs)
     if scale == 1.0:
@@ -43,14 +43,14 @@ def scale_inputs(inputs: object, scale: float) -> object:
 
 
 def orders(tensor: torch.Tensor) -> list[tuple[int, bool]]:
-    """Axes along which all numbers rise, or all fall (edges, times), and whether they fall. A reference may rely on that."""
+    """(axis, whether it falls) of axes along which all numbers rise or all fall (edges, times). A reference may rely on it."""
     found = []
     for axis, extent in enumerate(tensor.shape if tensor.numel() else ()):
         line = tensor[tuple(slice(None) if at == axis else 0 for at in range(tensor.ndim))]
         falls = bool(line[0] > line[-1])
         if extent < 2 or bool(line[0] == line[-1]):
             continue
-        for some in (line.unsqueeze(0), tensor.movedim(axis, -1)):  # most are told by one line
+        for some in (line.unsqueeze(0), tensor.movedim(axis, -1)):  # one line is mostly enough to tell
             first, second = some[..., :-1], some[..., 1:]
             if not bool((first >= second if falls else first <= second).all()):
                 break
@@ -60,7 +60,7 @@ def orders(tensor: torch.Tensor) -> list[tuple[int, bool]]:
 
 
 def in_order(before: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
-    """`after`, sorted along the axes along which `before` is, and of equal halves or neighbours along the last axis where `before` is."""
+    """`after` with the order of `before`: sorted along the same axes, equal halves or neighbours along the last axis."""
     for axis, falls in orders(before):
         after = after.sort(axis, descending=falls).values
     apart = repeated(before)
@@ -72,13 +72,13 @@ def in_order(before: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
 
 
 def repeated(tensor: torch.Tensor) -> list[int]:
-    """How the last axis is taken apart into two equal halves, or into pairs of equal neighbours, as tables of angles have them; nothing
-    where it is not, or rows are of one number."""
+    """How to unflatten the last axis into two equal halves, or into pairs of equal neighbours, as tables of angles have them; []
+    if it has neither, or if each row is a single number."""
     if tensor.ndim < 2 or tensor.shape[-1] % 2 or not tensor.numel():
         return []
     half = tensor.shape[-1] // 2
     for apart in ([2, half], [half, 2]):
-        for some in (tensor.reshape(-1, 2 * half)[0], tensor):  # most are told by one line
+        for some in (tensor.reshape(-1, 2 * half)[0], tensor):  # one line is mostly enough to tell
             one, other = some.unflatten(-1, apart).unbind(apart.index(2) - 2)
             if not torch.equal(one, other):
                 break
@@ -88,11 +88,11 @@ def repeated(tensor: torch.Tensor) -> list[int]:
 
 
 def _below(inputs: object) -> object:
-    """The inputs with every value below zero, and the largest ones along the edges, where masks go wrong.
+    """The inputs with every value below zero, and the largest along the edges, where masks go wrong.
 
     A single floating-point input is put so far below that the exponential of each value is 0 in single precision. Of
-    several, the first is below zero and the others are as far above it: products of them are as far below.
-    Zeros stay, for a reference may rely on them (a triangle, a mask).
+    several, the first is below zero and the others equally far above it, so products of them are as far below.
+    Zeros stay: a reference may rely on them (a triangle, a mask).
     """
     floating = [tensor for tensor in flatten(inputs) if tensor.is_floating_point()]
     width, offset = _FAR_BELOW if len(floating) == 1 else _BELOW
@@ -111,17 +111,16 @@ def _below(inputs: object) -> object:
 
 
 _NEAR = 0.02
-"""How far elements are from a number that they are near, as a share of what they were."""
+"""How far elements lie from the row's number, as a share of their original size."""
 
 
 def uneven(inputs: object, seed: int, sign: float = 1.0) -> object:
     """The inputs with a few places along the first and the longest other axis so much larger that they hold about half of
-    each tensor, times `sign`. Axes of one length have the same places, so that what is symmetric stays so; zeros stay, too.
+    each tensor, times `sign`. Axes of equal length have the same places, so symmetric tensors stay symmetric; zeros stay.
 
-    Where millions of values are averaged, those of three rows in four give nearly the mean of all (1e-4 away, which a
-    tolerance must allow), but not where a few rows that nobody knows carry half of it. Places differ in weight up to
-    eight times: of a short axis two may be heavy, and of equal ones each half may have one. All are powers of two, which
-    round alike in any order.
+    A mean of millions of values differs little (1e-4, within tolerance) from that of three rows in four, but not if a few
+    unknown rows carry half of it. Weights of places differ up to eightfold, because two places of a short axis, or one in each
+    of two equal halves, may be heavy. All are powers of two, which round alike in any order.
     """
     generator = torch.Generator().manual_seed(seed)
     heavy: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
@@ -150,11 +149,11 @@ def uneven(inputs: object, seed: int, sign: float = 1.0) -> object:
 
 
 def near_one_number(inputs: object, seed: int) -> object:
-    """The inputs with every other row of what has half precision near a number of its own, as large as its elements are.
+    """The inputs, with every other row of half-precision tensors near a single number of the row's usual size.
 
-    A sum that is rounded after each part wanders where parts have both signs, and is right by chance; of parts that are
-    nearly equal every rounding goes one way. By how much says the number times the part's length: of 4/3 or 5/3 of a power
-    of two, a part as long as a power of two is a third of a unit off whatever the total. Zeros stay, and what is not finite.
+    A sum that is rounded after each part wanders if parts have both signs, and may be right by chance; if the parts are
+    nearly equal, all roundings go one way. How far depends on the number times a part's length: with 4/3 or 5/3 of a power of
+    two, a part of power-of-two length is a third of a unit off whatever the total. Zeros and non-finite values stay.
     """
     generator = torch.Generator().manual_seed(seed)
 
@@ -175,7 +174,7 @@ def near_one_number(inputs: object, seed: int) -> object:
 
 
 def _edges(tensor: torch.Tensor) -> torch.Tensor:
-    """Where an index is the first or the last along any dimension that has inner ones."""
+    """Mask of the first and last index along every dimension that has inner ones."""
     found = torch.zeros(tensor.shape, dtype=torch.bool, device=tensor.device)
     for axis, extent in enumerate(tensor.shape):
         if extent > 2:

@@ -1,4 +1,4 @@
-"""What an output should be: the oracle's fp64 value, and how far an honest module of the same precision strays from it."""
+"""The expected value of an output: the oracle's fp64 value, and how far an honest module of the same precision strays from it."""
 
 from __future__ import annotations
 
@@ -12,67 +12,67 @@ from kernelwright.verify.reference.choices import Chosen
 from kernelwright.verify.reference.leaning import Leaning, leaning
 
 _LARGE = 1 << 22
-"""Elements from which an expected output is kept in fp32."""
+"""Expected outputs of at least this many elements are kept in fp32."""
 COARSE = 2.0**-17
-"""Rounding step from which digits are few: that of an honest run shows in every element."""
+"""Rounding step above which an output is judged as half precision: a rounding shows in every element."""
 _OWN = 64.0
-"""Multiples of single precision's eps * typical."""
+"""Multiple of single precision's eps * typical."""
 CHUNK = 1 << 24
-"""Elements looked at at a time."""
+"""Elements compared at a time."""
 
 
 @dataclasses.dataclass
 class Expected:
-    """What one output should be, and how far an honest module of the same precision strays from it."""
+    """The expected value of one output, and how far an honest module of the same precision strays from it."""
 
     value: torch.Tensor
     """fp64 for floating-point outputs (fp32 for large ones of at most that precision, whose rounding is far
-    below any tolerance here); the output itself for others."""
+    below any tolerance here); otherwise the output itself."""
     shape: tuple[int, ...]
     dtype: torch.dtype
     honest_error: float
-    """Largest absolute error of the reference in its own precision."""
+    """Largest absolute error of the reference run in its own precision."""
     typical: float
-    """Mean absolute value: what cancellation errors scale with."""
+    """Mean absolute value, by which cancellation errors scale."""
     judged: torch.Tensor | None
-    """Where both oracle and reference are finite; None where that is everywhere."""
+    """Mask of elements that are finite in oracle and reference; None if all are."""
     infinite: torch.Tensor | None
-    """Where both are the same infinity; None where that is nowhere."""
+    """Mask of elements that are the same infinity in both; None if none are."""
     slack: float = 1.0
-    """Factor on the error allowed: above 1 for inputs scaled far up, which are there to make naive kernels overflow
-    and where an honest one may lose more digits than the reference does. What the reference itself gets wrong there is
-    allowed even where that is more than the protocol's own tolerance."""
+    """Factor on the error allowed. Above 1 for inputs scaled far up: they are there to make naive kernels overflow, and an
+    honest one may lose more digits there than the reference does. The reference's own error there is allowed even where it
+    exceeds the protocol's tolerance."""
     spread: float = math.inf
-    """Root of the mean squared error of the reference in its own precision."""
+    """Root mean square error of the reference in its own precision."""
     root_mean_square: float = 0.0
-    """Of the values."""
+    """Root mean square of the values."""
     terms: float = 1.0
-    """Elements of the largest input for each of the output: so many may be summed one after the other."""
+    """Elements of the largest input per element of the output: a bound on the terms of a sequential sum."""
     step: float = 0.0
-    """Relative rounding step of what is coarser behind it than its dtype, such as operands in TF32, as far as that reaches."""
+    """Relative rounding step of anything coarser than the dtype that the output depends on, such as operands in TF32."""
     moved: torch.Tensor | None = None
-    """fp64: how far roundings move each element; None where nobody asked (`reference/roundings.py`)."""
+    """fp64: how far roundings move each element; None if not computed (`reference/roundings.py`)."""
     elementwise: bool = False
-    """Each element is made of few operations on its own: none may overflow on the way."""
+    """Each element is made of few operations on its own; none may overflow on the way."""
     chosen: Chosen | None = None
-    """Of places among ties: what they point into."""
+    """For indices among ties: the values that they point to."""
     orders: tuple[torch.Tensor, ...] = ()
-    """What the reference makes with ties in another order, where that is something else."""
+    """What the reference makes with ties in another order, if that differs."""
     leaning: Leaning | None = None
-    """Of an honest run in half precision: the side on which its errors are."""
+    """For half precision: the signed mean error of an honest run."""
     rounded_once: bool = False
-    """An honest run in half precision rounds each element as if nothing else were rounded."""
+    """In half precision: each element of an honest run is off by no more than one rounding."""
     own_digits: bool = False
-    """Each element is what one operator makes of half precision, and is held to digits of its own."""
+    """Each element is made by a single operator in half precision, and is held to its own digits."""
 
     @property
     def half(self) -> bool:
-        """Judged as half precision is: few digits, of which none may be lost twice."""
+        """Whether it is judged as half precision: few digits, none of which may be lost twice."""
         return self.dtype.is_floating_point and self.epsilon > COARSE
 
     @property
     def epsilon(self) -> float:
-        """Relative rounding step that it is judged by."""
+        """The relative rounding step that it is judged by."""
         return max(self.step, torch.finfo(self.dtype).eps)
 
     @property
@@ -83,7 +83,7 @@ class Expected:
         return chosen + sum(nbytes(tensor) for tensor in held if tensor is not None)
 
     def each(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Expected:
-        """The same of what `change` makes of every tensor by element: some of the elements, or all in other memory."""
+        """The same with every elementwise tensor passed through `change`: some of the elements, or all in other memory."""
 
         def changed(tensor: torch.Tensor | None) -> torch.Tensor | None:
             return None if tensor is None else change(tensor)
@@ -109,7 +109,9 @@ def expected_of(exact: torch.Tensor, honest: torch.Tensor) -> Expected:
     error, squares, total, square_total, finite = _spread(exact, honest)
     judged = infinite = None
     if not finite or float(torch.linalg.vector_norm(exact, math.inf)) > torch.finfo(dtype).max:
-        judged = torch.isfinite(exact.to(dtype)) & torch.isfinite(honest)  # an infinity to who rounds once
+        judged = torch.isfinite(exact.to(dtype)) & torch.isfinite(
+            honest
+        )  # may be infinite if rounded only once
         infinite = torch.isinf(exact) & (exact == honest)
     narrow = honest.numel() >= _LARGE and dtype != torch.float64
     value = exact.to(torch.float32 if narrow else torch.float64, copy=True).contiguous()
@@ -130,7 +132,7 @@ def expected_of(exact: torch.Tensor, honest: torch.Tensor) -> Expected:
 
 
 def own_floor(typical: float, dtype: torch.dtype) -> float:
-    """Absolute error of elements that are held to digits of their own: what single precision has where something cancels."""
+    """Absolute error allowed to elements judged by their own digits: that of single precision where something cancels."""
     return _OWN * torch.finfo(torch.float32).eps * typical + torch.finfo(dtype).smallest_normal
 
 
@@ -165,14 +167,14 @@ def _spread(exact: torch.Tensor, honest: torch.Tensor) -> tuple[float, float, fl
 
 
 def rms_difference(exact: torch.Tensor, made: torch.Tensor) -> float:
-    """Root of the mean squared difference, where both are finite."""
+    """Root mean square difference over elements that are finite in both."""
     if made.numel() == 0 or not made.is_floating_point():
         return 0.0
     return math.sqrt(_spread(exact, made)[1] / made.numel())
 
 
 def chunks(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """The elements in row-major order, in pieces that leave room for fp64 copies of each."""
+    """The elements in row-major order, in pieces small enough for fp64 copies."""
     return tensor.reshape(-1).split(CHUNK)
 
 

@@ -1,7 +1,7 @@
-"""The oracle's arithmetic over whole GPU tensors in one pass each: what torch does in fifteen, in fp64 all the same.
+"""The oracle's arithmetic over whole GPU tensors in one pass each: what takes torch fifteen passes, also in fp64.
 
-The largest tasks have outputs of two billion elements; torch's temporaries over them take ten times as long as the
-kernel that is judged. These kernels are the judge's own and run in its process.
+The largest tasks have outputs of two billion elements; torch's temporaries for them take ten times as long as the
+judged kernel. These kernels are the judge's own and run in its process.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ import triton.language as tl
 
 _BLOCK = 1024
 _PROGRAMS = 1056
-"""Partial results, each over every so-many-th block: eight programs for each SM of the largest GPU here."""
+"""Number of programs, eight for each SM of the largest GPU here; each makes a partial result over every n-th block."""
 _launching = threading.Lock()
-"""Verifications are threads, and two of them must not compile the same kernel at once."""
+"""Verifications are threads, and two must not compile the same kernel at once."""
 
 
 class Strayed(NamedTuple):
     """How an output differs from what was expected."""
 
     wrong: int
-    """Elements out of tolerance; NaN is."""
+    """Elements out of tolerance, NaN included."""
     worst: float
-    """Largest error as a share of the error allowed, while none is wrong."""
+    """Largest error as a share of the error allowed, if none is wrong."""
     squares: float
     """Sum of squared errors."""
 
 
 class Spread(NamedTuple):
-    """What calibration needs of a reference in its own precision and in fp64, over elements that are finite in both."""
+    """Differences of a reference in its own precision and in fp64, over elements that are finite in both."""
 
     error: float
     """Largest absolute difference."""
@@ -105,21 +105,21 @@ def _spread_kernel(exact_ptr, honest_ptr, out_ptr, n, BLOCK: tl.constexpr):
 
 
 def compare_fused(got: torch.Tensor, value: torch.Tensor, rules: tuple[float, ...]) -> Strayed:
-    """Hold contiguous floating-point tensors of equal size against each other; `rules` as `comparison.rules` gives them."""
+    """Compare contiguous floating-point tensors of equal size; `rules` as from `comparison.rules`."""
     given = torch.tensor(rules, dtype=torch.float64, device=got.device)
     wrong, worst, squares = _partial(_strayed_kernel, 3, got, value, given, count=got.numel()).unbind(1)
     return Strayed(int(wrong.sum()), float(worst.max()), float(squares.sum()))
 
 
 def spread(exact: torch.Tensor, honest: torch.Tensor) -> Spread:
-    """`exact` in fp64 beside `honest`, both contiguous and of equal size."""
+    """Compare `exact` (fp64) with `honest`, both contiguous and of equal size."""
     found = _partial(_spread_kernel, 5, exact, honest, count=honest.numel())
     error, (squares, total, square_total, infinite) = found[:, 0].max(), found[:, 1:].sum(0)
     return Spread(float(error), float(squares), float(total), float(square_total), not float(infinite))
 
 
 def _partial(kernel: Any, columns: int, *tensors: torch.Tensor, count: int) -> torch.Tensor:
-    """What each program found, in host memory."""
+    """Each program's partial results, in host memory."""
     programs = min(_PROGRAMS, math.ceil(count / _BLOCK))
     out = torch.empty(programs, columns, dtype=torch.float64, device=tensors[0].device)
     with _launching, torch.cuda.device_of(out):

@@ -1,4 +1,4 @@
-"""How much of its input an operator on windows reads: strides may leave gaps, and edges that no window reaches."""
+"""How much of its input a windowed operator reads: strides may leave gaps, and edges that no window reaches."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import torch
 
 
 def share_read(name: str, args: Sequence[Any], outputs: Sequence[torch.Tensor]) -> float:
-    """Of its first argument's elements, for a call of `aten::name`; 1 for what has no windows."""
+    """The share of its first argument's elements that a call of `aten::name` reads; 1 for operators without windows."""
     if name == "convolution" and not args[6]:
         kernel, (stride, padding, dilation) = list(args[1].shape[2:]), args[3:6]
     elif name.startswith(("max_pool", "avg_pool")):
         more = [*args[2:], *(None, 0, 1)[len(args) - 2 :]]
         kernel, stride, padding = args[1], more[0] or args[1], more[1]
-        dilation = more[2] if name.startswith("max") else 1  # what averages take there is another option
+        dilation = more[2] if name.startswith("max") else 1  # average pools have another option there
     else:
         return 1.0
     axes = args[1].dim() - 2 if name == "convolution" else int(name[name.index("pool") + 4])
@@ -35,7 +35,7 @@ def _each(option: Any, count: int) -> list[int]:
 
 
 def _along(size: int, count: int, kernel: int, stride: int, padding: int, dilation: int) -> float:
-    """The share of `size` places that `count` windows reach."""
+    """The share of `size` positions that `count` windows reach."""
     reached = np.zeros(padding + size, bool)
     for first in range(0, kernel * dilation, dilation):
         reached[first : first + (count - 1) * stride + 1 : stride] = True

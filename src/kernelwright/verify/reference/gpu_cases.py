@@ -1,4 +1,4 @@
-"""The reference side on a GPU: cases that are made once and kept, inputs drawn again, samples for audits under the clock."""
+"""The reference side on a GPU: cases that are made once and kept, inputs redrawn from seeds, samples for audits while timing."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from kernelwright.verify.structures import describe, flatten
 
 _UNSEEN_SEED, _AUDIT_SEED = 27_644_437, 39_916_801
 _AUDITED = 1 << 24
-"""Elements of an output that an audit looks at."""
+"""Elements of an output that an audit compares."""
 _DRAWN_AGAIN = 64 << 20
-"""Bytes of inputs from which they are drawn again rather than kept."""
+"""Inputs of more bytes than this are redrawn instead of kept."""
 
 
 @dataclasses.dataclass(frozen=True)
 class _Draw:
-    """Of inputs: their factor and seed, and whether a few places carry half of them (`distributions.uneven`)."""
+    """How inputs are drawn: factor, seed, and whether a few places carry half of them (`distributions.uneven`)."""
 
     scale: float
     seed: int
@@ -43,15 +43,15 @@ class _Draw:
 
     @property
     def factor(self) -> float:
-        """As `Case.scale`: uneven inputs are not those that the task draws, and the reference need have no meaning for them."""
+        """The case's `Case.scale`: uneven inputs are not the task's own, so the reference need not have a meaning there."""
         return -1.0 if self.uneven else self.scale
 
 
 class GpuCases:
     """The cases of one shape set on a GPU, each made once.
 
-    Expected outputs are kept until `release`, and made again by `make`; large inputs are drawn again from their seed,
-    which a GPU does in the time that it takes to write them.
+    Expected outputs are kept until `release` and made again by `make`. Large inputs are redrawn from their seed, which takes
+    a GPU no longer than writing them.
     """
 
     def __init__(
@@ -66,17 +66,17 @@ class GpuCases:
         products: bool = False,
         seed: int = INIT_SEED,
     ) -> None:
-        """Builds the reference, its weights drawn under `seed`, and the first case; `products`: it multiplies matrices. Raises
-        UserError when the task fails."""
+        """Builds the reference, with weights drawn under `seed`, and the first case. `products`: the reference multiplies
+        matrices. Raises UserError if the task fails."""
         self.name, self.sizes, self.full = name, sizes, full
         self._products = products
         self._protocol, self._plan = for_task(protocol, task), plan
         self._lock, self._making = threading.Lock(), threading.Lock()
         self._kept: dict[int, Case | None] = {}
         self._draws: dict[int, _Draw] = {}
-        """How the inputs of each case that was made are drawn."""
+        """How each case's inputs were drawn."""
         self._large: bool | None = None
-        """Whether inputs are too large to be kept."""
+        """Whether inputs are too large to keep; None until known."""
         self._reference = Reference(task, sizes, device)
         self.init = self._reference.init_inputs()
         self.seed = seed
@@ -84,16 +84,16 @@ class GpuCases:
         self.gradients = self._reference.gradients(self._module)
         self.state = {key: value.detach().clone() for key, value in self._module.state_dict().items()}
         self.weights = sum(map(nbytes, self.state.values()))
-        """Bytes of them."""
+        """Bytes of the weights."""
         self._module.to(device)
         self.made = False
-        """Whether everything is on the GPU that a verification needs."""
+        """Whether everything that a verification needs is on the GPU."""
         first = self.case(0)
         if first is None:
             raise UserError(f"task {task.id}: the reference's own output is not finite")
         self.description = describe(list(first.inputs))
         self.form: Any = channel.encode(list(first.inputs), [])
-        """Of the inputs: the nest with tensors by number."""
+        """Structure of the inputs: the nest with tensors by number."""
         self.structure = first.structure
         self.aliases, self.shared, self.written = first.aliases, first.shared, first.written
         self.changes_inputs = bool(first.changed)
@@ -114,12 +114,12 @@ class GpuCases:
 
     @property
     def kept_bytes(self) -> int:
-        """GPU memory held for the next candidate."""
+        """Bytes of GPU memory kept for the next candidate."""
         held = [*self._kept.values(), self.__dict__.get("twin"), self.__dict__.get("audit")]
         return (self.weights if self.made else 0) + sum(item.size for item in held if item is not None)
 
     def make(self) -> None:
-        """Have every case, and at full size what is clocked, while there is memory for fp64. Raises UserError."""
+        """Make every case, and the audit at full size, while there is memory for fp64. Raises UserError."""
         with self._making:
             if not self.made:
                 self._module.to(self._reference.device)
@@ -130,7 +130,7 @@ class GpuCases:
                 self.made = True
 
     def release(self) -> None:
-        """Let go of all GPU memory; nobody may have it in use."""
+        """Free all GPU memory; nothing may be using it."""
         self.made = False
         self._kept = {}
         for name in ("twin", "audit"):
@@ -138,13 +138,13 @@ class GpuCases:
         self._module.to("cpu")
 
     def first(self) -> Case:
-        """The first case: without a meaning there it would be a broken task."""
+        """The first case; without a meaning there the task would be broken."""
         case = self.case(0)
         assert case is not None
         return case
 
     def case(self, number: int) -> Case | None:
-        """None where the reference has no meaning under that distribution."""
+        """The case of this number; None if the reference has no meaning under that distribution."""
         with self._lock:
             kept = self._keep(number)
             if kept is None or kept.inputs is not None:
@@ -160,12 +160,12 @@ class GpuCases:
         return self._kept[number]
 
     def _choices(self, number: int) -> list[_Draw]:
-        """The first one counts that the reference has a meaning for. At full size all cases but the first are uneven: there
-        a kernel may average a part of its inputs, and be as near to the mean as rounding is at small sizes.
+        """Draws to try; the first that the reference has a meaning for is used. At full size all cases but the first are
+        uneven: otherwise a kernel may average a part of its inputs and still be near the true mean.
 
-        Not of products, unless one number comes of them: where two heavy places meet an element is hundreds of times its
-        neighbours, and what cancels there leaves an error of that size. No product adds so many terms that a part of
-        them gives nearly what all do."""
+        Not if the reference takes products, unless the output is one number: where two heavy places meet, an element is
+        hundreds of times its neighbours, and cancellation there leaves errors of that size. Products do not sum so many
+        terms that a part of them approximates the whole."""
         scale, seed = self._plan[number]
         plain = _Draw(scale, seed)
         if not (self.full and number and self._protocol.honesty) or abs(scale) > 1.0:
@@ -182,7 +182,7 @@ class GpuCases:
         return self._reference.changed_inputs(draw.seed, change)
 
     def _made(self, name: str, draw: _Draw) -> Case | None:
-        """A case, without its inputs where they are large."""
+        """A case; large inputs are not kept in it."""
         inputs = functools.partial(self._inputs, draw)
         if self._large is None:
             self._large = sum(map(nbytes, flatten(inputs()))) > _DRAWN_AGAIN
@@ -190,7 +190,7 @@ class GpuCases:
 
     @functools.cached_property
     def audit(self) -> Audit:
-        """Inputs under the first distribution that are never played but once, under the clock, and what they give."""
+        """Inputs of the first distribution that are used only once, while timing, and their expected outputs."""
         scale, seed = self._plan[0]
         draw = _Draw(scale, seed + _AUDIT_SEED)
         case = self._made(f"{self.name}, clocked", draw)
@@ -203,14 +203,14 @@ class GpuCases:
         return Audit(case.name, lambda: flatten(self._inputs(draw)), samples, case if case.few else None)
 
     def unseen(self) -> list[torch.Tensor]:
-        """Inputs under the first distribution that no correctness case has: for the clock's fresh calls."""
+        """Inputs of the first distribution that no correctness case has, for the clock's fresh calls."""
         scale, seed = self._plan[0]
         return flatten(self._inputs(_Draw(scale, seed + _UNSEEN_SEED)))
 
 
 @dataclasses.dataclass
 class _Sample:
-    """Every so-many-th element of an output, from a secret one on: no tile of any size falls between them all."""
+    """Every n-th element of an output, from a secret start, so that every tile has some of them."""
 
     start: int
     step: int
@@ -228,14 +228,14 @@ class _Sample:
 
 @dataclasses.dataclass
 class Audit:
-    """One clocked call's inputs, and a secret sample of what it must give."""
+    """Inputs of one timed call, and a secret sample of its expected outputs."""
 
     name: str
     inputs: Callable[[], list[torch.Tensor]]
-    """Draws them, in the order of `flatten`."""
+    """Draws the inputs, in the order of `flatten`."""
     samples: list[_Sample]
     whole: Case | None
-    """All of it, where that is little."""
+    """The whole case, if it is small."""
 
     @property
     def size(self) -> int:
@@ -243,7 +243,7 @@ class Audit:
         return sum(sample.expected.size for sample in self.samples) + (self.whole.size if self.whole else 0)
 
     def compare(self, outputs: list[torch.Tensor], protocol: Protocol) -> Comparison | None:
-        """The first output that is wrong, or None."""
+        """The first wrong output, or None."""
         for index, (got, sample) in enumerate(zip(outputs, self.samples, strict=True)):
             roundings = functools.partial(self._with_roundings, index, protocol)
             comparison = compare_or_round(index, sample.of_tensor(got), sample.expected, protocol, roundings)

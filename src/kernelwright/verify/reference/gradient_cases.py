@@ -1,4 +1,4 @@
-"""What a reference gives where gradients are asked in another way (`gradient_ways.py`)."""
+"""Expected results of a reference when gradients are asked in another way (`gradient_ways.py`)."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from kernelwright.verify.reference.task_module import NotModelled, private_rng, 
 from kernelwright.verify.structures import convert, flatten, same_bits
 
 _OF_PART = -1.0
-"""As `Case.scale`: not the task's own."""
+"""`Case.scale` of such cases: they are not the task's own."""
 
 
 def ask_another_way(case: Case, protocol: Protocol, way: GradientWay) -> Case | None:
-    """`case` with its gradients asked in another way; None where the reference does not take that, or where what it leaves
-    behind hangs on how many passes there were."""
+    """`case` with its gradients asked in another way; None if the reference does not accept that, or if the state it leaves
+    depends on the number of passes."""
     if case.changed or (case.after and way.order):
         return None
     if way.unused or way.layout or way.order == TWICE:
@@ -34,8 +34,8 @@ def ask_another_way(case: Case, protocol: Protocol, way: GradientWay) -> Case | 
 
 
 def writable(case: Case) -> tuple[int, ...]:
-    """Numbers of tensors, those given and then outputs, that may be written to between the passes: the reference neither raises
-    then, for having kept them, nor gives other gradients."""
+    """Numbers of tensors (inputs, then outputs) that may be overwritten between the passes: the reference did not keep them, so
+    it neither raises then nor gives other gradients."""
     if case.changed:
         return ()
     module = copy.deepcopy(case.module)
@@ -60,9 +60,8 @@ def writable(case: Case) -> tuple[int, ...]:
 
 
 def _arguments(case: Case, way: GradientWay) -> object:
-    """The inputs, with the cotangents of that way: zeros of outputs that are not used, and one number or row for all. What a
-    second pass begins with at a loss is 1, as everywhere: kernels that scale a gradient in place, in memory of the forward
-    pass, are many, and right so."""
+    """The inputs, with cotangents as the way wants them: zeros for unused outputs, one number or row for all. At a loss a second
+    pass begins with 1, as everywhere: many correct kernels scale a gradient in place, in memory of the forward pass."""
     places = itertools.count(-way.given)
 
     def changed(tensor: torch.Tensor) -> torch.Tensor:
@@ -84,14 +83,14 @@ def _arguments(case: Case, way: GradientWay) -> object:
 
 
 def _own(case: Case) -> int:
-    """How many outputs are no gradients."""
+    """How many outputs are not gradients."""
     form = case.structure
     assert isinstance(form, dict)
     return len(case.expected) - len(form["inputs"]) - len(form["parameters"]) + 2
 
 
 def _part(case: Case, way: GradientWay) -> Case:
-    """The outputs, and those of the gradients that the way asks for."""
+    """The case with its outputs, and only those gradients that the way asks for."""
     form = case.structure
     assert isinstance(form, dict)
     inputs, parameters = len(form["inputs"]) - 1, len(form["parameters"]) - 1

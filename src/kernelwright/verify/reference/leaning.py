@@ -1,8 +1,8 @@
-"""Errors that all have one sign: which way outputs of half precision lean, in units of their own last digits.
+"""Bias of half-precision outputs: mean signed errors, in units of the last digit.
 
-Rounding to the nearest leans nowhere, cutting off by half a unit towards zero, and each such error is below what any tolerance
-of half precision allows. Within one draw honest errors may have one sign as well (a running total that is carried, a scale of a
-row that was rounded), so that draws of inputs and sizes are what is counted, and not elements.
+Rounding to nearest has no bias, truncation has half a unit towards zero, and each such error is within every tolerance of half
+precision. Within one draw honest errors may share a sign, too (a running total that is carried, a rounded scale of a row), so
+we count draws of inputs and sizes, not elements.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ if TYPE_CHECKING:
     import torch
 
 _LEAST = 64
-"""Elements of a draw that say something."""
+"""Elements from which a draw counts."""
 _DRAWS = 6
-"""Draws from which their mean says something."""
+"""Draws from which their mean counts."""
 _FAR = 8.0
-"""Units beyond which an error counts no more."""
+"""Units at which errors are clamped."""
 _NEAR_ZERO = 2.0**-12
-"""Share of an output's usual size below which single precision, where something cancels, has few digits itself."""
+"""Elements below this share of an output's mean size are skipped: after cancellation single precision has few digits there."""
 _ALLOWED, _SURE = 0.35, 4.0
-"""Units that errors may be on one side beyond the reference's own, and standard errors of their mean. Of 50 honest kernels in
-bfloat16 and float16 the mean of all draws is off by 0.12 at most, and by 0.00 less so many standard errors; cutting off leans by 0.5."""
+"""Bias allowed beyond the reference's own (units), and the standard errors of the mean that are subtracted first. For 50 honest
+kernels in bfloat16 and float16 the mean of all draws is at most 0.12, less the standard errors 0.00; truncation gives 0.5."""
 
 Leaning = tuple[float, float]
 """Mean error in units: away from zero, and upwards."""
 
 
 def leaning(exact: torch.Tensor, made: torch.Tensor) -> Leaning | None:
-    """Of an output `made` in half precision; None where too few elements tell, or it is of another dtype."""
+    """The bias of a half-precision output `made`; None for other dtypes, or if too few elements count."""
     import torch
 
     if made.dtype not in (torch.bfloat16, torch.float16) or made.numel() < _LEAST:
@@ -50,7 +50,7 @@ def leaning(exact: torch.Tensor, made: torch.Tensor) -> Leaning | None:
 
 
 class Leanings:
-    """Those of a candidate, beyond the reference's own, by output and draw."""
+    """Biases of a candidate beyond the reference's own, by output and draw."""
 
     def __init__(self) -> None:
         self._known: dict[int, dict[str, Leaning]] = {}
@@ -59,7 +59,7 @@ class Leanings:
         self._known.setdefault(output, {})[draw] = made[0] - honest[0], made[1] - honest[1]
 
     def too_far(self) -> tuple[int, str] | None:
-        """An output whose errors lean further than honest ones do, and how; None where there is none."""
+        """An output with more bias than honest kernels have, and a description; None if there is none."""
         for output, draws in self._known.items():
             if len(draws) < _DRAWS:
                 continue

@@ -1,10 +1,10 @@
-"""One element far beyond all others in a row, of a reference that takes windows: whatever does not hang on it stays as it is.
+"""Outliers for references that take windows: one element far above all others must not change outputs that do not depend on it.
 
-A difference of running sums is what a window holds only as long as no number before it takes all their digits. Which outputs an
-element reaches is told by the reference's own bits, so that all others are held to what they are without it.
+A window sum taken as a difference of running sums is right only until a number before it takes all their digits. The reference's
+own bits tell which outputs an element reaches; all others must be as they are without it.
 
-Does not ask sums from one end of an axis (from the other end they are a total less what is before, and published kernels compute
-them so), products (Winograd's, Fourier's), float16, nor inputs that are drawn from a range, sorted or gone through for gradients.
+Not asked: sums from one end of an axis (from the other end published kernels compute them as a total less what comes before),
+products (Winograd, Fourier), float16, inputs that are sorted or of one sign, and gradients.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from kernelwright.verify.structures import flatten, with_changed
 
 KIND = "outlier"
 _FAR = 1e30
-"""Finite, so that a product with 0 still leaves it out; its square is not, and a reference that takes one is not asked."""
+"""Finite, so that multiplying with 0 still excludes it. Its square is not; a reference that squares it is not asked."""
 _SHARE = 4
-"""One in so many rows has such an element."""
+"""One in this many rows gets an outlier."""
 
 
 @where_possible()
 def with_lone_elements(case: Case, name: str, operators: Sequence[str], seed: int) -> Case | None:
-    """The case with an element far beyond all others in some rows of its first input, and what is expected of outputs that do not
-    hang on them; None where the reference takes no windows, or makes something else of such elements than numbers."""
+    """The case with outliers in some rows of its first suitable input, judged only on outputs that do not depend on them; None if
+    the reference takes no windows or is not finite with them."""
     if case.after or not special_values.takes_windows(operators):
         return None
     places = [place for place, one in enumerate(flatten(case.inputs)) if _is_free(one)][:1]
@@ -53,7 +53,7 @@ def with_lone_elements(case: Case, name: str, operators: Sequence[str], seed: in
 
 
 def _is_free(tensor: torch.Tensor) -> bool:
-    """Whether numbers of either sign are drawn, which are in no order."""
+    """Whether a tensor has numbers of both signs, in no order."""
     if tensor.dtype not in (torch.float32, torch.float64, torch.bfloat16) or tensor.numel() < 2:
         return False
     return bool(tensor.min() < 0) and bool(tensor.max() > 0) and not orders(tensor)

@@ -1,12 +1,12 @@
-"""Sizes at their full length, the others at their least: where a kernel may do what small sizes never ask of it.
+"""Sets with one size at its full length and the others very small, where a kernel may do what it never does at small sizes.
 
-At full size few programs are run, and of a sum over everything none; at the small sizes nothing is long. In between lies
-what a kernel does far along one axis: a bound that it computes, a block that a row outgrows, digits that long sums lose.
-So each size is taken to what it is at full size while the others are very small, several at once where that is small
-still. A size at which that is too much to interpret is taken as far as may be.
+At full size few programs are run, and none of a sum over everything; at small sizes nothing is long. Neither shows what a
+kernel does far along one axis: a bound that it computes, a block that a row outgrows, digits that long sums lose. So each
+size is taken to its full value while the others are very small, several at once if that is still cheap. A size that is too
+expensive to interpret there is taken as far as possible.
 
-Does not guarantee that every size gets there (both axes of a square matrix are one size), nor that anything shows
-which hangs on two sizes at once.
+Not guaranteed: that every size gets there (both axes of a square matrix are one size), nor errors that depend on two sizes
+at once.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from kernelwright.records import Task
 from kernelwright.verify.reference.hidden_sizes import full_sizes, varying
 
 LONG = "long"
-"""Begins the names of these sets."""
+"""Prefix of these sets' names."""
 MOST_BYTES, MOST_FLOPS = 2 << 20, 5e7
-"""That the reference's operators move, and of its products, at one such set."""
+"""Limits for one such set: bytes that the reference's operators move, and FLOPs of its products."""
 _SETS = 3
-"""Of a task."""
+"""The most sets of a task."""
 _LEAST, _SMALLER = 3, 32
-"""Sizes that are not long are so much smaller than the small ones, and no smaller than the first."""
+"""Sizes that are not long are the small ones divided by the second number, and at least the first."""
 _STEPS = 6
-"""From the small sizes to the full ones."""
+"""Geometric steps between the small sizes and the full ones."""
 _LONGER = 2.0
-"""Factor on the longest small size, below which a set tells nothing new."""
+"""A size must be this many times the longest small one for a set to tell anything new."""
 
 
 def long_sets(
     task: Task, shapes: Sequence[str], cost: Callable[[Mapping[str, int]], float]
 ) -> list[dict[str, int]]:
-    """Sets of sizes, given the names of the task's small ones. `cost` is the share of what may be done that the reference
-    does at some sizes; infinite where it does not take them."""
+    """Sets of sizes, given the names of the task's small ones. `cost` is the reference's work at some sizes as a share of what
+    is allowed; infinite if it does not accept them."""
     sets = [task.shapes[name] for name in shapes]
     base, full = dict(sets[min(1, len(sets) - 1)]), full_sizes(task)
     known = {name: max(one.get(name, size) for one in sets) for name, size in base.items()}
@@ -60,8 +60,8 @@ def long_sets(
 def held_sizes(
     task: Task, holds: Callable[[dict[str, int]], bool], fits: Callable[[dict[str, int]], bool]
 ) -> dict[str, int]:
-    """The full sizes, of which as many are small as may be while something `holds`; tried one after the other, the one that
-    shrinks most first. Where what is left does not fit, they are smaller yet."""
+    """The full sizes, with as many as possible made small while `holds` stays true; tried one by one, the one that shrinks
+    most first. If the result does not fit, they are made smaller still."""
     sizes, sets = full_sizes(task), list(task.shape_sets("small").values())
     small = {
         name: min(one.get(name, sizes[name]) for one in sets) for one in sets for name in one if name in sizes
@@ -77,8 +77,8 @@ def held_sizes(
 
 
 def between_sets(task: Task, shapes: Sequence[str]) -> list[dict[str, int]]:
-    """Sizes in geometric steps between the small ones, whose names are given, and the full ones: all at once, then each by itself;
-    those with the least in them first."""
+    """Sizes in geometric steps between the small sets (given by name) and the full sizes: all at once, then each by itself;
+    smallest sets first."""
     sets, full = [task.shapes[name] for name in shapes], full_sizes(task)
     base = dict(sets[min(1, len(sets) - 1)])
     free = varying(base, sets)
@@ -95,8 +95,8 @@ def between_sets(task: Task, shapes: Sequence[str]) -> list[dict[str, int]]:
 def one_more_full(
     task: Task, held: Mapping[str, int], cost: Callable[[Mapping[str, int]], float]
 ) -> list[dict[str, int]]:
-    """Sizes of which one more than of those that are `held` is full, or as long as may be, and what was made small 1 where that
-    can be; the longest first, no more than so many sets. `cost` as of `long_sets`."""
+    """For each small size of `held`, that set with it full, or as long as possible, and if possible the other small ones 1. The
+    longest first, at most `_SETS`. `cost` as in `long_sets`."""
     full = full_sizes(task)
     short = [name for name, size in held.items() if size < full.get(name, size)]
     starts = [{**held, **dict.fromkeys(short, 1)}, dict(held)]
@@ -114,7 +114,7 @@ def _least(task: Task, sets: Sequence[Mapping[str, int]], name: str, base: Mappi
 def _long(
     name: str, full: int, starts: Sequence[dict[str, int]], cost: Callable[[Mapping[str, int]], float]
 ) -> dict[str, int]:
-    """The first of `starts` that goes with the full length, one size at that; empty where none does."""
+    """The first of `starts` that takes the full length of a size, with that size as long as `cost` allows; empty if none does."""
     for start in starts:
         if math.isfinite(cost(start | {name: full})):
             length = _reach(start, name, full, cost)
@@ -123,7 +123,7 @@ def _long(
 
 
 def _reach(start: Mapping[str, int], name: str, full: int, cost: Callable[[Mapping[str, int]], float]) -> int:
-    """The full length, or about the largest that costs no more than may be."""
+    """The full length, or about the largest within the allowed cost; 0 if none is found."""
     length = full
     for _ in range(4):
         needed = cost({**start, name: length})

@@ -1,9 +1,9 @@
-"""Numbers that a candidate's kernels compare values with: where it does one thing there and another beside it, values are asked there.
+"""Numbers that a candidate's kernels compare values with. A kernel may act differently there, so inputs get these values.
 
-A kernel that takes -999 for a missing value is right wherever no draw hits that. Read off the source: numbers within comparisons,
-with either sign, and what lies between two that follow each other. Those that the reference names are asked of every candidate.
+A kernel that uses -999 for a missing value is right unless a draw hits it. Collected from the source: numbers in comparisons,
+with either sign, and the middle between neighbours. Numbers that the reference names are asked of every candidate anyway.
 
-Does not find a number that is computed, loaded or given as an argument, nor whole ones but where they are compared for being equal.
+Does not find numbers that are computed, loaded or passed as arguments, nor integers, unless they are tested for equality.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from kernelwright.verify.reference.special_values import FEW, MOST, with_special
 
 _SEVERAL = 16
 _LEAST_WHOLE = 3
-"""Whole numbers up to this are what places and counts are compared with."""
+"""Integers up to this are typical of indices and counts, and ignored."""
 KIND = "named"
-"""As `special_values` has it."""
+"""The kind, for `special_values`."""
 
 
 def named_values(code: str) -> list[float]:
-    """Numbers within comparisons in a candidate's kernels, each with either sign, and the middle of neighbours; ascending."""
+    """Numbers in comparisons in a candidate's kernels, with either sign, and the middle between neighbours; ascending."""
     tree = parse(code)
     known = {
         target.id: value
@@ -54,7 +54,7 @@ def named_values(code: str) -> list[float]:
 
 
 def _number(node: ast.AST, known: dict[str, int | float]) -> int | float | None:
-    """What a literal, one in brackets of `tl.constexpr`, or a name that the module gives to one is; None where it is large."""
+    """The value of a literal, also in `tl.constexpr` or under a module-level name, without a minus sign; None if too large."""
     if isinstance(node, ast.Call) and len(node.args) == 1 and getattr(node.func, "attr", "") == "constexpr":
         node = node.args[0]
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
@@ -66,8 +66,8 @@ def _number(node: ast.AST, known: dict[str, int | float]) -> int | float | None:
 
 
 def at_named_values(shape: ShapeCases, values: Sequence[float], protocol: Protocol, seed: int) -> ShapeCases:
-    """The first shape set with a case more, in which an eighth of the elements are such values, where the reference has a meaning
-    for them and they are none of its own."""
+    """The first shape set with one more case, in which an eighth of the elements have these values; unchanged if the reference
+    has no meaning there or names the values itself."""
     first, found = shape.cases[0], shape.operators
     others = [one for one in values if abs(one) not in map(abs, found.landmarks)]
     if not others or shape.gradients is not None:

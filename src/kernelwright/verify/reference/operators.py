@@ -1,7 +1,7 @@
-"""Which aten operators a reference runs, told by running it: what its special values and its policy hang on.
+"""Which aten operators a reference runs, found by running it. Its special values and the policy depend on them.
 
-A threshold is an operator that does one thing below a bound and another above it (a clamp, a comparison, a bucket).
-`sides` says which of both some inputs reach, at each of them, also in the middle of a chain.
+A threshold is an operator that acts differently below and above a bound (a clamp, a comparison, a bucket). `sides` tells which
+side of each bound some inputs reach, also in the middle of a chain.
 
 Does not see a bound that the reference computes in Python.
 """
@@ -26,12 +26,12 @@ _BOUNDED = {
     "hardtanh": (1, 2), "threshold": (1,), "hardshrink": (1,), "softshrink": (1,), "clamp": (1, 2), "clamp_min": (1,),
     "clamp_max": (1,), "gt": (1,), "ge": (1,), "lt": (1,), "le": (1,),
 }  # fmt: skip
-"""Operators with bounds: which of their arguments are one."""
+"""Operators with bounds, and the positions of their bounds among the arguments."""
 _SOFTPLUS = 20.0
 _FEW_BOUNDS = 64
-"""Elements of a tensor that is taken for a table of bounds."""
+"""The most elements of a tensor that may be a table of bounds."""
 _MOST_KINDS = 1024
-"""Of a tensor that is taken for a table of kinds."""
+"""The most elements of a tensor that may be a table of kinds."""
 
 
 class _Names(TorchDispatchMode):
@@ -48,7 +48,7 @@ class _Names(TorchDispatchMode):
         self.numbers += [float(one) for one in given if _is_number(one)]
         if (
             name.rstrip("_") in ("eq", "ne") and len(args) > 1
-        ):  # what `isnan`, `isinf` and `isfinite` are made of
+        ):  # `isnan`, `isinf` and `isfinite` consist of these
             infinite = isinstance(args[1], float) and math.isinf(args[1])
             self.seen += ["isnan"] if args[0] is args[1] else ["isinf"] if infinite else []
             self.kinds.update(_kinds_in(args[0], args[1]))
@@ -62,7 +62,7 @@ class _Names(TorchDispatchMode):
 
 
 def _kinds_in(value: object, other: object) -> list[int]:
-    """Whole numbers that a tensor of such is compared with for being equal: one that is written, or one after the other."""
+    """Integers that an integer tensor is tested for equality with: a literal, or a table of consecutive ones."""
     if not isinstance(value, torch.Tensor) or value.is_floating_point() or value.is_complex():
         return []
     if type(other) is int:
@@ -76,7 +76,7 @@ def _kinds_in(value: object, other: object) -> list[int]:
 
 
 class _Sides(TorchDispatchMode):
-    """Which sides of each bound the values of one call are on."""
+    """Records which sides of each bound the values of one call reach."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -114,15 +114,15 @@ class Operators(tuple[str, ...]):
     """Names of the aten operators of one call, without overloads, in order; and the numbers that they are given."""
 
     landmarks: tuple[float, ...] = ()
-    """Thresholds, bounds and constants, each once."""
+    """Thresholds, bounds and constants, without repetition."""
     kinds: frozenset[int] = frozenset()
-    """Whole numbers that others are compared with for being equal."""
+    """Integers that values are tested for equality with."""
     settled: bool = False
-    """Whether the same is computed in evaluation mode, as far as was asked."""
+    """Whether evaluation mode computes the same, as far as that was asked."""
 
 
 def operators(module: torch.nn.Module, inputs: Any, modes: bool = False) -> Operators:
-    """Those of one call; `modes` asks for `settled`. Raises what the reference raises."""
+    """The operators of one call; `modes` also computes `settled`. Raises what the reference raises."""
 
     def call(evaluating: bool) -> tuple[_Names, Any]:
         names, own = _Names(), copy.deepcopy(module)
@@ -140,7 +140,7 @@ def operators(module: torch.nn.Module, inputs: Any, modes: bool = False) -> Oper
 
 
 def sides(module: torch.nn.Module, inputs: object) -> set[tuple[int, int, bool]]:
-    """(number of a threshold in the order of calls, of its bound, whether above it) of all that some value reaches. Raises
+    """(number of the threshold in call order, number of its bound, whether above) of every side that some value reaches. Raises
     what the reference raises."""
     found = _Sides()
     fresh, given = copy.deepcopy(module), convert(inputs, torch.clone)

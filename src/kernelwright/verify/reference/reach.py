@@ -1,10 +1,10 @@
-"""Weights under which elements reach further than under those that a constructor draws: a decay that was learnt to be slow.
+"""Weights under which elements reach more outputs than under freshly drawn ones, such as a decay that was learnt to be slow.
 
-What a reference does far along an axis may come to nothing under its first weights (0.7 to the 128th), and a kernel that leaves it
-out is right there. Which weights bring it back is tried out on the reference at its small size: each small parameter is moved up and
-down as a whole, and elements of the inputs are moved one by one, to see how many outputs notice.
+What a reference does far along an axis may vanish under its initial weights (0.7 to the 128th), and a kernel that leaves it out
+passes there. We try on the reference, at its small size, which weights bring it back: each small parameter is moved up and down
+as a whole, and input elements are moved one by one, to count the outputs that change.
 
-Does not find weights that reach further only together, nor inputs that do (a decay that is given).
+Does not find weights that reach further only together, nor inputs that do (a decay given as an input).
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from kernelwright.verify.reference.task_module import finite, outputs_of, where_
 from kernelwright.verify.structures import flatten, with_changed
 
 _STEP, _STEPS = 6.0, (4.0, 8.0)
-"""How far a parameter is moved to try it out, and its elements for a case: a sigmoid comes near 1 there."""
+"""How far a parameter is moved for the trial, and the range for its elements in a case: a sigmoid is near 1 there."""
 _MOST_ELEMENTS, _MOST_PARAMETERS = 1024, 4
 _TRIED = 8
-"""Elements that are moved, of each of the first inputs."""
+"""Elements that are moved in each of the first two inputs."""
 _NOTICED = 0.02
-"""Share of the largest output."""
+"""An output has changed if it moved by this share of the largest output."""
 _FURTHER = 2.0
-"""Factor on the outputs that are reached."""
+"""Reaching further means this many times as many outputs."""
 
 
 def farther(case: Case, dice: random.Random) -> dict[str, float]:
-    """By name of a parameter, the sign of the step that lets elements of inputs reach many more outputs; mostly none."""
+    """For at most one parameter, by name, the sign of a step that lets input elements reach many more outputs; usually empty."""
     found: dict[str, float] = {}
     with where_possible():
         places = _places(case.inputs, dice)
@@ -59,7 +59,7 @@ def farther(case: Case, dice: random.Random) -> dict[str, float]:
 def moved_parameters(
     module: torch.nn.Module, signs: Mapping[str, float], generator: torch.Generator
 ) -> dict[str, torch.Tensor]:
-    """The parameters that are named, each element further by a step of its own."""
+    """The parameters in `signs`, each element moved by a step of its own."""
     low, high = _STEPS
     found = {}
     for name, sign in signs.items():
@@ -70,7 +70,7 @@ def moved_parameters(
 
 
 def _places(inputs: object, dice: random.Random) -> list[tuple[int, int]]:
-    """(number of an input, flat place in it), one in each of as many stretches: what comes early may reach furthest."""
+    """(number of an input, flat index), one in each of equal stretches: early elements may reach furthest."""
     floating = [
         (n, one.numel()) for n, one in enumerate(flatten(inputs)) if one.is_floating_point() and one.numel()
     ]
@@ -82,7 +82,7 @@ def _places(inputs: object, dice: random.Random) -> list[tuple[int, int]]:
 
 
 def _count_reached(module: torch.nn.Module, inputs: object, places: list[tuple[int, int]]) -> int:
-    """How many outputs notice elements that are moved, together; 0 where the reference is not finite."""
+    """How many outputs change when elements are moved, summed over elements; 0 if the reference is not finite."""
     usual = outputs_of(module, inputs)
     if not finite(usual):
         return 0

@@ -1,8 +1,7 @@
-"""Inputs of a reference with other numbers of Python's, of another type, and the names it has for them: how else a user calls the
-same object.
+"""Inputs with other Python numbers or of another type, and the reference's names of inputs: other calls of the same object.
 
-A kernel may know a number that a task writes; but what it made for one it may not use for another. So nothing is asked of calls on
-these inputs, only of those that come after. Does not change texts, nor what stands for nothing.
+A kernel may rely on a number that the task writes, but what it made for one it may not use for another. So nothing is asked of
+calls with these inputs, only of later calls. Texts and None are not changed.
 """
 
 from __future__ import annotations
@@ -20,17 +19,17 @@ from kernelwright.verify.reference.task_module import finite, outputs_of, where_
 from kernelwright.verify.structures import convert, describe, flatten, like
 
 _MOST = 8
-"""Numbers that are changed."""
+"""The most numbers that are changed."""
 _LITTLE = (2.0**-8, -1e-2)
-"""Shares that a float is changed by: a key of few digits is the same."""
+"""Relative changes of a float, too small for a cache key of few digits."""
 _TYPES = (torch.float32, torch.float16, torch.bfloat16)
 Number = bool | int | float
 Change = Callable[[Number], Number]
 
 
 def with_other_numbers(case: Case) -> Iterator[object]:
-    """The inputs (`describe`d) of calls with one number changed each, by much, and a float by little, too, as far as the reference
-    takes them and gives outputs of the same shapes."""
+    """Inputs (`describe`d) of calls with one number changed each: by much, and a float also by little. Only those with which
+    the reference runs and gives outputs of the same shapes."""
     for place, number in enumerate(_numbers(case.inputs)[:_MOST]):
         for several in _CHANGES:
             for change in several:
@@ -41,8 +40,8 @@ def with_other_numbers(case: Case) -> Iterator[object]:
 
 
 def in_another_type(case: Case) -> Iterator[object]:
-    """The inputs (`describe`d) of a call with floats of half precision, or single precision where some are of half, if the reference
-    takes that."""
+    """Inputs (`describe`d) of a call with floats in half precision, or single if some are half, if the reference accepts
+    that."""
     dtypes = {one.dtype for one in flatten(case.inputs) if one.dtype in _TYPES}
     if not dtypes:
         return
@@ -66,7 +65,7 @@ def _numbers(tree: object) -> list[Number]:
 
 
 def _change_at(tree: Any, place: int, change: Change) -> tuple[Any, int]:
-    """The nest with another number at a place, and the place as counted from behind it."""
+    """The nest with the number at `place` changed, and `place` less the numbers that the nest has."""
     if isinstance(tree, dict):
         items, place = _change_at(list(tree.values()), place, change)
         return dict(zip(tree, items, strict=True)), place
@@ -101,13 +100,13 @@ _CHANGES: tuple[tuple[Change, ...], ...] = (
     (_more, _less),
     *((functools.partial(_times, factor=1.0 + share),) for share in _LITTLE),
 )
-"""Of each several the first that the reference takes."""
+"""Of each tuple the first change that the reference accepts is used."""
 
 
 def names_of_inputs(case: Case) -> Sequence[str]:
-    """What the reference calls its inputs, in their order; none where it does not say."""
+    """The reference's parameter names for its inputs, in order; empty if it does not name them."""
     for kind in type(case.module).__mro__:
-        if "forward" in vars(kind):  # a class of ours may stand in front of the task's
+        if "forward" in vars(kind):  # a class of ours may come before the task's
             parameters = [*inspect.signature(vars(kind)["forward"]).parameters.values()][1:]
             named = [one.name for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
             if len(named) >= len(case.inputs):

@@ -1,8 +1,8 @@
-"""A precision put into force on the reference's side: torch's switches, casts, TF32 modelled on any device, casts in fp64.
+"""Applies a precision to the reference: torch's switches, casts, TF32 modelled on any device, fp64 without rounding casts.
 
-TF32 is modelled by rounding the operands of products and convolutions to ten bits of mantissa, or by cutting the rest
-off, as GPUs may: the first is what the honest error is taken from, the second tells how far TF32 reaches (`reach`).
-What a source does to torch's switches ends with it: no other task runs under them.
+TF32 is modelled by rounding the operands of products and convolutions to ten bits of mantissa, or by truncating them, as GPUs
+may. Rounding gives the honest error, truncation shows how far TF32 reaches. Changes that a source makes to torch's switches are
+undone, so that no other task runs under them.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ if TYPE_CHECKING:
     from kernelwright.verify.structures import Kwargs, Op
 
 EPSILON = 2.0**-10
-"""Between 1 and the next number in TF32: ten bits of mantissa, as in float16."""
+"""Spacing of TF32 numbers above 1: ten bits of mantissa, as in float16."""
 _OPERANDS = {
     "mm": 0, "bmm": 0, "addmm": 1, "baddbmm": 1, "addbmm": 1, "mv": 0, "addmv": 1, "dot": 0,
     "_scaled_dot_product_flash_attention_for_cpu": 0, "_scaled_dot_product_efficient_attention": 0,
     "_scaled_dot_product_fused_attention_overrideable": 0, "_scaled_dot_product_attention_math": 0,
 }  # fmt: skip
-"""Products, and the place of the first of their two operands."""
+"""Products, and the position of the first of their two operands."""
 _CONVOLUTIONS = {"convolution": 0, "_convolution": 0, "cudnn_convolution": 0, "convolution_backward": 0}
 _MAKES = frozenset(
     ["_to_copy", "empty", "zeros", "ones", "full", "arange", "linspace", "scalar_tensor", "eye", "empty_like", "zeros_like",
      "ones_like", "full_like", "new_empty", "new_zeros", "new_ones", "new_full"]
 )  # fmt: skip
-"""Casts, and operators that make a tensor of numbers."""
+"""Casts, and operators that create tensors from numbers."""
 
 
 @dataclass(frozen=True)
 class _Tf32:
-    """Torch's switches for TF32, the old ones and the new (`fp32_precision`). Where a reference has set only the new ones,
-    torch refuses to tell the old; then they are what torch starts with."""
+    """Torch's TF32 switches, old and new (`fp32_precision`). If a reference has set only the new ones, torch refuses to read the
+    old ones; then their defaults are assumed."""
 
     products: str
     convolutions: bool
@@ -66,7 +66,7 @@ class _Tf32:
         return cls(products, convolutions, new)
 
     def restore(self) -> None:
-        """The old ones first: setting them sets the new."""
+        """Sets the old switches first, because that changes the new ones."""
         torch.set_float32_matmul_precision(self.products)
         torch.backends.cudnn.allow_tf32 = self.convolutions
         for holder, value in zip(self._holders(), self.new, strict=True):
@@ -75,7 +75,7 @@ class _Tf32:
 
 @contextlib.contextmanager
 def switches_kept() -> Iterator[None]:
-    """Whatever happens to torch's global switches in the block ends with it; other threads' blocks wait for its end."""
+    """Restore torch's global switches after the block; other threads' blocks wait for its end."""
     with DRAWING:
         yield from _switches_kept()
 
@@ -94,17 +94,15 @@ def _switches_kept() -> Iterator[None]:
 
 
 def set_flags(products: bool, convolutions: bool) -> None:
-    """Torch's own switches, for the rest of this process."""
-    torch.set_float32_matmul_precision(
-        "highest"
-    )  # also of the CPU's products, which the next line leaves alone
+    """Set torch's own switches for the rest of this process."""
+    torch.set_float32_matmul_precision("highest")  # applies to CPU products as well, unlike the next line
     torch.backends.cuda.matmul.allow_tf32 = products
     torch.backends.cudnn.allow_tf32 = convolutions
 
 
 @contextlib.contextmanager
 def flags(products: bool, convolutions: bool) -> Iterator[None]:
-    """Torch's own switches, for a block; other threads' blocks wait for its end."""
+    """Set torch's own switches for a block; other threads' blocks wait for its end."""
     with DRAWING:
         before = _Tf32.now()
         set_flags(products, convolutions)
@@ -115,7 +113,7 @@ def flags(products: bool, convolutions: bool) -> Iterator[None]:
 
 
 def cast(tree: object, precision: Precision) -> Any:
-    """A nest of tensors in the dtype that a precision casts to; integers and booleans as they are."""
+    """A nest with floating-point tensors cast to the precision's dtype, if it casts."""
     if not precision.cast:
         return tree
     dtype = getattr(torch, precision.cast)
@@ -123,12 +121,12 @@ def cast(tree: object, precision: Precision) -> Any:
 
 
 def cast_module(module: torch.nn.Module, precision: Precision) -> torch.nn.Module:
-    """The module itself, its parameters and buffers cast as `.to(dtype)` does it."""
+    """The module itself, with parameters and buffers cast as by `.to(dtype)`."""
     return module.to(getattr(torch, precision.cast)) if precision.cast else module
 
 
 class Rounded(TorchDispatchMode):
-    """Products and convolutions of float32 are made of operands in TF32, where a precision allows that."""
+    """Rounds float32 operands of products and convolutions to TF32, where a precision allows it."""
 
     def __init__(
         self, precision: Precision, change: Callable[[torch.Tensor], torch.Tensor] | None = None
@@ -139,7 +137,7 @@ class Rounded(TorchDispatchMode):
             _CONVOLUTIONS if precision.convolutions else {}
         )
         self.used = False
-        """Whether any operand was changed."""
+        """Whether any operand was float32."""
 
     def __torch_dispatch__(self, func: Op, types: object, args: Any = (), kwargs: Kwargs = None) -> object:
         first = self._places.get(func._schema.name.removeprefix("aten::"))
@@ -151,13 +149,13 @@ class Rounded(TorchDispatchMode):
 
 
 class Wide(TorchDispatchMode):
-    """In an fp64 run, casts to narrower floats do not round, floats that are made anew are fp64 as well, and so is what an
-    operator is asked to compute in a narrower dtype: a sum in float32, or a norm, which torch refuses for float64."""
+    """In an fp64 run, makes casts to narrower floats and new tensors fp64, and so what an operator is asked to compute in a
+    narrower dtype: a sum in float32, or a norm, which torch refuses for float64."""
 
     def __torch_dispatch__(self, func: Op, types: object, args: Args = (), kwargs: Kwargs = None) -> object:
         kwargs = kwargs or {}
         asked = kwargs.get("dtype")
-        drawn = torch.Tag.nondeterministic_seeded in func.tags  # other numbers would be drawn
+        drawn = torch.Tag.nondeterministic_seeded in func.tags  # in fp64 other numbers would be drawn
         if isinstance(asked, torch.dtype) and asked.is_floating_point and not drawn:
             kwargs = kwargs | {"dtype": torch.float64}
         out = func(*args, **kwargs)
@@ -168,12 +166,12 @@ class Wide(TorchDispatchMode):
 
 
 def to_tf32(tensor: torch.Tensor) -> torch.Tensor:
-    """float32 to the nearest number with ten bits of mantissa, ties to even; other dtypes as they are."""
+    """float32 rounded to the nearest number with ten bits of mantissa, ties to even; other dtypes unchanged."""
     return _with_bits(tensor, lambda bits: (bits + 0xFFF + ((bits >> 13) & 1)) & -0x2000)
 
 
 def cut_off(tensor: torch.Tensor) -> torch.Tensor:
-    """float32 without its last 13 bits; other dtypes as they are."""
+    """float32 without its last 13 bits; other dtypes unchanged."""
     return _with_bits(tensor, lambda bits: bits & -0x2000)
 
 

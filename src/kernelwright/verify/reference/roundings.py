@@ -1,10 +1,10 @@
-"""How far roundings move an output: the reference run again with every operation a rounding off.
+"""How far roundings move an output: the reference is run again with every operation off by a rounding.
 
-Asked only where a candidate's numbers are about to be called wrong. The error allowed follows from what the honest run
-gets wrong, which may be nothing by luck (the variance of equal numbers is 0 for one order of summing and 1e-14 for
-another), where an element hangs on the last digit of something far larger (a norm over rows that nearly agree, scores
-that nearly tie), or where torch has a formula of its own for what others spell out. So here operations are the
-elementary ones, as a kernel has them, and what a few such runs move an element by is what honest kernels may differ by.
+Used only before a candidate's numbers would be called wrong. The error allowed follows from the honest run's error, which
+may be zero by luck (the variance of equal numbers is 0 in one summation order and 1e-14 in another). An element may also
+depend on the last digit of something far larger (a norm over rows that nearly agree, scores that nearly tie), and torch may
+use a formula of its own where others spell it out. So here operations are the elementary ones of a kernel, and honest kernels
+may differ by as much as a few such runs move an element.
 Source: Monte Carlo arithmetic (Parker 1997).
 """
 
@@ -25,7 +25,7 @@ from kernelwright.verify.structures import Args, Kwargs, Op, convert, flatten
 RUNS = 16
 _HALF = (torch.float16, torch.bfloat16)
 _STEPS = ("round", "floor", "ceil", "trunc", "sign", "heaviside")
-"""Operators that give whole numbers, which roundings behind them do not move."""
+"""Operators with integer results, which later roundings do not move."""
 
 
 def _log1p(x: torch.Tensor) -> torch.Tensor:
@@ -47,7 +47,7 @@ def _elu(x: torch.Tensor, alpha: float = 1.0, scale: float = 1.0, input_scale: f
 
 
 def _log_softmax(x: torch.Tensor, dim: int, half_to_float: bool) -> torch.Tensor:
-    """Less the logarithm of the whole sum, one number a row, as it is kept for a backward pass."""
+    """Subtracts the logarithm of the whole sum, one number a row, as a forward pass keeps it for its backward pass."""
     x = x.float() if half_to_float else x
     top = x.amax(dim, keepdim=True)
     return x - (top + (x - top).exp().sum(dim, keepdim=True).log())
@@ -60,7 +60,7 @@ def _softmax_backward(
     dtype: torch.dtype,
     kept: torch.dtype | None = None,
 ) -> torch.Tensor:
-    """The sum over a row may be one of what a forward pass has `kept` in fewer digits: the weights, or what they were multiplied to."""
+    """The row sum may use what a forward pass `kept` in fewer digits: the weights, or their product with the values."""
     stored = output if kept is None else output.to(kept)
     return (output * (gradient - (gradient * stored).sum(dim, keepdim=True))).to(dtype)
 
@@ -77,7 +77,7 @@ def _attention_backward(
     attn_mask: torch.Tensor | None = None,
     scale: float | None = None,
 ) -> tuple[torch.Tensor, ...]:
-    """In single precision, as all do; of a row the sum of gradient times output stands for that of its scores."""
+    """In single precision, as all implementations; the row sum of gradient times output replaces that of the scores."""
     dtype = query.dtype
     gradient, query, key, value, output = (one.float() for one in (gradient, query, key, value, output))
     scale = query.shape[-1] ** -0.5 if scale is None else scale
@@ -108,21 +108,21 @@ _ELEMENTARY: Mapping[str, Callable[..., object]] = MappingProxyType(
         "aten::log_sigmoid_forward": lambda x: (x.clamp(max=0.0) - _log1p((-x.abs()).exp()), x),
     }
 )
-"""Operations in which something cancels, as a kernel spells them out."""
+"""Operations in which something cancels, spelled out as kernels do."""
 
 
 class _Rounding(TorchDispatchMode):
-    """Every floating-point result of an operation is off by one to two of its dtype's epsilons, one way or the other:
-    never by nothing, and not always by as much, lest two that are subtracted agree too often. With `ties`, equal values are off
-    by the same, and what is computed without a rounding not at all: what ties exactly does so still."""
+    """Every floating-point result of an operation is off by one to two of its dtype's epsilons, up or down: never by 0, and by
+    varying amounts, so that errors of subtracted values do not cancel too often. With `ties`, equal values are off by the same
+    amount and exact results by nothing, so exact ties stay ties."""
 
     def __init__(self, seed: int, ties: bool = False, kept: torch.dtype | None = None) -> None:
-        """`kept` is the type of half precision that a task's inputs have."""
+        """`kept`: the half-precision dtype of the task's inputs, if any."""
         super().__init__()
         self._seed, self._ties, self._kept = seed, ties, kept
         self._generators: dict[torch.device, torch.Generator] = {}
         self._whole: list[torch.Tensor] = []
-        """Floats that are whole numbers, made by a step or of such."""
+        """Float tensors of integers, made by a step or from such a tensor."""
 
     def __torch_dispatch__(self, func: Op, types: object, args: Args = (), kwargs: Kwargs = None) -> object:
         kwargs = kwargs or {}
@@ -146,7 +146,7 @@ class _Rounding(TorchDispatchMode):
         return tree_map_only(torch.Tensor, off, result)
 
     def _stays(self, func: Op, args: Args, result: object) -> bool:
-        """Whether a result is of whole numbers, as a step and what is done to its results gives them."""
+        """Whether a result consists of integers and was made by a step or from such a result."""
         if not isinstance(result, torch.Tensor) or not result.is_floating_point():
             return False
         stepped = func._schema.name.removeprefix("aten::").rstrip("_") in _STEPS
@@ -158,7 +158,7 @@ class _Rounding(TorchDispatchMode):
         return True
 
     def off(self, tensor: torch.Tensor) -> torch.Tensor:
-        """The tensor itself, changed."""
+        """Perturb the tensor in place and return it."""
         if not tensor.is_floating_point() or tensor._is_zerotensor():
             return tensor
         if self._ties:
@@ -174,7 +174,7 @@ class _Rounding(TorchDispatchMode):
 
 
 def _without_rounding(func: Op, args: Args, kwargs: Kwargs, result: torch.Tensor) -> torch.Tensor:
-    """By element, whether double precision gives the same number, as far as one operation gives one."""
+    """Mask of elements for which fp64 gives the same number, by repeating the one operation in fp64."""
     if not result.is_floating_point() or func._schema.is_mutable:
         return torch.ones_like(result, dtype=torch.bool)
     rounded = torch.zeros_like(result, dtype=torch.bool)
@@ -194,7 +194,7 @@ _WORD = (1 << 63) - 1
 
 
 def _by_value(tensor: torch.Tensor, seed: int) -> torch.Tensor:
-    """From -2 to -1 or 1 to 2, the same for equal values: their bits, mixed."""
+    """Noise in [-2, -1] and [1, 2], equal for equal values: a hash of their bits."""
     bits = tensor.double().view(torch.int64) ^ ((seed + 1) * 0x5851F42D4C957F2D & _WORD)
     for _ in range(2):
         bits = (bits ^ (bits >> 29)) * 0x369DEA0F31A53F85
@@ -205,12 +205,12 @@ def _by_value(tensor: torch.Tensor, seed: int) -> torch.Tensor:
 def largest_moves(
     module: torch.nn.Module, inputs: Any, exact: list[torch.Tensor], ties: bool = False
 ) -> list[torch.Tensor]:
-    """By output, the most that each element moves away from `exact` (fp64; whole numbers as they are) in `RUNS` runs; 0 where that is
-    no number.
+    """By output, the most that each element moves away from `exact` (fp64; integers as they are) in `RUNS` runs; non-finite
+    moves count as 0.
 
-    The inputs, of which copies are handed over, are a rounding off as well: so are sums of them, in whatever order. Not
-    those in half precision, which are summed in single. Whole numbers and truth values move where a rounding decides a step or a
-    comparison. With `ties` neither inputs are off, nor what ties exactly.
+    Copies of the inputs are off by a rounding as well, like sums of them in another order; not in half precision, which is
+    summed in single. Integers and booleans move where a rounding decides a step or a comparison. With `ties`, neither inputs
+    nor exact ties are off.
     """
     largest = [torch.zeros_like(right, dtype=torch.float64) for right in exact]
     kept = next((one.dtype for one in flatten(inputs) if one.dtype in _HALF), None)
@@ -233,7 +233,7 @@ def largest_moves(
 
 
 class _Numbers(TorchDispatchMode):
-    """Notes the numbers of Python's that operators are given, and gives others in the place of some."""
+    """Records the Python numbers that operators are given, and replaces some."""
 
     def __init__(self, others: Mapping[float, float] = MappingProxyType({})) -> None:
         super().__init__()
@@ -250,8 +250,8 @@ class _Numbers(TorchDispatchMode):
 
 
 def numbers_in_single(run: Callable[[TorchDispatchMode], object]) -> TorchDispatchMode | None:
-    """Under which `run` computes with shares b and 1 - b (of a running mean) as a kernel has them that is given b alone: in single
-    precision, where 1 - 0.999 is 1.3e-5 off. None where there are no such two numbers of Python's."""
+    """A mode in which `run` uses shares b and 1 - b (of a running mean) as a kernel does that is given b in single precision:
+    1 - 0.999 then has a relative error of 1.3e-5. None if the reference has no such pair of Python numbers."""
     noted = _Numbers()
     run(noted)
     others: dict[float, float] = {}

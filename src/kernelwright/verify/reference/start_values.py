@@ -1,9 +1,9 @@
-"""Inputs that a task draws as one number throughout, or as an identity, and other numbers for them.
+"""Inputs that a task draws as a single number throughout, or as an identity matrix, and other values for them.
 
-A state that begins as zeros, a scale of ones, a pose that is none: a kernel that takes them for such is right on every draw, and wrong for whoever calls
-it again with the state that it gave. Where the reference is finite with other numbers, and makes something else of them, they are asked.
+For example a state that begins as zeros, a scale of ones, an identity pose. A kernel that relies on that is right in every draw,
+and wrong once a user passes in the state it returned. Other values are asked if the reference stays finite and changes with them.
 
-Does not change integers and truth values (0 may mean no place), nor what is structured otherwise (a triangle, one in each row).
+Not changed: integers and booleans (0 may mean no index), and other structures (a triangle, one-hot rows).
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ import torch
 from kernelwright.verify.structures import convert, flatten
 
 _DRAWS = 8
-"""In all of which a tensor is the same number: a mask may be empty by chance."""
+"""Draws in all of which a tensor must be the same number: a mask may be empty by chance."""
 _LEAST = 0.25
-"""Share of a number that is not 0 that others in its place have at least."""
+"""Least factor by which a nonzero number is scaled; the most is 1."""
 
 _BESIDE = 0.25
-"""Size of what is added to an identity."""
+"""Size of the values added to an identity."""
 
 
 def even_places(first: object, draw: Callable[[int], object]) -> list[int]:
-    """Places, among the tensors of the inputs, of those that are one number, or an identity, in every draw; `draw` takes its number."""
+    """Positions, among the input tensors, of those that are one number or an identity in every draw; `draw` takes its number."""
     places = [place for place, one in enumerate(flatten(first)) if _is_even(one) or _is_identity(one)]
     for number in range(_DRAWS if places else 0):
         again, before = flatten(draw(number)), flatten(first)
@@ -35,8 +35,8 @@ def even_places(first: object, draw: Callable[[int], object]) -> list[int]:
 
 
 def with_others(inputs: object, signed: Mapping[int, bool]) -> Any:
-    """The inputs with tensors of one number, by place, drawn anew: zeros as normal numbers, of either sign where `signed`, and
-    others below their own size; of an identity none is 0."""
+    """The inputs with tensors of one number, by position, drawn anew: zeros become normal numbers, of either sign if `signed`,
+    other numbers are scaled down, and something is added to identities."""
     places = itertools.count()
 
     def other(tensor: torch.Tensor) -> torch.Tensor:
@@ -53,7 +53,7 @@ def with_others(inputs: object, signed: Mapping[int, bool]) -> Any:
 
 
 def _is_even(tensor: torch.Tensor) -> bool:
-    """Whether a tensor holds one number only; a single one does where that is 0."""
+    """Whether all elements are one number; a single element counts only if it is 0."""
     if not tensor.is_floating_point() or not tensor.numel():
         return False
     first = tensor.reshape(-1)[0]
@@ -61,7 +61,7 @@ def _is_even(tensor: torch.Tensor) -> bool:
 
 
 def _is_identity(tensor: torch.Tensor) -> bool:
-    """Whether a tensor is one identity matrix or several."""
+    """Whether a tensor is an identity matrix or several."""
     if not tensor.is_floating_point() or tensor.ndim < 2 or not tensor.numel():
         return False
     rows, columns = tensor.shape[-2:]

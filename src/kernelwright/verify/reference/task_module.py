@@ -1,7 +1,7 @@
-"""The task's own module as the judge runs it: loaded, built with secret weights, called under the task's precision.
+"""The task's own module as the judge runs it: loaded, built with secret weights, called in the task's precision.
 
-The task is trusted, the candidate is not: nothing here ever enters a worker but inputs and weights. A reference that raises
-is `NotModelled` or a UserError that names the task; that memory ran out stays what it is.
+The task is trusted, the candidate is not: only inputs and weights go from here to a worker. If the reference raises, that
+becomes NotModelled or a UserError that names the task; errors for lack of memory pass unchanged.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from kernelwright.verify.structures import convert, flatten, with_numbers_of
 from kernelwright.verify.trace import affine
 
 INIT_SEED = 20_231
-"""Weights are drawn under this where they are not secret: for protocols that vary none, and where no value counts."""
+"""Seed of weights that need not be secret: for protocols that vary none, and where values do not matter."""
 _MEAN_COTANGENT = 2.0**-10
-"""Factor on those behind a mean."""
+"""Factor of cotangents behind a mean."""
 
 
 def seed_torch(seed: int) -> None:
-    """As `torch.manual_seed`, which without a GPU notes for each kind of device who asked: a ms each, and it is never let go."""
+    """`torch.manual_seed` without its bookkeeping: without a GPU that stores a stack trace per kind of device, a ms each."""
     torch.default_generator.manual_seed(seed)
     if torch.cuda.is_initialized():
         torch.cuda.manual_seed_all(seed)
@@ -48,7 +48,7 @@ def seed_torch(seed: int) -> None:
 
 @contextlib.contextmanager
 def private_rng(seed: int) -> Iterator[None]:
-    """Seed torch's generators for a block, one block at a time, and put the caller's state back."""
+    """Seed torch's generators for a block, one block at a time, and restore the caller's state."""
     with DRAWING:
         state = torch.get_rng_state()
         on_gpu = torch.cuda.get_rng_state() if torch.cuda.is_initialized() else None
@@ -62,13 +62,13 @@ def private_rng(seed: int) -> Iterator[None]:
 
 
 class NotModelled(Exception):
-    """The reference's own code raised, at sizes or on tensors that its author may not have thought of."""
+    """The reference's own code raised, at sizes or on tensors that its author may not have considered."""
 
 
 @contextlib.contextmanager
 def runs_reference() -> Iterator[None]:
-    """Around the reference's own code, which may raise anything; what is ours stays outside, lest a bug of ours pass for
-    a reference that cannot be run. Raises NotModelled, and as it is what says that memory ran out."""
+    """Wraps only the reference's own code, which may raise anything, so that a bug of ours is not taken for a reference that
+    cannot be run. Raises NotModelled; errors for lack of memory pass unchanged."""
     try:
         yield
     except (InfrastructureError, NotModelled):
@@ -86,15 +86,15 @@ class Reference:
         self.task, self.device, self.overrides = task, device, overrides
         self.precision = precision_of(task)
         self.turned: frozenset[int] = frozenset()
-        """Places of truth values of Python's among the inputs that are the contrary of those that the task draws."""
+        """Positions of Python booleans among the inputs that are flipped from what the task draws."""
         self.begun: dict[int, bool] = {}
-        """Inputs by place that the task draws as one number and that are drawn anew here, and whether of either sign."""
+        """Inputs, by position, that the task draws as one number and that are redrawn here, and whether with either sign."""
         self._first: list[object] | None = None
-        """The first draw of inputs, without its elements."""
+        """The first draw of inputs, with its tensors emptied."""
         self._form: tuple[int, list[torch.Size]] = 0, []
-        """The seed of that draw, and its shapes."""
+        """Seed and shapes of that draw."""
         self._cotangents: list[tuple[int, torch.Tensor]] = []
-        """Position and form of each output that has a gradient, where gradients are asked."""
+        """Position and form of each output that has a gradient, if gradients are asked."""
         source = apply_shape(task.source, overrides) if overrides else task.source
         self.namespace: dict[str, Any] = {"__name__": "reference"}
         try:
@@ -118,7 +118,7 @@ class Reference:
                 self._cotangents = cotangents_of(plain, arguments)
 
     def start_over(self) -> None:
-        """Numbers of Python's among the inputs are those of the next draw."""
+        """Take Python numbers among the inputs from the next draw."""
         self._first = None
 
     def init_inputs(self) -> list[object]:
@@ -135,8 +135,8 @@ class Reference:
         return attach(module, [at for at, _ in self._cotangents]) if self._cotangents else module
 
     def arguments(self) -> list[Any]:
-        """New arguments of `forward` in the task's precision, and cotangents where gradients are asked. Raises what
-        `get_inputs` raises."""
+        """New arguments of `forward` in the task's precision, plus cotangents if gradients are asked. Raises what `get_inputs`
+        raises."""
         made = list(cast(list(self.namespace["get_inputs"]()), self.precision))
         for one in flatten(made):
             if one.dtype not in channel.DTYPES.values():
@@ -144,7 +144,7 @@ class Reference:
         return made + [torch.randn(one.shape, dtype=one.dtype) for _, one in self._cotangents]
 
     def build(self, vary: bool = False, seed: int = INIT_SEED) -> torch.nn.Module:
-        """The module with weights drawn under `seed`; `vary` those that anybody knows (`trace/affine.py`)."""
+        """The module with weights drawn under `seed`; `vary` replaces publicly known values (`trace/affine.py`)."""
         with private_rng(seed), switches_kept(), self._explain("Model(*get_init_inputs())"):
             init = self.init_inputs()
             seed_torch(seed)
@@ -156,22 +156,21 @@ class Reference:
             return self._as_asked(module)
 
     def gradients(self, module: torch.nn.Module) -> Gradients | None:
-        """What a candidate's process is told of the gradients that are asked; None where none are."""
+        """What a candidate's process is told about gradients; None if none are asked."""
         if not self.task.gradients:
             return None
         return {"parameters": learnable(module), "positions": [at for at, _ in self._cotangents]}
 
     def build_there(self) -> torch.nn.Module:
-        """The module on its device, with weights drawn there: as good as those of `build` for whoever asks how long it takes
-        and not what comes out, and no seconds of a core for each large one."""
+        """The module with weights drawn on its device, for timing, where values do not matter: drawing large ones on the host
+        and copying them takes seconds each."""
         with contextlib.suppress(UserError), torch.device(self.device):
             return self.build().to(self.device)
         return self.build().to(self.device)
 
     def inputs(self, seed: int) -> list[Any]:
-        """Arguments of `forward`, made on the device itself (a core takes seconds for what a GPU does in one ms). Numbers of
-        Python's stay those of the first draw, and so do sizes that are drawn: a candidate is traced once for a shape, and its
-        launches hold them."""
+        """Arguments of `forward`, made on the device (a core takes seconds for what a GPU does in a ms). Python numbers and drawn
+        sizes stay those of the first draw: a candidate is traced once per shape, and its launches contain them."""
         made = self._draw(seed)
         if self._first is None:
             self._first = convert(made, lambda tensor: torch.empty(0))
@@ -183,8 +182,8 @@ class Reference:
         return convert(with_numbers_of(self._first, made), lambda tensor: tensor.to(self.device))
 
     def changed_inputs(self, seed: int, change: Callable[[Any], Any]) -> Any:
-        """Arguments as `change` makes them, but for floats of nothing but 0 and 1, others in other draws: labels and masks, which no task
-        with such draws has a meaning for in other numbers."""
+        """Arguments after `change`, except float tensors of only 0 and 1 that differ between draws: labels and masks, whose other
+        values no such task gives a meaning."""
         drawn = self.inputs(seed)
         kept = {place: one for place, one in enumerate(flatten(drawn)) if _is_of_marks(one)}
         if kept:
@@ -198,7 +197,7 @@ class Reference:
             return start_values.with_others(self.arguments(), self.begun)
 
     def with_cotangents(self, inputs: Any) -> Any:
-        """Arguments whose cotangents have rows of zeros, as behind a mask, of ones, as behind a sum, and tiny ones, as behind a mean."""
+        """Arguments whose cotangents have rows of zeros (as behind a mask), of ones (a sum) and tiny rows (a mean)."""
         count = len(inputs) - len(self._cotangents)
 
         def changed(tensor: torch.Tensor) -> torch.Tensor:
@@ -210,13 +209,13 @@ class Reference:
         return [*inputs[:count], *map(changed, inputs[count:])]
 
     def with_scaled_cotangents(self, inputs: Any, factor: float) -> Any:
-        """Arguments with their cotangents times a factor, but for those of a type without room for it."""
+        """Arguments with cotangents times a factor, except in float16, which has no room for it."""
         count = len(inputs) - len(self._cotangents)
         scaled = [one if one.dtype == torch.float16 else one * factor for one in inputs[count:]]
         return [*inputs[:count], *scaled]
 
     def with_zero_rows(self, inputs: Any) -> Any:
-        """Arguments of which some rows are zeros, and cotangents as they are."""
+        """Arguments with some rows zeroed; cotangents unchanged."""
         count = len(inputs) - len(self._cotangents)
 
         def changed(tensor: torch.Tensor) -> torch.Tensor:
@@ -243,7 +242,7 @@ class Reference:
 
 
 def _reorder(seed: int) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Puts the elements of tensors of floats in another order."""
+    """Returns a function that permutes the elements of floating-point tensors."""
     generator = torch.Generator().manual_seed(seed)
 
     def reordered(tensor: torch.Tensor) -> torch.Tensor:
@@ -262,13 +261,13 @@ def _is_of_marks(tensor: torch.Tensor) -> bool:
 
 
 def _copy_in_rows(tensor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """A contiguous copy, and the same memory as rows along its last axis; elements of a vector are rows of one."""
+    """A contiguous copy, and the same memory as rows along its last axis; each element of a vector is a row."""
     made = tensor.clone(memory_format=torch.contiguous_format)
     return made, made.reshape(-1, made.shape[-1] if made.ndim > 1 else 1)
 
 
 def init_seed(protocol: Protocol, secret: int) -> int:
-    """The seed of weights: it is shown to the process that builds a candidate, and tells nothing of the inputs'."""
+    """The seed of weights; the process that builds a candidate knows it, and it reveals nothing of the inputs' seed."""
     if not protocol.affine:
         return INIT_SEED
     return int.from_bytes(hashlib.sha256(f"weights {secret}".encode()).digest()[:4]) >> 2
@@ -281,7 +280,7 @@ def for_task(protocol: Protocol, task: Task) -> Protocol:
 
 @contextlib.contextmanager
 def where_possible() -> Iterator[None]:
-    """What cannot be done is left out; what there was no memory for is not, lest a verdict depend on that."""
+    """Leaves out what cannot be done; errors for lack of memory are raised, so that no verdict depends on them."""
     try:
         yield
     except Exception as error:
@@ -291,14 +290,14 @@ def where_possible() -> Iterator[None]:
 
 @contextlib.contextmanager
 def running(inputs: object, precision: Precision) -> Iterator[None]:
-    """How a reference is run here: under the flags of a precision, as in the process that clocks it."""
+    """Runs a reference under the flags of a precision, as in the process that times it."""
     with torch.no_grad(), flags(**precision.flags), drawing(inputs):
         yield
 
 
 @contextlib.contextmanager
 def as_asked(inputs: object, protocol: Protocol, modelled: Rounded) -> Iterator[None]:
-    """In the task's precision; TF32 is modelled where errors are calibrated, which is the same on every machine."""
+    """Runs a reference in the task's precision; if errors are calibrated, TF32 is modelled, to be the same on every machine."""
     if not protocol.calibrated:
         with running(inputs, protocol.precision):
             yield
@@ -308,18 +307,18 @@ def as_asked(inputs: object, protocol: Protocol, modelled: Rounded) -> Iterator[
 
 
 def drawing(inputs: object) -> contextlib.AbstractContextManager[Any]:
-    """For a call of a reference: what it draws on a GPU (a live dropout does) it draws while nobody captures a graph there,
-    and nobody draws the inputs of another task under their seed."""
+    """Lock for a call of a reference on a GPU: it may draw numbers (a live dropout), so meanwhile nobody may capture a graph
+    there or draw another task's inputs under its own seed."""
     on_gpu = any(tensor.is_cuda for tensor in flatten(inputs))
     return DRAWING if on_gpu else contextlib.nullcontext()
 
 
 def outputs_of(module: torch.nn.Module, inputs: Any) -> list[torch.Tensor]:
-    """What a copy of the module returns for copies of the inputs, without gradients."""
+    """Outputs of a copy of the module on copies of the inputs, without gradients."""
     with torch.no_grad(), drawing(inputs):
         return flatten(copy.deepcopy(module)(*convert(inputs, torch.clone)))
 
 
 def finite(tensors: Sequence[torch.Tensor]) -> bool:
-    """Whether no floating-point number among them is infinite or NaN."""
+    """Whether no floating-point number in the tensors is infinite or NaN."""
     return all(bool(torch.isfinite(one).all()) for one in tensors if one.is_floating_point())
