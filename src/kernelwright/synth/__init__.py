@@ -1,5 +1,5 @@
-"""Programs: a graph with a schedule of typed decisions, and the printers that turn it into Triton.
+"""Programs: a graph with a schedule of typed decisions, and the printers that turn programs into Triton code.
 
-`library.program_of(graph)` answers with the best schedule that is known, `library.schedules_of(graph)` with all that are
-worth a search, `to_triton.print_triton(program)` with code that defines `def kernel(...)`.
+`library.program_of(graph)` gives the best known schedule, `library.schedules_of(graph)` all that are worth a search, and
+`to_triton.print_triton(program)` code that defines `def kernel(...)`.
 """

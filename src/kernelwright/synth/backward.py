@@ -1,7 +1,7 @@
-"""Gradients of a convolution, lowered: of its input as another convolution, of its weights as a product or as sums of rows.
+"""Lowers gradients of a convolution: of its input as another convolution, of its weights as a product or as sums of rows.
 
-`convolution_backward` has up to three results; a graph that asks for one of them is lowered here. What asks for more is
-cut into single ones before (`compile_backend/gradients.py`). Does not take transposed convolutions, nor weights of groups of several channels.
+`convolution_backward` has up to three results; graphs that ask for a single one are lowered here. Calls that ask for more are
+split first (`compile_backend/gradients.py`). Not supported: transposed convolutions, and weights in groups of several channels.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Sides = tuple[int, ...]
 
 
 def convolution_backward(call: Call) -> tuple[Val | None, ...]:
-    """`(input's, weights', bias')`, of which one is asked for."""
+    """`(input's, weights', bias')`, exactly one of which is asked for."""
     grad, x, weight, _, stride, padding, dilation, transposed, _, groups, wanted = call.args
     if transposed or sum(map(bool, wanted)) != 1:
         raise Unsupported("gradients of a transposed convolution, or several at once")
@@ -33,7 +33,7 @@ def convolution_backward(call: Call) -> tuple[Val | None, ...]:
 
 
 def of_input(b: Builder, grad: Val, x: Val, weight: Val, how: tuple[Sides, Sides, Sides], groups: int) -> Val:
-    """Each place of the input collects what it went to: the transposed convolution with the same weights."""
+    """The input's gradient: each place collects from where it contributed, a transposed convolution with the same weights."""
     stride, padding, dilation = how
     reach = [d * (k - 1) for d, k in zip(dilation, weight.shape[2:], strict=True)]
     if groups > 1 and all(one == 1 for one in stride):
@@ -53,7 +53,7 @@ def of_input(b: Builder, grad: Val, x: Val, weight: Val, how: tuple[Sides, Sides
 def of_weights(
     b: Builder, grad: Val, x: Val, weight: Val, how: tuple[Sides, Sides, Sides], groups: int
 ) -> Val:
-    """Each weight collects its products over all images and places: `grad @ patches`, or a sum for each channel by itself."""
+    """The weights' gradient, sums of products over images and places: `grad @ patches`, or a sum per channel if depthwise."""
     rank, kernel = len(grad.shape) - 2, weight.shape[2:]
     filters, places = grad.shape[1], grad.shape[0] * math.prod(grad.shape[2:])
     seen = patches(b, x, kernel, grad.shape[2:], how)
@@ -66,7 +66,7 @@ def of_weights(
         return b.view(sums, weight.shape)
     left = b.view(b.permute(grad, (1, 0, *range(2, 2 + rank))), (filters, places))
     taps, channels = math.prod(kernel), x.shape[1]
-    # A product for each tap: where it reads is then told by one row of places and one of channels.
+    # A product per tap: then one row of places and one of channels give the addresses.
     by_tap = b.permute(seen, (*range(2, 2 + rank), 0, *range(2 + rank, 2 + 2 * rank), 1))
     if taps == 1:
         right = b.view(by_tap, (places, channels))
@@ -81,7 +81,7 @@ def _summed_in(grad: Val) -> str:
 
 
 def patches(b: Builder, x: Val, kernel: Sides, out: Sides, how: tuple[Sides, Sides, Sides]) -> Val:
-    """What each tap sees at each place, `(batch, channels, *taps, *places)`, 0 outside."""
+    """The input that each tap reads at each place, `(batch, channels, *taps, *places)`; 0 outside the image."""
     stride, padding, dilation = how
     plain = math.prod(kernel) * math.prod(stride) == 1 and not any(padding)
     if plain:

@@ -1,10 +1,10 @@
-"""Builds graphs by hand: operators by name, with types that torch itself infers on meta tensors.
+"""Builds graphs by hand: operators by name; torch infers types on meta tensors.
 
     b = GraphBuilder("linear_gelu")
     x, w = b.input("x", "bfloat16", (1024, 8192)), b.input("w", "bfloat16", (8192, 8192), role="weight")
     graph = b.graph(b.op("aten.gelu.default", b.op("aten.linear.default", x, w)))
 
-For the catalogue, random graphs, benchmarks and tests. Sizes are integers; symbols are what a capture adds.
+For the catalogue, random graphs, benchmarks and tests. Sizes are integers; symbols are added by capturing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NAMES = {getattr(torch, name): name for name in (
 
 
 class Handle:
-    """A value of the graph in the making."""
+    """A value of the graph under construction."""
 
     def __init__(self, name: str, meta: torch.Tensor) -> None:
         self.name, self.meta = name, meta
@@ -37,14 +37,14 @@ class GraphBuilder:
 
     def input(self, name: str, dtype: str, shape: tuple[int, ...],
               role: Literal["input", "weight", "buffer", "constant"] = "input") -> Handle:  # fmt: skip
-        """An argument."""
+        """Add an argument."""
         meta = torch.empty(shape, dtype=getattr(torch, dtype), device="meta")
         self.arguments.append(Argument(name=name, type=_type(meta), role=role))
         self._names.add(name)
         return Handle(name, meta)
 
     def op(self, op: str, *args: Any, **kwargs: Any) -> Any:
-        """One operator call, `namespace.name.overload`; a tuple of handles where it has several results."""
+        """Add an operator call, `namespace.name.overload`; returns a tuple of handles if it has several results."""
         function: Any = torch.ops
         for part in op.split("."):
             function = getattr(function, part)
@@ -61,14 +61,14 @@ class GraphBuilder:
         return tuple(handles) if many else handles[0]
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> Any:
-        """An ATen operator by its name alone: the arguments tell the overload. Raises what torch raises for none."""
+        """Add an ATen operator by its bare name; the arguments determine the overload. Raises torch's error if there is none."""
         overload = torch._C._jit_resolve_packet(
             f"aten::{name}", *map(_meta, args), **{key: _meta(one) for key, one in kwargs.items()}
         )
         return self.op(f"aten.{name}.{overload or 'default'}", *args, **kwargs)
 
     def graph(self, *results: Handle) -> Graph:
-        """The graph that returns these."""
+        """The graph with these results."""
         return Graph(name=self.title, arguments=tuple(self.arguments), nodes=tuple(self.nodes),
                      results=tuple(one.name for one in results))  # fmt: skip
 

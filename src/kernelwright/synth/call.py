@@ -1,4 +1,4 @@
-"""One operator call while it is lowered: its arguments by place or name, and the compositions that many rules share."""
+"""One operator call being lowered: its arguments by position or name, and compositions that many rules share."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Call:
     ) -> None:
         self.b, self.op, self.args, self.kwargs, self.out = b, op, args, kwargs, out
         self.sizes = sizes
-        """The result's, as they vary."""
+        """The result's sizes, which may be `Varying`."""
 
     def arg(self, place: int, name: str = "", default: Any = None) -> Any:
-        """An argument by place or name; the default where neither is given."""
+        """An argument by position or name, or the default."""
         if place < len(self.args):
             return self.args[place]
         return self.kwargs.get(name, default)
@@ -38,7 +38,7 @@ class Call:
         return value
 
     def dims(self, place: int, name: str = "dim", x: Val | None = None) -> tuple[int, ...]:
-        """Dimensions reduced: all where none are named."""
+        """Reduced dimensions; all if none are given."""
         dims = self.arg(place, name)
         rank = len((x or self.x).shape)
         if dims is None or dims == ():
@@ -46,7 +46,7 @@ class Call:
         return tuple(one % max(rank, 1) for one in (dims if isinstance(dims, tuple) else (dims,)))
 
     def pointwise(self, rule: str) -> Val:
-        """By the table, with the operands that the call gives."""
+        """Apply a row of the rules' table to the call's operands."""
         row = RULES[rule]
         args = list(self.args[: row.operands])
         missing = row.operands - len(args)
@@ -72,8 +72,8 @@ def slice_of(
     parts: int = 0,
     cut: int | None = None,
 ) -> Val:
-    """From a place, or from so far before the end. `parts` says of how many equal parts it is one, so that it may vary with the whole;
-    `cut` how many elements are left out, where it is longer with the whole."""
+    """A slice from index `start` (negative: from the end). `parts`: it is one of this many equal parts, so it varies with the
+    whole; `cut`: the number of elements left out, if its length varies with the whole."""
     shape = tuple(length if i == dim else size for i, size in enumerate(x.shape))
     return b.add(
         "slice", (x,), x.dtype, shape, dim=dim, start=start, length=length, step=step, parts=parts, cut=cut
@@ -94,7 +94,7 @@ def reduce_loss(b: Builder, x: Val, how: int, dtype: str) -> Val:
 
 
 def norm_of(b: Builder, x: Val, dims: tuple[int, ...], eps: float) -> tuple[Val, Val, Val]:
-    """(x - mean) * rstd over the dimensions, with mean and rstd."""
+    """(x - mean) * rstd over the dimensions; mean; rstd."""
     mean = mean_of(b, x, dims, True)
     centred = b.map("sub", x, mean, name=b.name("centred"))
     squares = b.reduce("sum", b.map("mul", centred, centred, name=b.name("squared")), dims, True)

@@ -1,8 +1,8 @@
-"""Common operators and families of them, one a row of `catalogue.tsv`: name, arguments, expression. `spelling.py` says how a row is read.
+"""Common operators and families of them, one per row of `catalogue.tsv`: name, arguments, expression (see `spelling.py`).
 
-What schedules apply follows from the nest that the graph has (`library.schedules_of`); sizes from the letters
-(`extents.py`). Rows are functions that programs are made of everywhere: their single operators recur in any benchmark, and
-the card counts them. Nothing here was written from a benchmark's files.
+The nest of the graph determines its schedules (`library.schedules_of`), and letters its sizes (`extents.py`). Rows are common
+functions of all kinds of programs: their single operators recur in any benchmark, and the card counts them. Nothing here was
+copied from a benchmark's files.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Row:
     body: str
 
     def drawn(self, dtype: str, rng: random.Random) -> Spelled:
-        """The row at sizes of its own."""
+        """The row as a graph with random sizes."""
         return Spelled(self.name, self.arguments, self.body, dtype, rng)
 
 
@@ -35,7 +35,7 @@ _UNARY = """
     special_entr? special_erfcx? erfinv% asin% acos%
     atanh% logit% special_ndtri% positive
 """
-"""`?` takes numbers above 0, `%` numbers between 0 and 1."""
+"""`?`: for numbers above 0; `%`: for numbers between 0 and 1."""
 _BINARY = "add sub mul maximum minimum fmax fmin atan2 hypot copysign logaddexp logaddexp2 lt! le! gt! ge!"
 _REDUCTIONS = "sum mean amax amin prod! std var logsumexp argmax argmin nansum"
 

@@ -1,7 +1,7 @@
-"""Values of a graph that is being drawn, and elementwise operators on them that behave.
+"""Values of a random graph, and elementwise operators on them that are numerically well-behaved.
 
-A value carries an interval in which its elements lie. An operator is taken only where, tried on a grid over the intervals of
-what it reads in float64, it is finite, not large, and, on anything but arguments, not steep.
+A value has an interval that contains its elements. An operator is accepted only if, on a grid over its operands' intervals in
+float64, it is finite, not large and, unless its operands are arguments, not steep.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kernelwright.synth.spelling import DRAWS
 
 LARGE = 500.0
 STEEP = 40.0
-"""Largest slope of an operator on a value that was computed."""
+"""Largest slope of an operator on a computed value."""
 _GRID = 65
 _ATTEMPTS = 12
 
@@ -39,7 +39,7 @@ BINARY = ("add", "sub", "mul", "div", "maximum", "minimum", "fmax", "fmin", "ata
           "silu_backward", "gelu_backward", "hardsigmoid_backward", "hardswish_backward", "mish_backward", "_prelu_kernel")  # fmt: skip
 COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 _OF_ITSELF = ("add", "mul", "hypot", "atan2")
-"""Of `BINARY`, those that are no constant, copy or one branch of themselves where both operands are the same."""
+"""Operators of `BINARY` that do not become a constant, a copy or a single branch if both operands are the same."""
 TERNARY = ("lerp", "addcmul", "addcdiv", "where", "masked_fill")
 INTEGERS = ("bitwise_and", "bitwise_or", "bitwise_xor", "add", "sub", "mul", "maximum", "minimum")
 INTEGERS_NUMBERED = (
@@ -52,13 +52,13 @@ LOGIC = ("logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or"
 
 @dataclasses.dataclass(frozen=True)
 class Value:
-    """A value of the graph in the making, and between what its elements lie."""
+    """A value of the graph under construction, and the interval of its elements."""
 
     handle: Handle
     low: float
     high: float
     exact: bool = False
-    """An argument, or elements of one: no rounding lies behind it."""
+    """Whether it is an argument, or elements of one, and so free of rounding errors."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -75,21 +75,21 @@ class Value:
 
 @dataclasses.dataclass(frozen=True)
 class Within:
-    """What a small corpus keeps to; empty: anything."""
+    """Limits for a small corpus; empty: no limit."""
 
     operators: tuple[str, ...] = ()
-    """By their names in ATen."""
+    """Allowed operators, by ATen name."""
     ranks: tuple[int, ...] = ()
-    """Of arguments."""
+    """Allowed dimensions of arguments."""
     reduced: tuple[int, ...] = ()
-    """Dimensions that reductions go over, one each, and drop."""
+    """Dimensions that reductions may drop, one each."""
 
 
 ANYTHING = Within()
 
 
 class Drawing:
-    """One graph being drawn."""
+    """One random graph under construction."""
 
     def __init__(self, rng: random.Random, dtype: str, within: Within) -> None:
         self.rng, self.dtype, self.extents, self.within = rng, dtype, Extents(rng), within
@@ -101,7 +101,7 @@ class Drawing:
     # -- arguments ---------------------------------------------------------------------------------------------
 
     def among(self, names: Sequence[str]) -> list[str]:
-        """Those of the names that may be drawn."""
+        """Those of the names that are allowed."""
         wanted = self.within.operators
         return [one for one in names if not wanted or one in wanted]
 
@@ -134,7 +134,7 @@ class Drawing:
         return self.argument(shape, kind=self.rng.choices(("", "pos", "unit"), (6, 1, 1))[0])
 
     def other(self, like: Value) -> Value:
-        """An argument that broadcasts to a value: of its shape, a row, a column, a channel each."""
+        """An argument that broadcasts to a value: of its shape, a row, a column, or one per channel."""
         shape, rank = like.shape, len(like.shape)
         how = self.rng.choices(("same", "row", "column", "some"), (5, 3, 1, 1))[0]
         if how == "row" and rank > 1:
@@ -148,7 +148,7 @@ class Drawing:
     def op(
         self, name: str, *args: Any, low: float = -5.0, high: float = 5.0, exact: bool = False, **kwargs: Any
     ) -> Value:
-        """An operator whose interval is known."""
+        """Add an operator whose interval is known."""
         given = [one.handle if isinstance(one, Value) else one for one in args]
         made = self.builder.call(name, *given, **kwargs)
         first = made[0] if isinstance(made, tuple) else made
@@ -157,7 +157,7 @@ class Drawing:
     # -- elementwise -------------------------------------------------------------------------------------------
 
     def tried(self, name: str, *args: Any, **kwargs: Any) -> Value | None:
-        """An elementwise operator, where it behaves on the intervals of what it reads."""
+        """Add an elementwise operator if it is well-behaved on its operands' intervals; else None."""
         if not self.among([name]):
             return None
         values = [one for one in args if isinstance(one, Value)]
@@ -175,7 +175,7 @@ class Drawing:
             return None
 
     def step(self, x: Value) -> Value:
-        """One more elementwise operator. Raises NotDrawn where none of many fits."""
+        """Add one more elementwise operator. Raises NotDrawn if none of many attempts fits."""
         for _ in range(_ATTEMPTS):
             made = self._step(x)
             if made is not None and made.shape == x.shape:
@@ -215,7 +215,7 @@ class Drawing:
             wanted = rng.choice(
                 (torch.float32, getattr(torch, self.dtype), torch.int32 if x.exact else torch.float32)
             )
-            if wanted == torch.int32:  # of what no int32 holds nobody says what it becomes
+            if wanted == torch.int32:  # the result is undefined for values outside int32
                 x = self.op("clamp", x, -99.0, 99.0, low=x.low, high=x.high, exact=True)
             return self.op(
                 "_to_copy", x, low=x.low, high=x.high, exact=x.exact and wanted == torch.float32, dtype=wanted
@@ -269,7 +269,7 @@ class Drawing:
         return self.op("_to_copy", x, low=x.low, high=x.high, exact=True, dtype=getattr(torch, self.dtype))
 
     def chain(self, x: Value, most: int, least: int = 0) -> Value:
-        """Several elementwise operators."""
+        """Add several elementwise operators."""
         for _ in range(self.rng.randint(least, most)):
             x = self.step(x)
         return x
@@ -280,22 +280,22 @@ class Drawing:
         return self.op("_to_copy", x, low=x.low, high=x.high, exact=x.exact, dtype=getattr(torch, self.dtype))
 
     def finished(self, x: Value, *others: Value) -> list[Value]:
-        """What is returned: the last value, at times in the main dtype again, at times with another."""
+        """The results: the last value, sometimes cast to the main dtype, and possibly others."""
         wanted = getattr(torch, self.dtype)
-        if x.dtype == torch.bool:  # a mask alone is all true wherever memory is not 0
+        if x.dtype == torch.bool:  # otherwise nonzero garbage would pass as an all-true mask
             x = self.op("_to_copy", x, low=0, high=1, dtype=wanted)
         if x.is_float and x.dtype != wanted and self.rng.random() < 0.7:
             x = self.op("_to_copy", x, low=x.low, high=x.high, dtype=wanted)
         return [x, *others]
 
     def places(self, shape: tuple[int, ...]) -> Value:
-        """Integers that name places: drawn as `draws.index_bounds` finds."""
+        """Integer indices, drawn within the bounds that `draws.index_bounds` finds."""
         name = next(self._names)
         return Value(self.builder.input(name, "int64", shape), 0, 3, exact=True)
 
 
 def interval(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[float, float, bool] | None:
-    """(least, largest, steep) of an elementwise operator on a grid over its operands' intervals; None where not finite."""
+    """(least, largest, steep) of an elementwise operator on a grid over its operands' intervals; None if not finite."""
     values = [one for one in args if isinstance(one, Value)]
     points = {1: _GRID, 2: 17, 3: 9}[len(values)]
     grids = iter(torch.meshgrid(*(_axis(one, points) for one in values), indexing="ij"))
@@ -305,7 +305,7 @@ def interval(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[fl
     except (RuntimeError, TypeError):
         return None
     if not bool(made.isfinite().all()) or (len(values) == 1 and torch.equal(made, _axis(values[0], points))):
-        return None  # or nothing is done, as by relu of what is not negative
+        return None  # or it is the identity, such as relu of non-negative values
     steep = False
     for axis, one in enumerate(values):
         if one.is_float and made.shape[axis] > 1:

@@ -1,8 +1,8 @@
-"""Emits the body of one kernel: any value of a graph at any coordinates, each once, loads at the leaves.
+"""Emits the body of one kernel: computes values of a graph at given coordinates, each once, from loads of arguments.
 
-A schedule decides which variables (`Base`) a kernel has and what it computes first; the emitter pulls what lies between
-arguments and results through elementwise rules, moves, gathers and windows, in the innermost loop that a value needs.
-Does not know of launches, grids or outputs' strides.
+A schedule decides a kernel's variables (`Base`) and what it computes first; the emitter derives everything between arguments and
+results through elementwise rules, moves, gathers and windows, in the innermost loop that a value needs. It does not handle
+launches, grids or output strides.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ TL = {
 _RESERVED = ("tl", "triton", "torch", "libdevice", "kernel")
 _PLAIN = {"sum": "total", "max": "peak", "amax": "peak", "min": "least", "amin": "least", "abs": "size", "pow": "power",
           "all": "every", "any": "some", "round": "rounded", "iota": "place"}  # fmt: skip
-"""Names of variables where an operator's own would hide Python's."""
+"""Variable names for operators whose own names would shadow Python's."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Term:
     loops: frozenset[str] = frozenset()
     masks: tuple[str, ...] = ()
     zero: bool = False
-    """Whether lanes out of bounds hold 0."""
+    """Whether out-of-bounds lanes hold 0."""
 
 
 class Scope:
@@ -70,10 +70,10 @@ class Scope:
 
 
 class Emitter:
-    """One kernel in the making.
+    """One kernel under construction.
 
-    `given` holds values that the schedule computes by itself (an accumulator, say), by name: a function of coordinates.
-    `reduce` is asked for reductions and scans.
+    `given`: functions of coordinates for values that the schedule computes itself (such as an accumulator), by name. `reduce` is
+    called for reductions and scans.
     """
 
     def __init__(self, lowered: Lowered, shapes: Shapes) -> None:
@@ -94,7 +94,7 @@ class Emitter:
     # -- text -------------------------------------------------------------------------------------------------
 
     def name(self, wanted: str) -> str:
-        """A variable's name that the kernel does not have yet."""
+        """A variable name that is not yet used in the kernel."""
         wanted = name = _PLAIN.get(wanted, wanted)
         number = 1
         while name in self.names:
@@ -103,7 +103,7 @@ class Emitter:
         return name
 
     def size(self, size: Size, tight: bool = False) -> str:
-        """A size as text. Products of symbols are parameters of their own, so that the compiler sees their divisors."""
+        """A size as text. Products of symbols become separate parameters, so that the compiler sees their divisors."""
         terms: dict[tuple[str, ...], int] = {}
         for names, factor in size.terms:
             if len(names) > 1:
@@ -125,35 +125,35 @@ class Emitter:
         return self.scopes[0]
 
     def line(self, text: str) -> None:
-        """Add a line where the innermost open loop is."""
+        """Add a line to the innermost open loop."""
         self.scopes[-1].add(text)
 
     def scope_of(self, loops: frozenset[str]) -> Scope:
-        """The innermost open scope that a value of these loops needs."""
+        """The innermost open scope that a value depending on these loops needs."""
         for scope in reversed(self.scopes):
             if scope.loop in loops:
                 return scope
         return self.root
 
     def open(self, loop: str, header: str) -> None:
-        """Begin a loop inside the innermost one."""
+        """Open a loop inside the innermost one."""
         scope = Scope(loop, self.scopes[-1].depth + 1)
         scope.lines.append("    " * self.scopes[-1].depth + header)
         self.scopes.append(scope)
 
     def close(self) -> None:
-        """End the innermost loop: its lines go where it stands."""
+        """Close the innermost loop and insert its lines where it was opened."""
         scope = self.scopes.pop()
         self.scopes[-1].lines.extend(scope.lines)
 
     def close_into(self, depth: int) -> None:
-        """End the innermost loop and put its lines at the end of the scope at `depth`."""
+        """Close the innermost loop and append its lines to the scope at `depth`."""
         scope = self.scopes.pop()
         self.scopes[depth].lines.extend(scope.lines)
 
     @contextmanager
     def otherwise(self, test: str, *lines: str) -> Iterator[None]:
-        """Add `if test:` with these lines; those of the block are its `else:`."""
+        """Add `if test:` with these lines; the block's lines become its `else:`."""
         self.line(f"if {test}:")
         for line in lines:
             self.line(f"    {line}")
@@ -167,12 +167,12 @@ class Emitter:
     def value(
         self, value: Val, coordinates: Coordinates, guard: tuple[Guard, ...] = (), raw: bool = False
     ) -> Term:
-        """A value at coordinates, one per dimension. `raw` leaves a loaded half-precision float as it is."""
+        """A value at coordinates, one per dimension. `raw`: do not convert a loaded half-precision float."""
         key = (value.name, coordinates, guard, raw)
         return self._once(key, lambda: self._value(value, coordinates, guard, raw))
 
     def _once(self, key: Any, make: Callable[[], Term]) -> Term:
-        """What an open scope has under a key, else made, and kept in the scope that it needs."""
+        """The term that an open scope has for a key; otherwise make it and keep it in the scope it needs."""
         for scope in reversed(self.scopes):
             if key in scope.memo:
                 return scope.memo[key]
@@ -202,7 +202,7 @@ class Emitter:
         raise Unsupported(f"{prim.op} inside this schedule")
 
     def assign(self, name: str, text: str, dtype: str, parts: list[Term], zero: bool = False) -> Term:
-        """A new variable in the scope that its parts need."""
+        """Assign a new variable in the scope that its parts need."""
         axes = frozenset().union(*(one.axes for one in parts)) if parts else frozenset()
         loops = frozenset().union(*(one.loops for one in parts)) if parts else frozenset()
         masks = tuple(dict.fromkeys(mask for one in parts for mask in one.masks))
@@ -211,7 +211,7 @@ class Emitter:
         return Term(variable, dtype, axes, loops, masks, zero)
 
     def cast(self, term: Term, dtype: str) -> Term:
-        """To another type, without a line of its own."""
+        """Convert to another type, inside the expression."""
         if term.dtype == dtype:
             return term
         if dtype == "bool":
@@ -228,7 +228,7 @@ class Emitter:
         return Term(literal(value, dtype), dtype)
 
     def index_term(self, index: Index) -> Term:
-        """What an index is as a term: its axes, loops and masks."""
+        """An index as a term, with its axes, loops and masks."""
         axes: frozenset[int] = frozenset()
         loops: frozenset[str] = frozenset()
         masks: list[str] = []
@@ -238,7 +238,7 @@ class Emitter:
         return Term(self.text(index), "int64", axes, loops, tuple(dict.fromkeys(masks)))
 
     def address(self, shape: tuple[Size, ...], coordinates: Coordinates) -> Index:
-        """The flat index of a contiguous tensor's element."""
+        """The flat index of an element of a contiguous tensor."""
         total = Index()
         for index, step, size in zip(coordinates, contiguous_strides(shape), shape, strict=True):
             if size != ONE:
@@ -265,7 +265,7 @@ class Emitter:
         return Term(name, dtype, place.axes, loops, place.masks, zero=True)
 
     def operands(self, prim: Prim, coordinates: Coordinates, guard: tuple[Guard, ...]) -> list[Term | Any]:
-        """The operands of an elementwise primitive at the result's coordinates; numbers as they are."""
+        """The operands of an elementwise primitive at the result's coordinates; numbers are unchanged."""
         found: list[Term | Any] = []
         for one in prim.args:
             if isinstance(one, Val):
@@ -278,7 +278,7 @@ class Emitter:
         """The coordinates of an operand that broadcasts to a result."""
         shape = self.shapes.of[value.name]
         missing = len(shape) - len(coordinates)
-        if missing > 0:  # a batch of one that the schedule does not count
+        if missing > 0:  # a batch dimension of 1 that the schedule omits
             if any(size != ONE for size in shape[:missing]):
                 raise Unsupported(f"{value.name} has more dimensions than what reads it")
             coordinates = (*(Index(),) * missing, *coordinates)
@@ -319,7 +319,7 @@ class Emitter:
     def reshape(
         self, coordinates: Coordinates, target: tuple[Size, ...], source: tuple[Size, ...]
     ) -> Coordinates:
-        """Coordinates in a tensor's shape before a view, from those after it."""
+        """Coordinates before a view, from those after it."""
         found: list[Index] = [Index()] * len(source)
         for have, want in match_reshape(target, source):
             many = [i for i in want if source[i] != ONE]
@@ -338,7 +338,7 @@ class Emitter:
         return tuple(found)
 
     def whole(self, index: Index, extent: Size) -> Index:
-        """A compound index under a name of its own."""
+        """A compound index as a new variable."""
 
         def named() -> Term:
             term = self.index_term(index)
@@ -375,7 +375,7 @@ class Emitter:
         return self._through(prim, tuple(found), guard, raw)
 
     def _move(self, text: str, index: Index, size: Size) -> Index:
-        """A coordinate that is computed from another, as a variable."""
+        """A coordinate computed from another, as a new variable."""
         term = self.index_term(index)
         made = self.assign("place", text.format(_parenthesize(term.text)), "int64", [term])
         return Index.whole(Base(made.text, size, made.axes, made.masks, made.loops))
@@ -384,7 +384,7 @@ class Emitter:
         dim, found = prim.attr("dim"), list(coordinates)
         size = self.shapes.of[prim.out.name][dim]
         shift, whole = self.number(prim.attr("shift"), "int64").text, self.size(size, True)
-        # Shifts may be longer than a dimension is at another size.
+        # A shift may exceed the dimension at other sizes.
         found[dim] = self._move(f"(({{}} - {shift}) % {whole} + {whole}) % {whole}", found[dim], size)
         return self._through(prim, tuple(found), guard, raw)
 
@@ -402,13 +402,13 @@ class Emitter:
         return self._through(prim, tuple(found), guard, raw)
 
     def condition(self, name: str, tests: list[str], index: Index) -> Guard:
-        """A named condition on an index."""
+        """A condition on an index, as a new variable."""
         term = self.index_term(index)
         made = self.assign(name, " & ".join(tests), "bool", [term])
         return Guard(made.text, made.axes, made.loops)
 
     def inside(self, index: Index, size: Size, low: bool = True, high: bool = True) -> Guard | None:
-        """Whether an index lies in [0, size); None where it always does. Asked again, the same variable."""
+        """Whether an index is in [0, size); None if it always is. Repeated calls give the same variable."""
         low = low and (index.offset.negative or any(by.negative for _, by in index.terms))
         short = len(index.terms) == 1 and index.terms[0][0].size == size and index.terms[0][1] == ONE
         high = high and not (short and (index.offset == ZERO or index.offset.negative))
@@ -447,7 +447,7 @@ class Emitter:
     def _emit_patches(
         self, prim: Prim, coordinates: Coordinates, guard: tuple[Guard, ...], raw: bool
     ) -> Term:
-        """What a tap reads of a place, as a convolution does; 0 outside."""
+        """The input that a tap reads at a place, as in a convolution; 0 outside."""
         source, rank = prim.args[0], len(prim.attr("kernel"))
         guards, found = list(guard), list(coordinates[:2])
         for dim, (tap, place) in enumerate(
@@ -530,7 +530,7 @@ class Emitter:
         return self.value(source, (*coordinates[:dim], place, *coordinates[dim + 1 :]), guard, raw)
 
     def _emit_window(self, prim: Prim, coordinates: Coordinates, guard: tuple[Guard, ...], raw: bool) -> Term:
-        """Unrolled over the window: pooling windows are small."""
+        """Unrolls over the window, since pooling windows are small."""
         kernel, source = prim.attr("kernel"), prim.args[0]
         if math.prod(kernel) > 64:
             raise Unsupported("a pooling window of more than 64 elements")
@@ -578,11 +578,11 @@ class Emitter:
     # -- results ----------------------------------------------------------------------------------------------
 
     def depends(self, name: str, on: frozenset[str]) -> bool:
-        """Whether a value is made from any of these."""
+        """Whether a value is computed from any of these."""
         return not on.isdisjoint(self._ancestors(name))
 
     def _ancestors(self, name: str) -> frozenset[str]:
-        """A value and all that it is made from."""
+        """A value and everything it is computed from."""
         if name not in self._made_from:
             prim = self.made.get(name)
             parts = (self._ancestors(one.name) for one in prim.reads()) if prim is not None else ()
@@ -590,7 +590,7 @@ class Emitter:
         return self._made_from[name]
 
     def forward(self, value: Val, on: frozenset[str], coordinates: Coordinates) -> Coordinates:
-        """Coordinates of a result, from those of a value that it is made from: through views and permutations."""
+        """Coordinates of a result, from those of a value in its computation: through views and permutations."""
         chain: list[Prim] = []
         name = value.name
         while name not in on:
@@ -621,7 +621,7 @@ class Emitter:
     # -- stores -----------------------------------------------------------------------------------------------
 
     def store(self, pointer: str, value: Term, shape: tuple[Size, ...], coordinates: Coordinates) -> None:
-        """Write a value to a contiguous output."""
+        """Store a value to a contiguous output."""
         self.names.add(pointer)
         place = self.index_term(self.address(shape, coordinates))
         mask = f", mask={' & '.join(place.masks)}" if place.masks else ""
@@ -632,7 +632,7 @@ class Emitter:
 def emit_value(
     text: str, coordinates: Coordinates, own: Coordinates, what: str, dtype: str = "float32"
 ) -> Term:
-    """What a kernel has computed at coordinates of its `own`. Raises Unsupported where others are asked for."""
+    """A value that a kernel has computed at its `own` coordinates. Raises Unsupported for any other coordinates."""
     if [one.merged() for one in coordinates] != [one.merged() for one in own]:
         raise Unsupported(f"{what} at other places than its tile's")
     bases = [base for one in own for base in one.bases]
@@ -646,12 +646,12 @@ def emit_value(
 
 
 def input_precision(dtype: str, precision: str) -> str:
-    """An argument of `tl.dot`: what float32 operands are multiplied in."""
+    """The argument of `tl.dot` for the precision of float32 operands."""
     return f', input_precision="{precision}"' if dtype == "float32" else ""
 
 
 def place_tile(emitter: Emitter, m: str, n: str, group: int) -> None:
-    """Lines from a program's `tile` to its rows below `m` and columns below `n`; tiles in groups of so many rows."""
+    """Emit lines that map a program's `tile` to rows below `m` and columns below `n`, in groups of `group` rows of tiles."""
     if group == 1:
         emitter.line("tile_m, tile_n = tile // tiles_n, tile % tiles_n")
     else:
@@ -667,7 +667,7 @@ def place_tile(emitter: Emitter, m: str, n: str, group: int) -> None:
 
 
 def _calculate(prim: Prim, kind: str, tensors: list[str], numbers: list[Any]) -> str:
-    """The type that an elementwise primitive is calculated in."""
+    """The type in which an elementwise primitive is computed."""
     if kind == "logical":
         return "bool"
     out = wide(prim.out.dtype)
@@ -680,7 +680,7 @@ def _calculate(prim: Prim, kind: str, tensors: list[str], numbers: list[Any]) ->
 
 
 def literal(value: Any, dtype: str) -> str:
-    """A Python number in the kernel's text."""
+    """A Python number as kernel text."""
     if dtype == "bool":
         return "True" if value else "False"
     if dtype not in FLOATS:
@@ -710,7 +710,7 @@ def _number(text: str) -> Any:
 
 
 def _parenthesize(text: str) -> str:
-    """A text that stands anywhere in an expression."""
+    """A text that is safe anywhere in an expression."""
     return text if _atomic(text) else f"({text})"
 
 

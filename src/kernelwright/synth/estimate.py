@@ -1,8 +1,8 @@
-"""How long a schedule of a product in half precision should take on a GPU of the Hopper kind, from counts alone.
+"""Estimates the time of a half-precision product's schedule on a Hopper-type GPU from counts alone.
 
-Tiles an SM, what a tile's loop reaches of the tensor cores' rate, the time to begin and end a tile, memory, and what a split
-contraction costs behind it. Rates are read off the rows of `benchmarks/schedule_rows.tsv`; the order of schedules is what
-counts, the milliseconds are rough. For depthwise convolutions, instructions a lane.
+Counts tiles per SM, the share of the tensor cores' rate that a tile's loop reaches, the time to start and end a tile, memory, and
+the cost of a split contraction. Rates come from the rows of `benchmarks/schedule_rows.tsv`; the order of schedules is what
+matters, the milliseconds are rough. For depthwise convolutions, counts instructions per lane.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ from kernelwright.synth.program import ConvolutionSchedule, DepthwiseSchedule, J
 
 _SMS, _SHARED = 132, 232448
 _RATE = 5.9e6
-"""Operations a microsecond of one SM at its best."""
+"""Most operations of one SM per microsecond."""
 _BYTES = 3.0e6
-"""Of memory, a microsecond."""
+"""Bytes of memory traffic per microsecond."""
 _CACHED = 4.5e6
-"""Of partial sums, which L2 mostly holds, a microsecond."""
+"""Bytes of partial sums per microsecond; L2 holds most of them."""
 _FLYING = 64000
-"""Bytes under way that an SM needs for that."""
+"""Bytes in flight that an SM needs for full memory bandwidth."""
 _FEED = 1.15e7
-"""Of operands from L2, a microsecond."""
+"""Bytes of operands from L2 per microsecond."""
 _LAUNCH, _ENDS = 3.0, 2.0
-"""Microseconds: a second kernel; the pipeline's filling and the epilogue of one tile."""
+"""Microseconds: launching a second kernel; filling the pipeline and the epilogue of one tile."""
 
 
 _GATHERED = 2.0
-"""What windows of an image cost whose channels do not run fastest."""
+"""Cost factor of windows of an image whose channels are not the fastest dimension."""
 _INSTRUCTIONS = 2.2e5
-"""Of an SM's lanes, a microsecond."""
+"""Instructions of an SM's lanes per microsecond."""
 _ALIKE = 1.04
-"""What a second schedule of the same tile must be better by to come before another tile's first."""
+"""By how much a second schedule of the same tile must be better to come before another tile's first."""
 
 
 class Behind(NamedTuple):
-    """What stands behind a product, an element: instructions, and bytes that are read for it."""
+    """Work per element after a product: instructions, and bytes read."""
 
     instructions: int = 0
     bytes: int = 0
@@ -48,7 +48,7 @@ _NOTHING = Behind()
 
 
 def microseconds(schedule: ProductSchedule, m: int, n: int, k: int, behind: Behind = _NOTHING) -> float:
-    """Of a product of these sizes."""
+    """Estimated time of a product of these sizes."""
     a, b, c = schedule.tile
     split = schedule.split_k
     tiles = -(-m // a) * -(-n // b) * split
@@ -60,25 +60,25 @@ def microseconds(schedule: ProductSchedule, m: int, n: int, k: int, behind: Behi
     shared = (0.4 if schedule.epilogue > 1 else 0.5) if schedule.persistent else 1 / beside
     finish = a * b * behind.instructions / _INSTRUCTIONS if split == 1 else 0.0
     if schedule.epilogue == 1 and a * b >= 128 * 32 * schedule.warps and schedule.warps < 8:
-        finish *= 1.4  # values that do not fit registers
+        finish *= 1.4  # values spill out of registers
     if split == 1:
         finish += a * b * behind.bytes / (2 * _BYTES / _SMS)
-    # Beside another program, one finishes while the other one's tensor cores work.
+    # With other programs on the SM, one finishes while another's tensor cores work.
     ends = own * (_ENDS * shared + finish * (0.7 if beside == 1 else 0.4))
-    again = (-(-n // b)) * m * k + (-(-m // a)) * n * k  # operands, as often as tiles ask for them
+    again = (-(-n // b)) * m * k + (-(-m // a)) * n * k  # operand elements, as often as tiles read them
     memory = max((2 * (m * k + k * n + m * n) + behind.bytes * m * n) / _BYTES, 2 * again / _FEED)
     flying = min(tiles, _SMS * _resident(schedule)) * (schedule.stages - 1) * (min(a, m) + min(b, n)) * c * 2
     fill = min(1.0, flying / (_SMS * _FLYING))
     memory /= max(fill, 0.05)
-    total = max(loop, memory) + 0.1 * min(loop, memory) + ends  # what is hidden is not hidden quite
+    total = max(loop, memory) + 0.1 * min(loop, memory) + ends  # overlap is not perfect
     if split > 1:
         total += _LAUNCH + 8 * split * m * n / _CACHED
     return total
 
 
 def of_joined(schedule: JoinedSchedule, m: int, n: int, k: int, behind: Behind = _NOTHING) -> float:
-    """Microseconds of products of one left operand, each of n columns, as one product of tiles so many times as wide. `behind` is
-    of an element of one of them."""
+    """Microseconds of several products of one left operand, each with n columns, as one product of wider tiles. `behind`: work per
+    element of one of them."""
     a, b, c = schedule.tile
     wide = {**schedule.model_dump(exclude={"nest", "products"}), "tile": (a, b * schedule.products, c)}
     alike = ProductSchedule.model_construct(**wide)
@@ -88,7 +88,7 @@ def of_joined(schedule: JoinedSchedule, m: int, n: int, k: int, behind: Behind =
 def in_order(
     some: Sequence[ProductSchedule], m: int, n: int, k: int, behind: Behind = _NOTHING
 ) -> list[ProductSchedule]:
-    """The fastest first, tiles mixed: what differs in stages alone says little more than its like."""
+    """The schedules, fastest first but with tiles mixed: schedules that differ only in stages add little information."""
     alike: Counter[tuple[object, ...]] = Counter()
     costs = []
     for one in sorted(some, key=lambda one: microseconds(one, m, n, k, behind)):
@@ -99,14 +99,14 @@ def in_order(
 
 
 def of_windows(schedule: ConvolutionSchedule, places: int, filters: int, summed: int) -> float:
-    """Microseconds of a convolution with more than one tap, as the product that it is."""
+    """Microseconds of a convolution with more than one tap, as an equivalent product."""
     m, n, k = schedule.tile
     alike = ProductSchedule.model_construct(tile=(m, n, k), stages=schedule.stages, warps=schedule.warps)
     return microseconds(alike, places, filters, summed) * (_GATHERED if schedule.layout == "nchw" else 1.0)
 
 
 def _resident(schedule: ProductSchedule) -> int:
-    """Programs that one SM holds at once."""
+    """Programs that one SM runs at once."""
     a, b, c = schedule.tile
     memory = schedule.stages * (a + b) * c * 2
     registers = 32 * schedule.warps * (a * b / (32 * schedule.warps) + 48)
@@ -114,7 +114,7 @@ def _resident(schedule: ProductSchedule) -> int:
 
 
 def _rate_reached(schedule: ProductSchedule, beside: int) -> float:
-    """The share of an SM's rate that a tile's loop reaches, so many programs beside it."""
+    """The share of an SM's rate that a tile's loop reaches, with `beside` programs on the SM."""
     a, b, c = schedule.tile
     low, high = min(a, b), max(a, b)
     reached = {(128, 256): 1.0, (128, 128): 0.86, (64, 256): 0.8, (64, 128): 0.64, (64, 64): 0.42}.get(
@@ -143,7 +143,7 @@ def patch_instructions(
     sides: tuple[int, int],
     stride: tuple[int, int],
 ) -> float:
-    """Instructions an output of a depthwise convolution takes a lane, with what patches hang over edges and SMs without a last program."""
+    """Instructions per lane and output of a depthwise convolution, including patches over edges and idle SMs in the last wave."""
     rows, columns = schedule.tile
     taps = kernel[0] * kernel[1]
     across = (columns - 1) * stride[1] + kernel[1]

@@ -1,7 +1,7 @@
-"""Sizes of drawn graphs: distributions that are written here and nowhere looked up, and small sizes for the judge.
+"""Sizes of random graphs, from distributions chosen here without any reference data, and small sizes for the judge.
 
     letter   what                     distribution at full size
-    R        rows                     so that R x W is 2^18 to 2^25 elements, log-uniform
+        R        rows                     R x W elements are 2^18 to 2^25, log-uniform
     W        width of a row           2^5 to 2^13.5, log-uniform
     B S D    batch, sequence, model   B 2^0..2^6; S 2^5..2^12; D 2^6..2^12; B x S x D at most 2^26
     F K N M  features of a product    2^6 to 2^13, log-uniform
@@ -11,7 +11,7 @@
     V        entries of a table       2^8 to 2^16
     P        a small count            2 to 16
 
-Three in five of the larger ones are multiples of 64, one in five of 8, the rest any integer.
+Three in five of the larger sizes are multiples of 64, one in five of 8; the rest are any integer.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ from kernelwright.graph.types import Graph, TensorType
 
 MOST = 2**25
 _SMALL_ELEMENTS = 6000
-"""Of any one argument at small sizes: what the interpreter runs in a fraction of a second."""
+"""Most elements of an argument at small sizes, which the interpreter handles in a fraction of a second."""
 _LARGEST = 2**28
 _STEPS = (1, 1, 1, 2, 2, 4, 4, 16)
-"""By attempt: what small sizes are multiples of, for graphs that cut dimensions into equal parts."""
+"""Multiples for small sizes, by attempt, for graphs that split dimensions into equal parts."""
 
 
 class NotDrawn(Exception):
-    """What was drawn makes no task; the message says why, in a few words that can be counted."""
+    """The draw gives no task; the message is a short reason that can be counted."""
 
 
 def log_uniform(rng: random.Random, low: float, high: float) -> int:
-    """An integer between 2^low and 2^high, three in five a multiple of 64, one in five of 8."""
+    """An integer between 2^low and 2^high; three in five are a multiple of 64, one in five of 8."""
     size = round(2 ** rng.uniform(low, high))
     step = rng.choices((64, 8, 1), (3, 1, 1))[0]
     return max(step, size // step * step) if size >= 2 * step else size
 
 
 class Extents:
-    """Sizes by letter, drawn when first asked for and the same ever after."""
+    """Sizes by letter, drawn on first use and constant afterwards."""
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
@@ -83,12 +83,12 @@ class Extents:
 
 
 def too_large(graph: Graph) -> bool:
-    """Whether a value has more elements than a draw is for."""
+    """Whether a value has too many elements."""
     return max(_elements(graph, {one.name: one.hint for one in graph.symbols}), default=0) > _LARGEST
 
 
 def small_sets(graph: Graph, rng: random.Random) -> dict[str, dict[str, int]]:
-    """Values of a graph's symbols for the shape sets `small` and `small_odd`, at which its types hold. Raises NotDrawn."""
+    """Values of a graph's symbols for the shape sets `small` and `small_odd`, for which its types are valid. Raises NotDrawn."""
     if not graph.symbols:
         return {}
     found: dict[str, dict[str, int]] = {}
@@ -131,7 +131,7 @@ def _elements(graph: Graph, symbols: Mapping[str, int]) -> list[int]:
 
 
 def holds(graph: Graph, symbols: Mapping[str, int]) -> bool:
-    """Whether torch infers, at these sizes, the very types that the graph's expressions say."""
+    """Whether torch infers, at these sizes, exactly the types given by the graph's expressions."""
     try:
         static = sizes.static(graph, symbols)
         values = {

@@ -1,6 +1,6 @@
-"""What schedules are chosen by: a graph's sizes in the terms of its nest, the width of its operands, what stands behind a product.
+"""The facts that schedules are chosen by: a graph's sizes in terms of its nest, operand widths, the work after a product.
 
-Raises `Unsupported` where a nest does not fit the graph.
+Raises `Unsupported` if a nest does not fit the graph.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _INSTRUCTIONS = {
 
 
 def extents_of(source: Source, nest: str) -> tuple[int, ...]:
-    """The sizes that a nest's schedules follow from."""
+    """The sizes that determine a nest's schedules."""
     hints = source.shapes.hints()
     if nest == "product":
         prim = product_of(source)
@@ -68,13 +68,13 @@ def extents_of(source: Source, nest: str) -> tuple[int, ...]:
 
 
 def itemsize_of(source: Source) -> int:
-    """Bytes of what is multiplied; without a contraction, of the widest argument."""
+    """Bytes per element of the multiplied operands; without a contraction, of the widest argument."""
     read = [prim.args[0] for prim in source.lowered.prims if prim.op in ("matmul", "conv", "attention")]
     return 4 if any(one.dtype in ("float32", "float64") for one in read or source.lowered.arguments) else 2
 
 
 def behind(source: Source) -> Behind:
-    """About what an element takes behind a product, or behind several that are joined."""
+    """Estimated work per element after a product, or after several joined ones."""
     emitter, dots = source.emitter(), [prim for prim in source.lowered.prims if prim.op == "matmul"]
     made = frozenset(prim.out.name for prim in dots)
     later = [one for one in source.lowered.prims if one.op in RULES and emitter.depends(one.out.name, made)]
@@ -88,7 +88,7 @@ def behind(source: Source) -> Behind:
 
 
 def legal(kind: type[Decisions], **values: Any) -> Iterator[Any]:
-    """The schedule, where it is legal."""
+    """Yields the schedule if it is legal."""
     try:
         yield kind(**values)
     except ValidationError:
@@ -96,12 +96,12 @@ def legal(kind: type[Decisions], **values: Any) -> Iterator[Any]:
 
 
 def instruction(precision: str) -> str:
-    """What a float32 product is calculated in, by the precision that a task names."""
+    """The precision in which float32 products are computed, from the task's precision."""
     return "tf32" if precision == "tf32" else "ieee"
 
 
 def plain_operands(source: Source) -> bool:
-    """Whether both operands are plain arguments without batches, as descriptors need."""
+    """Whether both operands are plain arguments without batches, as descriptors require."""
     prim = product_of(source)
     plain = all(side_of(source, prim, row).argument for row in (True, False))
     return plain and len(prim.args[1].shape) == 2

@@ -1,8 +1,8 @@
-"""Indices as linear forms over parts of loop variables: how a value's coordinates become an address.
+"""Indices as linear forms over parts of loop variables: maps a value's coordinates to an address.
 
-A `Part` is `(base // inner) % size` of a base, where a base is a variable of the kernel (a block of rows, say). Splitting
-a flat index into coordinates makes parts, and an address that needs neighbouring parts with matching strides gets the
-whole back, so that contiguous tensors are read through the flat index. Pure: knows nothing of Triton.
+A `Part` is `(base // inner) % size`, where the base is a variable of the kernel (such as a block of rows). Splitting a flat index
+into coordinates makes parts; an address with neighbouring parts and matching strides merges them again, so that contiguous
+tensors are read through the flat index. Pure: independent of Triton.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from kernelwright.synth.sizes import ONE, ZERO, Size, contiguous_strides, produc
 
 @dataclasses.dataclass(frozen=True)
 class Base:
-    """A variable that indices are made from."""
+    """A variable that indices are built from."""
 
     name: str
-    """How it is written in the kernel, such as `rows` or `k[None, :]`."""
+    """Its text in the kernel, such as `rows` or `k[None, :]`."""
     extent: Size
-    """One more than its largest value where it is in bounds."""
+    """One more than its largest in-bounds value."""
     axes: frozenset[int] = frozenset()
     """The tile axes along which it varies."""
     masks: tuple[str, ...] = ()
-    """Variables that say where it is in bounds."""
+    """Variables that are true where it is in bounds."""
     loops: frozenset[str] = frozenset()
     """Loops inside which it is defined."""
     definition: Index | None = None
-    """What it stands for, where it names a compound index."""
+    """The compound index that it names, if it does."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Part:
     size: Size
 
     def text(self, show: Callable[[Size], str]) -> str:
-        """As Python, with sizes as `show` writes them."""
+        """As Python text, with sizes written by `show`."""
         text = self.base.name
         if self.inner != ONE:
             text = f"{text} // {show(self.inner)}"
@@ -48,13 +48,13 @@ class Part:
 
     @property
     def plain(self) -> bool:
-        """Whether it is the base itself."""
+        """Whether it is the whole base."""
         return self.inner == ONE and self.size == self.base.extent
 
 
 @dataclasses.dataclass(frozen=True)
 class Index:
-    """Sum of parts times strides, and an offset."""
+    """Sum of parts times strides, plus an offset."""
 
     terms: tuple[tuple[Part, Size], ...] = ()
     offset: Size = ZERO
@@ -65,7 +65,7 @@ class Index:
 
     @staticmethod
     def whole(base: Base) -> Index:
-        """The base itself."""
+        """The base itself as an index."""
         return Index(((Part(base, ONE, base.extent), ONE),))
 
     def __add__(self, other: Index | Size | int) -> Index:
@@ -85,13 +85,13 @@ class Index:
 
     @property
     def single(self) -> Part | None:
-        """The part that it is, where it is one with stride 1 and no offset."""
+        """Its only part, if it is one part with stride 1 and no offset."""
         if len(self.terms) == 1 and self.offset == ZERO and self.terms[0][1] == ONE:
             return self.terms[0][0]
         return None
 
     def merged(self) -> Index:
-        """Neighbouring parts of one base joined, definitions put in where a whole base is left."""
+        """Join neighbouring parts of a base, and substitute definitions of whole bases."""
         terms = dict(self.terms)
         joined = True
         while joined:
@@ -115,7 +115,7 @@ class Index:
         return index
 
     def text(self, show: Callable[[Size], str]) -> str:
-        """As Python, offset last; `show` writes a size so that it can stand in a product."""
+        """As Python text, offset last; `show` writes a size so that it is safe inside a product."""
         parts: list[tuple[bool, str]] = []
         for part, by in sorted(self.terms, key=lambda term: (term[1].negative, term[1] == ONE)):
             text, compound = part.text(show), not part.plain
@@ -134,7 +134,7 @@ class Index:
 
 
 def split(index: Index, sizes: Sequence[Size]) -> list[Index] | None:
-    """Coordinates of a flat index along `sizes` (the last fastest); None where its parts straddle them."""
+    """Coordinates of a flat index along `sizes` (the last fastest); None if its parts straddle dimensions."""
     if index == Index():
         return [Index()] * len(sizes)
     part = index.single
@@ -152,14 +152,14 @@ def split(index: Index, sizes: Sequence[Size]) -> list[Index] | None:
 
 
 def split_index(base: Base, sizes: Sequence[Size]) -> tuple[Index, ...]:
-    """Coordinates along `sizes` of a base that runs over all of their elements."""
+    """Coordinates along `sizes` of a base that enumerates all their elements."""
     found = split(Index.whole(base) if base.extent != ONE else Index(), sizes)
     assert found is not None
     return tuple(found)
 
 
 def _dealt(index: Index, sizes: Sequence[Size]) -> list[Index] | None:
-    """Each term of a compound index to the one dimension in which it lies, where each has one."""
+    """Assign each term of a compound index to the one dimension that contains it; None if a term has no such dimension."""
     if index.offset != ZERO:
         return None
     strides = contiguous_strides(tuple(sizes))
@@ -185,7 +185,7 @@ def flatten(coordinates: Iterable[Index], sizes: Sequence[Size]) -> Index:
 
 
 def match_reshape(left: Sequence[Size], right: Sequence[Size]) -> list[tuple[list[int], list[int]]]:
-    """Dimensions of two shapes of one reshape in groups of equal product, as small as the sizes tell."""
+    """Group the dimensions of two shapes of a reshape by equal products, in the smallest groups that sizes allow."""
     groups: list[tuple[list[int], list[int]]] = []
     i = j = 0
     while i < len(left) or j < len(right):

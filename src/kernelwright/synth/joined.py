@@ -1,4 +1,4 @@
-"""Schedules of products that share their left operand: which are legal, and which should be fast."""
+"""Schedules of products that share their left operand: all legal ones, and those expected to be fast."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _LIKELY = 3
 
 
 def cost(source: Source, schedule: JoinedSchedule) -> float:
-    """Microseconds by the estimate. Raises Unsupported."""
+    """Estimated microseconds. Raises Unsupported."""
     m, n, k, _ = extents_of(source, "joined")
     return of_joined(schedule, m, n, k, behind(source))
 
 
 def defaults(source: Source, precision: str) -> Iterator[Any]:
-    """Those that the estimate says are fast, then a small tile that any sizes have."""
+    """The schedules with the best estimates, then a small tile that works for any sizes."""
     limit = min(sheet.shared_per_block for sheet in TARGETS.values() if sheet.arch.startswith("90"))
     if itemsize_of(source) == 2:
         some = [one for one in space(source, precision) if one.fits(2, limit)]
@@ -37,7 +37,7 @@ def defaults(source: Source, precision: str) -> Iterator[Any]:
 
 
 def space(source: Source, precision: str) -> Iterator[Any]:
-    """All that are worth measuring."""
+    """All schedules worth measuring."""
     m, n, _, products = extents_of(source, "joined")
     wide, how = itemsize_of(source) == 4, instruction(precision)
     plain = all(side_of(source, prim, row).argument for prim in products_of(source) for row in (True, False))

@@ -1,7 +1,7 @@
 """The library: a graph's nest, its best known schedule, and the schedules worth a search.
 
-Best known schedules are in `best.json`, written by `benchmarks/schedules.py --table` from measurements. Where the table has
-nothing, rules of thumb per nest decide. Raises `Unsupported` for graphs without a nest; `program_of` returns None for them.
+Best known schedules are in `best.json`, which `benchmarks/schedules.py --table` writes from measurements. For graphs not in the
+table, rules of thumb per nest decide. Raises `Unsupported` for graphs without a nest; `program_of` returns None for them.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _SCHEDULE: TypeAdapter[Any] = TypeAdapter(Schedule)
 
 
 def program_of_plan(graph: Graph, plan: str, by_name: bool = True) -> Program:
-    """The program that a plan of one line says of a graph. Raises UserError where it is none, or one of another graph: of other
-    operators, and, unless told `by_name`, of another nest as well; Unsupported for a graph without a nest."""
+    """The program of a graph by a one-line plan. Raises UserError if it is not a plan, or is for another graph: with other
+    operators and, unless `by_name`, also another nest. Raises Unsupported for a graph without a nest."""
     (label, schedule), own = parse_plan(plan), label_of(graph)
     if label != own and (by_name or schedule.nest != scheduled_part(graph)[1]):
         raise UserError(f"it is about {label}, and the graph is {own}")
@@ -43,7 +43,7 @@ def program_of_plan(graph: Graph, plan: str, by_name: bool = True) -> Program:
 
 
 def program_of(graph: Graph, target: str = "h200", precision: str = "ieee") -> Program | None:
-    """The graph with the best schedule that is known for it; None where no nest fits."""
+    """The graph with its best known schedule; None if no nest fits."""
     for schedule in itertools.islice(candidates(graph, target, precision), 6):
         program = Program(graph=graph, schedule=schedule)
         with contextlib.suppress(Unsupported):
@@ -53,7 +53,7 @@ def program_of(graph: Graph, target: str = "h200", precision: str = "ieee") -> P
 
 
 def candidates(graph: Graph, target: str, precision: str = "ieee") -> Iterator[Any]:
-    """Schedules from the best known on: the table's, then the rule of thumb, then simpler ones."""
+    """Schedules in order of preference: the table's, then rules of thumb, then simpler ones."""
     try:
         source, nest = scheduled_part(graph)
         with unsupported():
@@ -64,13 +64,13 @@ def candidates(graph: Graph, target: str, precision: str = "ieee") -> Iterator[A
     if known is not None:
         best = _SCHEDULE.validate_python(known)
         own = (getattr(best, "precision", "ieee") == "tf32") == (precision == "tf32")
-        if own or itemsize_of(source) == 2:  # the same sizes are measured in either precision
+        if own or itemsize_of(source) == 2:  # the table has no separate entries for the two precisions
             yield best
     yield from rules
 
 
 def schedules_of(graph: Graph, target: str = "h200", precision: str = "ieee") -> list[Any]:
-    """Legal schedules that are worth measuring, the best known first; [] where no nest fits."""
+    """Legal schedules worth measuring, the best known first; empty if no nest fits."""
     try:
         source, nest = scheduled_part(graph)
     except Unsupported:
@@ -84,8 +84,8 @@ def schedules_of(graph: Graph, target: str = "h200", precision: str = "ieee") ->
 
 
 def key_of(source: Source, nest: str) -> str:
-    """What the table is keyed by: nest, dtype, the sizes that matter, each to the nearest power of two, and what runs fastest in
-    memory where that tells schedules apart."""
+    """The table's key: nest, dtype, the relevant sizes rounded to powers of two, and the fastest dimension in memory if schedules
+    depend on it."""
     dtype = source.lowered.arguments[0].dtype if source.lowered.arguments else "float32"
     sizes = [str(1 << round(math.log2(size))) if size else "0" for size in extents_of(source, nest)]
     form = ""

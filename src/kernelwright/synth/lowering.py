@@ -1,7 +1,7 @@
-"""From ATen nodes to primitives: what each operator of a graph means to the schedules.
+"""Lowers ATen nodes to primitives, the operations that schedules know.
 
-Raises `Unsupported` for operators that the library has no rule for. Does not fold constants or simplify: a graph that
-algebra shortens is computed as it stands.
+Raises `Unsupported` for operators without a rule. Does not fold constants or simplify algebraically: a graph is computed as
+written.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _INFINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
 
 class Lowered:
-    """The primitives of a graph, its argument values and its results."""
+    """A graph's primitives, argument values and results."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -54,7 +54,7 @@ class Lowered:
         self.stored: frozenset[str] = frozenset()
 
     def part(self, results: Collection[str], stored: Collection[str]) -> Lowered:
-        """The primitives of some values, where others are known already and read like arguments."""
+        """The primitives for some values, given others that are already `stored` and are read like arguments."""
         values = {prim.out.name: prim.out for prim in self.builder.prims} | {
             one.name: one for one in self.arguments
         }
@@ -65,7 +65,7 @@ class Lowered:
 
     @property
     def prims(self) -> list[Prim]:
-        """Those that a result needs, in order."""
+        """The primitives that a result needs, in order."""
         needed = {one.name for one in self.results}
         kept = []
         for prim in reversed(self.builder.prims):
@@ -75,18 +75,18 @@ class Lowered:
         return kept[::-1]
 
     def shape(self, of: TensorType) -> tuple[int, ...]:
-        """The sizes that a type was captured with."""
+        """The sizes of a type at capture."""
         return tuple(self.number(size) for size in of.shape)
 
     def number(self, size: int | str) -> int:
-        """A size, symbols replaced by their hints."""
+        """A size, with symbols replaced by their hints."""
         if isinstance(size, int):
             return size
         names = {"__builtins__": {}, **self.hints}
-        return int(eval(size, names))  # a `Dim`: only digits, symbols and operators pass its validator
+        return int(eval(size, names))  # a `Dim`: its validator admits only digits, symbols and operators
 
     def operand(self, one: Any) -> Any:
-        """An operand as the rules take it."""
+        """An operand in the form that rules use."""
         if isinstance(one, Ref):
             size = self.hints.get(one.ref)
             return self.values[one.ref] if size is None else Varying.of(size, Form.of(one.ref))
@@ -126,7 +126,7 @@ class Lowered:
                 self.values[value.name] = self._named(results[place], value.name, self._out(node, place))
 
     def _one_filter_a_channel(self, node: Node, base: str) -> bool:
-        """Whether a convolution has as many groups as channels and filters, so that kernels need not know how many."""
+        """Whether a convolution has as many groups as channels and filters, so that kernels need not know the number."""
         x, weight = (self.operand(one) for one in node.args[_CONVOLUTIONS[base] :][:2])
         return bool(weight.shape[0] == x.shape[1] and weight.shape[1] == 1)
 
@@ -137,7 +137,7 @@ class Lowered:
         return Val(value.name, value.type.dtype, self.shape(value.type))
 
     def _sizes(self, node: Node) -> tuple[int, ...]:
-        """The first result's, as they vary."""
+        """Sizes of the first result, which may be `Varying`."""
         kind = node.outputs[0].type if node.outputs[0] is not None else None
         return tuple(map(self._size, kind.shape)) if isinstance(kind, TensorType) else ()
 
@@ -146,7 +146,7 @@ class Lowered:
         return self.number(size) if form is None else Varying.of(self.number(size), form)
 
     def _named(self, made: Val, name: str, declared: Val) -> Val:
-        """The last primitive under the graph's own name and dtype, where it made the value."""
+        """Rename the last primitive to the graph's own name and dtype if it made the value; else add an alias."""
         prims = self.builder.prims
         for place in range(len(prims) - 1, max(len(prims) - 4, -1), -1):
             if prims[place].out is made:
@@ -169,7 +169,7 @@ _SIZED = frozenset(
         "upsample_nearest3d", "upsample_linear1d", "upsample_bilinear2d", "upsample_bicubic2d",
     ]
 )  # fmt: skip
-"""Operators whose sizes are those of their results."""
+"""Operators whose size arguments are those of their results."""
 _VARYING = frozenset(
     [
         "slice", "select", "split", "split_with_sizes", "full", "full_like", "arange", "roll", "masked_fill", "where", "clamp", "clamp_min",
@@ -177,15 +177,15 @@ _VARYING = frozenset(
         "scalar_tensor",
     ]
 )  # fmt: skip
-"""Operators that take numbers that vary."""
+"""Operators that accept varying numbers."""
 _DIRECT = 64
-"""Channels times taps that a direct convolution unrolls at most."""
+"""Most products of channels and taps that a direct convolution unrolls."""
 _CONVOLUTIONS = {"convolution": 0, "convolution_backward": 1}
-"""By name, where the call has its input; weights stand behind it."""
+"""Operator -> position of the call's input; weights follow it."""
 
 
 def _captured(operand: Any) -> Any:
-    """An operand with numbers in place of sizes that vary."""
+    """An operand with numbers at capture in place of varying sizes."""
     if isinstance(operand, tuple):
         return tuple(map(_captured, operand))
     return int(operand) if isinstance(operand, Varying) else operand
@@ -200,7 +200,7 @@ def _flat(operands: tuple[Any, ...]) -> Iterator[Any]:
 
 
 def _by(rule: str, *places: int) -> Callable[[Call], Val]:
-    """An operator as a row of the table of elementwise rules, of its arguments at these places."""
+    """A rule that applies a row of the elementwise table to the arguments at these positions."""
     return lambda call: call.b.map(rule, *map(call.arg, places), dtype=call.out.dtype)
 
 
@@ -241,7 +241,7 @@ def _clamp(call: Call) -> Val:
 
 
 def _lerp(call: Call) -> Val:
-    """From the end that is nearer, as PyTorch has it: at the other, large operands overflow."""
+    """Starts from the nearer end, as PyTorch does: from the other, large operands overflow."""
     x, y, weight = call.arg(0), call.arg(1), call.arg(2)
     if isinstance(weight, Val) or abs(weight) < 0.5:
         return call.b.map("lerp", x, y, weight, dtype=call.out.dtype)
@@ -263,7 +263,7 @@ def _pow(call: Call) -> Val:
 
 
 def _prelu(call: Call) -> Val:
-    """One slope, or one a channel."""
+    """One slope, or one per channel."""
     x, slope = call.x, call.arg(1)
     if len(slope.shape) == 1 and len(x.shape) > 1:
         slope = call.b.view(slope, (slope.shape[0], *(1,) * (len(x.shape) - 2)))
@@ -388,7 +388,7 @@ def _addmm(call: Call) -> Val:
 
 
 def _product(call: Call, x: Val, y: Val, acc: str) -> Val:
-    """Of two matrices, or of batches of them; one row or column is no tile but sums of rows."""
+    """A product of two matrices or of batches of them; with a single row or column, sums of rows instead of a tile product."""
     b, batched = call.b, math.prod(y.shape[:-2]) != 1
     rows = x.shape[-2] if batched else math.prod(x.shape[:-1])
     if 1 not in (rows, y.shape[-1]):
@@ -439,7 +439,7 @@ def _conv(call: Call) -> Val:
 
 
 def _one_filter(call: Call, how: tuple[tuple[int, ...], ...], acc: str) -> Val:
-    """A convolution to one channel, which is no tile: sums over channels and taps."""
+    """A convolution to one channel, as sums over channels and taps: too narrow for a tile product."""
     b, (x, weight), bias = call.b, call.args[:2], call.arg(2, "bias")
     rank = len(x.shape) - 2
     seen = patches(b, x, weight.shape[2:], call.out.shape[2:], (how[0], how[1], how[2]))

@@ -1,4 +1,4 @@
-"""Moves of elements, lowered: repetition, rotation, shuffles of channels, borders, nearest upsampling, parts put in place."""
+"""Lowers moves of elements: repetition, rotation, channel shuffles, borders, upsampling, scattered parts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kernelwright.synth.primitives import Builder, Unsupported, Val
 
 
 def _repeated(b: Builder, x: Val, dim: int, times: int, each: bool) -> Val:
-    """Along one dimension: the whole again and again, or each element by itself."""
+    """Repeat along one dimension: the whole, or each element."""
     size, before, after = x.shape[dim], x.shape[:dim], x.shape[dim + 1 :]
     if times == 1:
         return x
@@ -55,7 +55,7 @@ _CUBIC = -0.75
 
 
 def _upsample(call: Call) -> Val:
-    """By straight lines or by cubic polynomials between neighbours, one dimension after another; outside, the border counts."""
+    """Linear or cubic interpolation between neighbours, one dimension at a time; outside, the border is repeated."""
     x, b, cubic = call.x, call.b, "cubic" in call.op
     rank, corners = len(x.shape) - 2, bool(call.arg(2))
     factors = call.arg(3, "scale_factors")
@@ -76,7 +76,7 @@ def _upsample(call: Call) -> Val:
 
 
 def _between(b: Builder, x: Val, dim: int, where: Val, cubic: bool) -> Val:
-    """Along one dimension, at places that lie between its own."""
+    """Interpolate along one dimension at fractional places."""
     before, after = (2, 2) if cubic else (0, 1)
     shape = tuple(size + before + after if at == dim else size for at, size in enumerate(x.shape))
     edges = tuple(before if at == dim else 0 for at in range(len(shape)))
@@ -103,13 +103,13 @@ def _between(b: Builder, x: Val, dim: int, where: Val, cubic: bool) -> Val:
 
 
 def _near(b: Builder, x: Val) -> Val:
-    """The cubic's weight of a neighbour at a distance of one at most (Keys, 1981)."""
+    """The cubic weight of a neighbour at a distance of at most one (Keys, 1981)."""
     inner = b.map("mul", b.map("sub", b.map("mul", x, _CUBIC + 2), _CUBIC + 3), b.map("mul", x, x))
     return b.map("add", inner, 1.0)
 
 
 def _far(b: Builder, x: Val) -> Val:
-    """Of one beyond."""
+    """The cubic weight at a distance between one and two."""
     inner = b.map("mul", b.map("sub", b.map("mul", x, _CUBIC), 5 * _CUBIC), x)
     return b.map("sub", b.map("mul", b.map("add", inner, 8 * _CUBIC), x), 4 * _CUBIC)
 
@@ -166,7 +166,7 @@ def _select_scatter(call: Call) -> Val:
 
 
 def _index(call: Call) -> Val:
-    """`x[:, index]`: tensors of places for dimensions that are neighbours."""
+    """`x[:, index]`: index tensors for adjacent dimensions."""
     x, indices = call.x, call.arg(1)
     given = [(dim, one) for dim, one in enumerate(indices) if one is not None]
     if any(one.dtype == "bool" for _, one in given) or given[-1][0] - given[0][0] >= len(given):
@@ -181,7 +181,7 @@ def _unfold(call: Call) -> Val:
 
 
 def _columns(call: Call) -> Val:
-    """`im2col`: what each tap of a window sees, a column a place."""
+    """`im2col`: the inputs of each tap of a window, one column per place."""
     x, (kernel, dilation, padding, stride) = call.x, call.args[1:5]
     sides = zip(x.shape[2:], kernel, dilation, padding, stride, strict=True)
     out = tuple((size + 2 * p - d * (k - 1) - 1) // s + 1 for size, k, d, p, s in sides)

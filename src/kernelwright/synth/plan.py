@@ -1,9 +1,9 @@
-"""The grammar of plans: a schedule's decisions as one line, parsed back to the same record.
+"""The grammar of plans: a schedule's decisions on one line, parsed back to the same record.
 
     g1: linear+gelu  tile 128x256x64  order grouped(8)  stages 4  warps 8  loads descriptor  persistent yes
 
-Fields are parted by two spaces, a name and a value by one. What a nest does not decide is not written, and every decision
-is written, default or not. Raises UserError for a line that is no plan, with the values that are legal.
+Fields are separated by two spaces, a name and its value by one. All decisions of the nest are written, default or not, and no
+others. Raises UserError for a line that is not a plan, with the legal values.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _read_yes(text: str) -> bool:
 
 
 def _call_syntax(name: str) -> tuple[Callable[[Any], str], Callable[[str], int]]:
-    """`name(8)` for a number."""
+    """Writer and reader of `name(8)` for a number."""
 
     def read(text: str) -> int:
         head, _, rest = text.partition("(")
@@ -58,7 +58,7 @@ _FIELDS = {written: field for field, (written, _, _) in _FORMS.items()}
 
 
 def print_plan(label: str, schedule: Decisions) -> str:
-    """One line. `label` names the operators, joined by `+`."""
+    """The plan on one line. `label` names the operators, joined by `+`."""
     fields = [f"g1: {label}"]
     for name in type(schedule).model_fields:
         written, show, _ = _FORMS[name]
@@ -67,7 +67,7 @@ def print_plan(label: str, schedule: Decisions) -> str:
 
 
 def parse_plan(line: str) -> tuple[str, Any]:
-    """(label, schedule). Raises UserError."""
+    """(label, schedule) of a line. Raises UserError."""
     head, *fields = line.strip().split("  ")
     group, _, label = head.partition(": ")
     if not group.startswith("g") or not group[1:].isdigit() or not label:

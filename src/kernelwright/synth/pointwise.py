@@ -1,7 +1,7 @@
-"""Elementwise ATen operators as Triton expressions: one row an operator, with torch's semantics, in `pointwise.tsv`.
+"""Elementwise ATen operators as Triton expressions with torch's semantics, one per row of `pointwise.tsv`.
 
-Floats are calculated in float32 (float64 where the graph has it) and rounded where they are stored; integers and booleans
-are exact. Operands arrive as names or literals, so a template may repeat them. Does not guarantee NaN payloads.
+Floats are computed in float32 (float64 if the graph has it) and rounded when stored; integers and booleans are exact. Operands
+are names or literals, so a template may repeat them. NaN payloads are not preserved.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ Kind = Literal["float", "same", "compare", "logical"]
 class Rule:
     """`template` with `{0}`, `{1}` ... for operands.
 
-    kind: `float` converts integers to float first, `same` calculates in the result's type, `compare` in the type to which
-    the operands promote (the result is boolean), `logical` on truth values.
+    kind: `float` converts integers to float first, `same` computes in the result's type, `compare` in the type to which the
+    operands promote (with a boolean result), `logical` on truth values.
     """
 
     template: str
     kind: Kind = "same"
     integer: str = ""
-    """The template for integers, where it differs."""
+    """The template for integers, if different."""
     defaults: tuple[float | int | str | bool | None, ...] = ()
-    """Of operands that a call may leave out, from the last backwards."""
+    """Defaults of optional operands, from the last backwards."""
 
     @functools.cached_property
     def operands(self) -> int:
@@ -37,7 +37,7 @@ class Rule:
 
 
 def _parse_line(line: str) -> tuple[str, Rule]:
-    """(operator, its rule) of a line of `pointwise.tsv`: name, kind, defaults, template, template for integers."""
+    """(operator, rule) from a line of `pointwise.tsv`: name, kind, defaults, template, template for integers."""
     name, kind, defaults, template, *integer = line.split("\t")
     return name, Rule(template, cast(Kind, kind), "".join(integer), tuple(json.loads(defaults or "[]")))
 

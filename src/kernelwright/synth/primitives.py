@@ -1,8 +1,8 @@
-"""What the schedules see of a graph: primitive operations, to which every ATen operator that they know is broken down.
+"""Primitive operations: the form of a graph for schedules, to which every supported ATen operator is lowered.
 
-Elementwise rules, moves (views, permutations, slices, concatenation, padding), reductions, scans, windows, gathers, and
-three contractions (`matmul`, `conv`, `attention`). Normalisations, softmaxes and losses become reductions with maps.
-Values carry dtype and the sizes that the graph was captured with; `shapes.py` finds what varies.
+Elementwise rules, moves (views, permutations, slices, concatenation, padding), reductions, scans, windows, gathers, and three
+contractions (`matmul`, `conv`, `attention`). Normalisations, softmaxes and losses become reductions and maps. Values carry
+their dtype and the sizes at capture; `shapes.py` determines which vary.
 """
 
 from __future__ import annotations
@@ -58,19 +58,19 @@ def promote(*dtypes: str) -> str:
 
 
 def wide(dtype: str) -> str:
-    """What a float is calculated in."""
+    """The type in which a float is computed."""
     return "float32" if dtype in ("float16", "bfloat16") else dtype
 
 
 class Builder:
-    """Makes primitives in order, with dtypes and hinted sizes."""
+    """Appends primitives in order, with dtypes and hinted sizes."""
 
     def __init__(self) -> None:
         self.prims: list[Prim] = []
         self._names: set[str] = set()
 
     def name(self, wanted: str) -> str:
-        """A name like that one which no value has."""
+        """A new value name, based on `wanted`."""
         name, number = wanted, 1
         while name in self._names:
             name, number = f"{wanted}_{number}", number + 1
@@ -80,14 +80,14 @@ class Builder:
     def add(
         self, op: str, args: tuple[Any, ...], dtype: str, shape: tuple[int, ...], name: str = "", **attrs: Any
     ) -> Val:
-        """Append one primitive; its value."""
+        """Append a primitive and return its value."""
         out = Val(name or self.name(op), dtype, tuple(map(int, shape)))
         self._names.add(out.name)
         self.prims.append(Prim(op, args, out, tuple(attrs.items())))
         return out
 
     def map(self, op: str, *args: Any, dtype: str = "", name: str = "") -> Val:
-        """An elementwise rule; the result's dtype is what the operands promote to, unless given."""
+        """Append an elementwise rule; by default the result's dtype is the operands' promoted one."""
         values = [one for one in args if isinstance(one, Val)]
         dtype = dtype or wide(promote(*(one.dtype for one in values)))
         return self.add(op, args, dtype, broadcast(*(one.shape for one in values)), name)
@@ -95,7 +95,7 @@ class Builder:
     def reduce(
         self, op: str, x: Val, dims: tuple[int, ...], keep: bool, dtype: str = "", name: str = ""
     ) -> Val:
-        """Over the dimensions given."""
+        """Append a reduction over the given dimensions."""
         dims = tuple(sorted(dim % max(len(x.shape), 1) for dim in dims)) if x.shape else ()
         shape = [1 if i in dims else size for i, size in enumerate(x.shape)]
         if not keep:
@@ -103,7 +103,7 @@ class Builder:
         return self.add(op, (x,), dtype or wide(x.dtype), tuple(shape), name, dims=dims, keep=keep)
 
     def view(self, x: Val, shape: tuple[int, ...], like: Val | None = None) -> Val:
-        """`like` has that shape, and varies with it."""
+        """Append a view. `like`: a value with that shape, with which the sizes vary."""
         return self.add("view", (x,), x.dtype, shape, like="" if like is None else like.name)
 
     def permute(self, x: Val, order: tuple[int, ...], name: str = "") -> Val:
@@ -111,13 +111,13 @@ class Builder:
         return self.add("permute", (x,), x.dtype, tuple(x.shape[i] for i in order), name, order=order)
 
     def count(self, x: Val, dims: tuple[int, ...], correction: float = 0.0) -> Val:
-        """How many elements the dimensions hold, as a float value of no dimensions."""
+        """The number of elements in the dimensions, as a float scalar."""
         dims = tuple(dim % len(x.shape) for dim in dims)
         return self.add("count", (x,), "float32", (), dims=dims, correction=correction)
 
 
 def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape that all broadcast to."""
+    """The shape to which all broadcast."""
     rank = max(map(len, shapes), default=0)
     padded = [(1,) * (rank - len(shape)) + tuple(shape) for shape in shapes]
     return tuple(next((n for n in sizes if n != 1), 1) for sizes in zip(*padded, strict=True))

@@ -1,7 +1,7 @@
-"""The noun `Program`: a graph with a schedule, that is typed decisions which a printer turns into Triton.
+"""The noun `Program`: a graph with a schedule, that is, typed decisions that a printer turns into Triton.
 
-Each loop nest has a record of its decisions with their legal values; combinations that no target could run are refused
-when the record is made. Does not guarantee that a program is fast, nor that a nest fits the graph (`schedules.nest_of`).
+Each loop nest has a record of its decisions with their legal values; combinations that no target can run are rejected when the
+record is made. A program need not be fast, and a nest need not fit the graph (`stages.nest_of`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Stages = Annotated[int, Field(ge=1, le=8)]
 Precision = Literal["ieee", "tf32", "tf32x3"]
 _SHARED = max(sheet.shared_per_block for sheet in TARGETS.values())
 _MOST_VALUES = 256
-"""Values of one tile that a thread may hold."""
+"""Most values of a tile per thread."""
 
 
 class Decisions(BaseModel):
@@ -28,7 +28,7 @@ class Decisions(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     def fits(self, itemsize: int, shared_per_block: int = _SHARED) -> bool:
-        """Whether operands of that many bytes an element fit a target's shared memory."""
+        """Whether operands with that many bytes per element fit in a target's shared memory."""
         return True
 
 
@@ -38,7 +38,7 @@ def _tile_fits(elements: int, warps: int, what: str) -> None:
 
 
 class MapSchedule(Decisions):
-    """Every output element by itself: `map  block 1024  warps 4`."""
+    """Every output element independently: `map  block 1024  warps 4`."""
 
     nest: Literal["map"] = "map"
     block: Power = 1024
@@ -53,16 +53,16 @@ class MapSchedule(Decisions):
 class RowSchedule(Decisions):
     """Reductions over rows, with maps before and after.
 
-    one_pass: a row is one block. loop: it is walked once for each reduction that needs the one before. online: a running
-    maximum and a rescaled sum share a walk (Milakov and Gimelshein, 2018). split: parts of a row go to programs of their
-    own, and a second kernel puts the parts together.
+    one_pass: a row is one block. loop: the row is walked once for each level of dependent reductions. online: a running maximum and
+    a rescaled sum share one walk (Milakov and Gimelshein, 2018). split: separate programs reduce parts of a row, and a second
+    kernel combines the parts.
     """
 
     nest: Literal["row"] = "row"
     passes: Literal["one_pass", "loop", "online", "split"] = "one_pass"
     rows: Power = 1
     block: Power = 1024
-    """Elements of a row in one tile; with `one_pass` the next power of two of the row's length instead."""
+    """Elements of a row per tile; `one_pass` uses the next power of two of the row's length instead."""
     split: Annotated[int, Field(ge=1, le=4096)] = 1
     """Programs that share a row."""
     warps: Warps = 4
@@ -78,29 +78,29 @@ class RowSchedule(Decisions):
 
 
 class TileDecisions(Decisions):
-    """What tiles of one matrix product or of several decide."""
+    """Decisions about the tiles of one or several matrix products."""
 
     nest: str
     tile: tuple[Power, Power, Power] = (128, 128, 64)
     """Rows, columns, and steps along the contraction."""
     group: Annotated[int, Field(ge=1, le=64)] = 8
-    """Rows of tiles that are walked together, so that their operands stay in L2; 1: row by row."""
+    """Rows of tiles that are processed together, so that their operands stay in L2; 1: row by row."""
     stages: Stages = 3
     warps: Warps = 8
     loads: Literal["pointer", "descriptor"] = "pointer"
     persistent: bool = False
     flat: bool = False
-    """Of persistent programs: the loops over tiles and along the contraction as one, so that a tile's first loads are under way
-    while the tile before is finished."""
+    """For persistent programs: fuse the loops over tiles and along the contraction, so that a tile's first loads overlap with the
+    end of the previous tile."""
     split_k: Annotated[int, Field(ge=1, le=64)] = 1
     epilogue: Literal[1, 2, 4] = 1
-    """Pieces along the columns in which a tile is finished and stored."""
+    """Pieces, along the columns, in which a tile is finished and stored."""
     precision: Precision = "ieee"
-    """Of float32 operands."""
+    """Precision of float32 operands."""
 
     @property
     def side_by_side(self) -> int:
-        """Products that a program adds up at once."""
+        """Number of products that a program accumulates at once."""
         return 1
 
     @model_validator(mode="after")
@@ -125,7 +125,7 @@ class TileDecisions(Decisions):
         m, n, k = self.tile
         stored = m * n // self.epilogue * itemsize if self.loads == "descriptor" and self.split_k == 1 else 0
         operands = self.stages * (m + n * self.side_by_side) * k * itemsize
-        # What is stored waits in shared memory: beside the next tile's operands where programs go on.
+        # Results wait for their store in shared memory; in persistent programs, besides the next tile's operands.
         return (operands + stored if self.persistent else max(operands, stored)) <= shared_per_block
 
 
@@ -136,8 +136,8 @@ class ProductSchedule(TileDecisions):
 
 
 class JoinedSchedule(TileDecisions):
-    """Products of one left operand and of equal shapes, in one kernel: gate and up of an MLP. A program adds up the same tile of
-    all of them."""
+    """Products of one left operand with equal shapes in one kernel, such as gate and up of an MLP. A program accumulates the
+    same tile of each."""
 
     nest: Literal["joined"] = "joined"
     products: Annotated[int, Field(ge=2, le=4)] = 2
@@ -154,12 +154,12 @@ class JoinedSchedule(TileDecisions):
 
 
 class ConvolutionSchedule(Decisions):
-    """Convolutions: `implicit` walks taps and channels as one contraction, `direct` sums taps for one channel at a time."""
+    """Convolutions: `implicit` treats taps and channels as one contraction, `direct` sums taps for one channel at a time."""
 
     nest: Literal["convolution"] = "convolution"
     algorithm: Literal["implicit", "direct"] = "implicit"
     layout: Literal["nchw", "nhwc"] = "nchw"
-    """In which the input is read; `nhwc` converts it first where the graph gives it otherwise."""
+    """Layout in which the input is read; `nhwc` converts it first if the graph has the other."""
     tile: tuple[Power, Power, Power] = (128, 64, 32)
     """Output places, output channels, input channels."""
     group: Annotated[int, Field(ge=1, le=64)] = 1
@@ -188,16 +188,16 @@ class ConvolutionSchedule(Decisions):
 
 
 class DepthwiseSchedule(Decisions):
-    """Convolutions of one channel each: `nest depthwise  algorithm strip  tile 28x4  warps 4`.
+    """Depthwise convolutions: `nest depthwise  algorithm strip  tile 28x4  warps 4`.
 
-    patch: a thread holds all of its outputs. strip: it holds as many rows of them as the kernel is high. weights: their gradient,
-    by so many programs a channel and places of a row at a time.
+    patch: a thread holds all its outputs. strip: it holds as many rows of them as the kernel is high. weights: the weights'
+    gradient, with `tile[0]` programs per channel and `tile[1]` places of a row at a time.
     """
 
     nest: Literal["depthwise"] = "depthwise"
     algorithm: Literal["patch", "strip", "weights"] = "strip"
     tile: tuple[Annotated[int, Field(ge=1, le=256)], Literal[1, 2, 4, 8]] = (28, 4)
-    """Rows and columns of outputs that a thread adds up; with `weights` programs a channel, and columns."""
+    """Rows and columns of outputs per thread; with `weights`, programs per channel and columns."""
     warps: Warps = 4
 
     @model_validator(mode="after")
@@ -241,7 +241,7 @@ class ScanSchedule(Decisions):
 
 
 class TransposeSchedule(Decisions):
-    """Maps whose inputs run along another dimension than the output: square tiles."""
+    """Maps whose inputs are contiguous along another dimension than the output: square tiles."""
 
     nest: Literal["transpose"] = "transpose"
     tile: tuple[Power, Power] = (64, 64)
@@ -261,7 +261,7 @@ Schedule = Annotated[
 
 
 class Program(Decisions):
-    """A graph with the schedule of its one group: `Program(graph=graph, schedule=ProductSchedule(tile=(128, 256, 64)))`."""
+    """A graph with a schedule: `Program(graph=graph, schedule=ProductSchedule(tile=(128, 256, 64)))`."""
 
     graph: Graph
     schedule: Schedule

@@ -1,11 +1,11 @@
 """Random graphs over some two hundred ATen operators, each with a nest: maps, rows, scans, products, windows, moves.
 
-A graph grows from one central operator (or none): what is read is prepared by a few maps and moves, what it makes is
-worked on by more, and one to three values are returned. Values carry an interval in which their elements lie. An elementwise
-operator is taken only where, tried on a grid over those intervals in float64, it is finite, not large, and not steep: so
-steps (floor, comparisons) act on arguments only, and no reference is all NaN or noise. Sizes come from `extents.py`.
+A graph grows from one central operator (or none): a few maps and moves prepare its inputs, more follow its outputs, and one to
+three values are returned. Each value has an interval that contains its elements. An elementwise operator is accepted only if, on
+a grid over those intervals in float64, it is finite, not large, and not steep: so steps (floor, comparisons) act only on
+arguments, and no reference is all NaN or noise. Sizes come from `extents.py`.
 
-Does not guarantee that a graph means anything, nor that the library has a nest for it.
+A graph need not be meaningful, and the library may have no nest for it.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ Form = Literal[
 ]
 FORMS: dict[Form, int] = {"map": 20, "row": 17, "norm": 14, "loss": 5, "several": 6, "product": 15, "convolution": 9, "attention": 3, "scan": 5,
                           "window": 5, "lookup": 5, "moves": 8}  # fmt: skip
-"""How often each is drawn."""
+"""Relative frequency of each form."""
 
 
 @dataclasses.dataclass
 class Drawn:
-    """A graph of plain integers, how its arguments are drawn, and dimensions that must stay."""
+    """A graph with integer sizes, how its arguments are drawn, and dimensions that must not become symbols."""
 
     graph: Graph
     draws: dict[str, Draw]
@@ -61,7 +61,7 @@ class Drawn:
 def random_graph(
     rng: random.Random, dtype: str, form: Form | None = None, within: Within = ANYTHING
 ) -> Drawn:
-    """A graph of that main dtype. Raises NotDrawn where what was drawn came to nothing, or to another operator than asked."""
+    """A graph of that main dtype. Raises NotDrawn if the draw failed, or used an operator that is not allowed."""
     form = form or rng.choices(list(FORMS), list(FORMS.values()))[0]
     drawer = _Forms(rng, dtype, within)
     try:
@@ -81,7 +81,7 @@ def random_graph(
 
 
 def _without_unused(graph: Graph) -> Graph:
-    """Without arguments and operators that no result is made from: what was tried and not taken."""
+    """Remove unused arguments and operators, which come from rejected attempts."""
     read, nodes = set(graph.results), []
     for node in reversed(graph.nodes):
         if any(one is not None and one.name in read for one in node.outputs):
@@ -92,10 +92,10 @@ def _without_unused(graph: Graph) -> Graph:
 
 
 class _Forms(RowDrawing):
-    """One graph being drawn, by its form."""
+    """One random graph under construction, by form."""
 
     def start(self, rank: int = 0) -> Value:
-        others = int(bool(self.among(["_to_copy"])))  # which become floats by a cast
+        others = int(bool(self.among(["_to_copy"])))  # these become floats by a cast
         kind = self.rng.choices(("float", "int32", "int64", "bool"), (16, others, others, others))[0]
         shape = self.shape(rank)
         return self.floats(shape) if kind == "float" else self.argument(shape, kind)
@@ -128,7 +128,7 @@ class _Forms(RowDrawing):
         return self.finished(x, *([read] if not read.exact and self.rng.random() < 0.15 else []))
 
     def _several(self) -> list[Value]:
-        """Reductions over one dimension after those over another, sums beside running ones, results of several sizes."""
+        """Reductions over one dimension after those over another, sums next to running sums, results of several sizes."""
         rng = self.rng
         x = self.chain(self.floats(self.shape(rng.choice((2, 3, 3, 4)))), 2)
         x, how = self.float_of(x), rng.choice(("norms", "scan", "sizes", "mean"))
@@ -169,7 +169,7 @@ class _Forms(RowDrawing):
         rng = self.rng
         how = rng.choices(("linear", "mm", "bmm", "addmm", "matmul", "mv", "tied"), (8, 3, 3, 1, 2, 1, 1))[0]
         m, n, k = (self.extents[letter] for letter in "MNK")
-        turned = rng.random() < 0.3  # the second operand, as keys are where scores are written out
+        turned = rng.random() < 0.3  # transposes the second operand, like keys in explicitly computed scores
         if turned and rng.random() < 0.3:
             n = m
         while m * k + n * k + m * n > 2**26:
@@ -201,7 +201,7 @@ class _Forms(RowDrawing):
         return self.finished(self.chain(y, 4))
 
     def _right(self, shape: tuple[int, ...], turned: bool) -> Value:
-        """A product's second operand; `turned`: an input whose last two dimensions a permute exchanges."""
+        """A product's second operand; `turned`: an input whose last two dimensions are swapped by a permute."""
         if not turned:
             return self.argument(shape, role="weight")
         *batch, k, n = shape
@@ -210,7 +210,7 @@ class _Forms(RowDrawing):
         return self.op("permute", w, order, low=w.low, high=w.high)
 
     def op_shape(self, shape: tuple[int, ...]) -> Value:
-        """Nothing but a shape, for `other`."""
+        """A value with only a shape, for `other`."""
         return Value(Handle("", torch.empty(shape, device="meta")), 0, 0)
 
     def _convolution(self) -> list[Value]:
@@ -230,7 +230,7 @@ class _Forms(RowDrawing):
         o = c if groups == c else o
         x = self.argument((b, c, *sides))
         w = self.argument((o, c // groups, *(kernel,) * rank), role="weight")
-        few = kernel**rank * (c // groups) <= 64  # which a direct sum unrolls
+        few = kernel**rank * (c // groups) <= 64  # small enough for a direct sum to unroll
         self.kept |= {(w.handle.name, dim) for dim in range(1 if few else 2, 2 + rank)}
         bias = self.argument((o,), role="weight") if rng.random() < 0.6 else None
         y = self.op(
@@ -290,7 +290,7 @@ class _Forms(RowDrawing):
         elif how == "take":
             places = max(
                 self.extents["F"], math.prod(x.shape) // 4
-            )  # of fewer the judge sees too little at full size
+            )  # with fewer, the judge sees too little at full size
             y = self.op(how, x, self.argument((places,), "int64"), low=x.low, high=x.high, exact=x.exact)
         else:
             y = self.op(how, x, dim, self.places((self.extents["F"],)), low=x.low, high=x.high, exact=x.exact)

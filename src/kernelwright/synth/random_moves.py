@@ -1,4 +1,4 @@
-"""Moves of elements in drawn graphs: permutations, parts, joins, borders, shuffles, repetition."""
+"""Moves of elements in random graphs: permutations, parts, joins, borders, shuffles, repetition."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ MOVES = ("permute", "flip", "roll", "cat", "stack", "chunk", "slice", "pad", "re
 
 
 class MoveDrawing(Drawing):
-    """With moves."""
+    """Adds moves."""
 
     def move(self, x: Value) -> Value:
-        """One more move; the value itself where it does not apply."""
+        """Apply one random move. Raises NotDrawn if it does not apply."""
         name = self.rng.choice(MOVES)
         span = {"low": x.low, "high": x.high, "exact": x.exact}
         made = self._turn(name, x, span) or self._parts(name, x, span) or self._image(name, x, span)

@@ -1,4 +1,4 @@
-"""Reductions and norms of drawn graphs."""
+"""Reductions and norms in random graphs."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ NORMS = (
 
 
 class RowDrawing(MoveDrawing):
-    """With reductions and norms."""
+    """Adds reductions and norms."""
 
     def dims(self, rank: int) -> list[int]:
-        """Dimensions to reduce: mostly the last, at times others, several or all."""
+        """Dimensions to reduce: usually the last, sometimes others, several or all."""
         rng = self.rng
         if self.within.reduced:
             return [rng.choice(self.within.reduced)]

@@ -1,9 +1,8 @@
-"""Which of a graph's schedules is faster: a linear model of log time over features of a schedule and the graph's sizes.
+"""Predicts which of a graph's schedules is faster: a linear model of log time over features of schedule and sizes.
 
-Weights are fitted to measured rows by `benchmarks/ranking.py --fit`, one set a nest, with the mean of each problem taken out:
-the model orders schedules of one graph and says nothing about graphs against each other. It needs no compiler, so a search
-can rank thousands of schedules in a second. Does not guarantee that the first is the fastest: the benchmark has the rank
-correlation on problems that were left out of the fit.
+`benchmarks/ranking.py --fit` fits the weights to measured rows, one set per nest, with each problem's mean removed: the model
+orders schedules of one graph and cannot compare graphs. It needs no compiler, so a search can rank thousands of schedules in a
+second. The first need not be the fastest: the benchmark has the rank correlation on problems held out of the fit.
 """
 
 from __future__ import annotations
@@ -30,18 +29,18 @@ from kernelwright.synth.to_triton import scheduled_part
 
 Features = dict[str, float]
 _NESTS = {"transpose": "map"}
-"""Nests that share another's sizes."""
+"""Nests that use another nest's sizes."""
 _AHEAD = 100.0
 
 
 def target_here() -> str:
-    """The sheet of this machine's first GPU, by its name; "h200" where there is none or another."""
+    """The data sheet of this machine's first GPU, by name; "h200" if there is none or an unknown one."""
     name = torch.cuda.get_device_name().lower() if torch.cuda.is_available() else ""
     return next((one for one in TARGETS if one in name), "h200")
 
 
 def rank_schedules(graph: Graph, schedules: Sequence[Any], target: str = "h200") -> list[Any]:
-    """The schedules, the one that should be fastest first; as they came where no nest fits. Raises Unsupported."""
+    """The schedules, those predicted fastest first. Raises Unsupported."""
     source, nest = scheduled_part(graph)
     if nest == "product" and itemsize_of(source) == 2:
         m, n, k = extents_of(source, "product")
@@ -50,7 +49,7 @@ def rank_schedules(graph: Graph, schedules: Sequence[Any], target: str = "h200")
 
 
 def likely(graph: Graph, schedules: Sequence[Any], rng: random.Random, target: str = "h200") -> list[Any]:
-    """The schedules in random order, as if each were drawn in proportion to exp(-log of its predicted time / 0.1). Raises
+    """The schedules in random order, as if drawn one by one in proportion to exp(-log of the predicted time / 0.1). Raises
     Unsupported."""
     guess = _guess(graph, target)
 
@@ -61,7 +60,7 @@ def likely(graph: Graph, schedules: Sequence[Any], rng: random.Random, target: s
 
 
 def _guess(graph: Graph, target: str) -> Callable[[Any], float]:
-    """What `predict_log_time` says of a schedule of this graph. Raises Unsupported."""
+    """A function that predicts the log time of this graph's schedules. Raises Unsupported."""
     source, nest = scheduled_part(graph)
     sizes, itemsize = extents_of(source, nest), itemsize_of(source)
     if nest == "product" and itemsize == 2:  # its sizes go far beyond those of the fit
@@ -76,7 +75,7 @@ def _guess(graph: Graph, target: str) -> Callable[[Any], float]:
         return lambda one: math.log2(window_cost(source, one))
 
     def guess(one: Any) -> float:
-        if one.nest == "depthwise":  # ahead of the nest that loads a window for each output
+        if one.nest == "depthwise":  # before the nest that loads a window for each output
             return -_AHEAD if one.algorithm == "weights" else math.log2(patch_cost(source, one)) - _AHEAD
         return predict_log_time(features(one, sizes, itemsize, target), one.nest)
 
@@ -84,7 +83,7 @@ def _guess(graph: Graph, target: str) -> Callable[[Any], float]:
 
 
 def predict_log_time(found: Features, nest: str) -> float:
-    """Log of the time but for a constant that all schedules of a graph share."""
+    """Log of the time, up to a constant shared by all schedules of a graph."""
     weights = _weights().get(nest, {})
     return sum(weights.get(name, 0.0) * value for name, value in found.items())
 
@@ -97,7 +96,7 @@ def _weights() -> dict[str, dict[str, float]]:
 
 
 def features(schedule: Any, sizes: Sequence[int], itemsize: int, target: str = "h200") -> Features:
-    """What a schedule's time follows from, by name; `sizes` are `facts.extents_of` the graph."""
+    """Features of a schedule by name; `sizes` are the graph's `facts.extents_of`."""
     sheet = sheet_of(target)
     made = {
         "product": _product,
@@ -114,12 +113,12 @@ def _log(value: float) -> float:
 
 
 def _waves(programs: float, sms: int) -> float:
-    """How much longer whole waves take than their share of one."""
+    """Log of the slowdown from a partly filled last wave."""
     return _log(math.ceil(programs / sms) * sms / programs)
 
 
 def _tiles(m: int, n: int, k: int, schedule: Any, itemsize: int, shared: int, extra: Features) -> Features:
-    """Of tiles of a product or a convolution."""
+    """Features of the tiles of a product or a convolution."""
     a, b, c = schedule.tile
     split = getattr(schedule, "split_k", 1)
     stages, warps = schedule.stages, schedule.warps

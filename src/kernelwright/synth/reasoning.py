@@ -1,12 +1,12 @@
-"""Why a schedule: a few lines that are printed from a program, for a model to think before it plans.
+"""Reasons for a schedule: a few lines printed from a program, as a model's thoughts before its plan.
 
     bytes 268 MB, operations 0.4 GFLOP: 1.5 a byte
     16384 rows of 4096, 16 values a thread in one pass
     not warps 1: 128 values a thread
 
-Every number is computed from graph and schedule: bytes that must be moved once, operations, tiles, what a thread and a block
-hold, how often operands are read again. Two other schedules are held against it by the same figures. No GPU is named. Says
-nothing of nests that it has no figures for but bytes and operations. Does not guarantee that the schedule is the best one.
+Every number is computed from graph and schedule: least bytes moved, operations, tiles, values per thread and block, how often
+operands are read again. Two other schedules are compared by the same figures. No GPU is named. For nests without figures, only
+bytes and operations are given. The schedule need not be the best one.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ _WIDTHS = {"float64": 8, "int64": 8, "float32": 4, "int32": 4, "float16": 2, "bf
 _MOVES = (
     "view", "permute", "expand", "slice", "cat", "pad", "flip", "alias", "take", "count", "full", "iota",
 )  # fmt: skip
-"""Primitives that calculate nothing."""
+"""Primitives that compute nothing."""
 _EXTENTS: dict[str, tuple[str, ...]] = {
     "product": ("m", "n", "k"), "joined": ("m", "n", "k"), "attention": ("heads", "queries", "keys", "depth"), "scan": ("rows", "columns"),
     "row": ("rows", "columns"), "convolution": ("places", "filters", "channels"), "map": ("elements",),
 }  # fmt: skip
-"""Names of the first of `facts.extents_of`."""
+"""Names of the first values of `facts.extents_of`."""
 _OTHERS = 2
 _THREADS = 32
 
 
 def think(graph: Graph, schedule: Any, others: Sequence[Any] = ()) -> str:
-    """The lines, without tags. `others` are schedules of the same graph that were not chosen; those of which the same can be
-    said are left out. Raises Unsupported for a graph that the library has no nest for."""
+    """The lines, without tags. `others`: schedules of the same graph that were not chosen; those with the same figures are left
+    out. Raises Unsupported for a graph without a nest."""
     graph = sizes.static(graph, {one.name: one.hint for one in graph.symbols})
     source, _ = scheduled_part(graph)
     moved, done = float(bytes_of(graph)), operations_of(source)
@@ -62,12 +62,12 @@ def think(graph: Graph, schedule: Any, others: Sequence[Any] = ()) -> str:
 
 
 def outline(graph: Graph) -> str:
-    """What a plan follows from, on one line that begins as the plan does, then in whole powers of two:
+    """The facts that determine a plan, on one line: it starts like the plan, then gives sizes as powers of two:
 
         g1: linear+gelu  nest product  width 2  log2 m 10  n 13  k 13  bytes 27  operations 37
 
-    A small model can neither multiply sizes nor name operators that it has seldom seen, but it copies. Empty for a graph that has
-    no nest.
+    A small model can neither multiply sizes nor name operators that it has rarely seen, but it can copy. Empty for a graph without
+    a nest.
     """
     try:
         graph = sizes.static(graph, {one.name: one.hint for one in graph.symbols})
@@ -86,7 +86,7 @@ def outline(graph: Graph) -> str:
 
 
 def bytes_of(graph: Graph) -> int:
-    """Arguments read once and results written once. Sizes have to be integers."""
+    """Bytes of arguments read once and results written once. Sizes must be integers."""
     types = graph.types()
     total = 0
     for name in (*(one.name for one in graph.arguments), *graph.results):
@@ -97,7 +97,7 @@ def bytes_of(graph: Graph) -> int:
 
 
 def operations_of(source: Source) -> float:
-    """Floating-point operations: two for each step of a product, one for each element that is calculated or reduced."""
+    """Floating-point operations: two per step of a product, one per element that is computed or reduced."""
     total = 0.0
     for prim in source.lowered.prims:
         if prim.op == "matmul":
@@ -116,7 +116,7 @@ def operations_of(source: Source) -> float:
 
 
 def facts(source: Source, schedule: Any) -> dict[str, str]:
-    """What a schedule makes of the graph: name -> value with its unit; {} for a nest without figures."""
+    """Figures of a schedule for the graph: name -> value with its unit; {} for nests without figures."""
     if isinstance(schedule, ProductSchedule):
         return _product(source, schedule)
     if isinstance(schedule, RowSchedule):
@@ -148,7 +148,7 @@ def _row(source: Source, schedule: RowSchedule) -> dict[str, str]:
     held = next_power_of_two(columns) if schedule.passes == "one_pass" else schedule.block
     written = int(
         math.prod(source.outputs[0][0].shape) >= rows * columns
-    )  # a walk of its own, where rows do not stay
+    )  # a separate walk if rows do not stay in registers
     levels = {"one_pass": 1, "online": 1 + written}.get(
         schedule.passes, len(levels_of(source.lowered.prims)) + written
     )
@@ -161,13 +161,13 @@ def _row(source: Source, schedule: RowSchedule) -> dict[str, str]:
 
 
 def _difference(one: Any, other: Any) -> str:
-    """The decisions in which the other schedule differs, in the words of the plan."""
+    """The decisions in which the other schedule differs, in the plan's words."""
     ours, theirs = (print_plan("x", each).split("  ")[1:] for each in (one, other))
     return " ".join(field for field in theirs if field not in ours)
 
 
 def _power(count: float) -> int:
-    """The nearest power of two."""
+    """Exponent of the nearest power of two."""
     return round(math.log2(max(count, 1)))
 
 

@@ -1,7 +1,7 @@
-"""Which sizes of a graph vary together: symbolic shapes of all primitives, from the shapes of the arguments.
+"""Determines which sizes of a graph vary together: symbolic shapes of all primitives, from the arguments' shapes.
 
-Where a graph has symbols, its integers are constants. Where it has none, every dimension of an argument may vary, and two
-are the same where an operator needs them to be; integers that a view was given are constants.
+In a graph with symbols, integers are constants. Without symbols, every dimension of an argument may vary, and two are equal if an
+operator requires it; integers given to a view are constants.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ Shape = tuple[Size, ...]
 
 @dataclasses.dataclass
 class Symbol:
-    """A size that varies, how the host gets it, and what it was when the graph was captured."""
+    """A varying size: how the host computes it, and its value at capture."""
 
     host: str
     hint: int
     argument: tuple[str, int] | None = None
-    """The argument and dimension that it is read from, where it is."""
+    """The argument and dimension that it is read from, if any."""
 
 
 class Shapes:
-    """Symbolic shapes by value name. `size.value(shapes.hints())` gives the captured number."""
+    """Symbolic shapes by value name. `size.value(shapes.hints())` gives the number at capture."""
 
     def __init__(self, lowered: Lowered) -> None:
         self.lowered = lowered
@@ -48,18 +48,18 @@ class Shapes:
         self.of = {name: self.canonical(shape) for name, shape in self.of.items()}
 
     def hints(self) -> dict[str, int]:
-        """Captured sizes by symbol."""
+        """Sizes at capture, by symbol."""
         return {name: symbol.hint for name, symbol in self.symbols.items()}
 
     def now(self, number: int) -> Size:
-        """A number of a primitive as a size, its symbols as they are called now."""
+        """A primitive's number as a size, under the symbols' current names."""
         return self._root(size_of(number)).replace(self._renamed)
 
     def canonical(self, shape: Shape) -> Shape:
         return tuple(self._root(size) for size in shape)
 
     def rename(self, wanted: dict[str, str]) -> None:
-        """Give symbols other names, everywhere. Host texts name only arguments and symbols in braces."""
+        """Rename symbols everywhere. Host texts contain only arguments, and symbols in braces."""
         by = self._renamed = {old: Size.of(new) for old, new in wanted.items()}
         self.symbols = {wanted.get(name, name): symbol for name, symbol in self.symbols.items()}
         self.of = {name: tuple(size.replace(by) for size in shape) for name, shape in self.of.items()}
@@ -68,8 +68,8 @@ class Shapes:
                 symbol.host = symbol.host.replace("{" + old + "}", "{" + new + "}")
 
     def name_sums(self) -> None:
-        """A name of its own for each size that is a sum, such as what a window leaves of a plane: a place among `B * P * Q` is
-        short, among `B * (H - 2) * (W - 2)` it is not. Where products of sums are sizes, too, all stay as they are."""
+        """Name each size that is a sum, such as a window's output size: indices over `B * P * Q` are shorter than over
+        `B * (H - 2) * (W - 2)`. If some sizes are sums of products, nothing is renamed."""
         sums = {size for shape in self.of.values() for size in shape if len(size.terms) > 1}
         if any(len(names) > 1 for size in sums for names, _ in size.terms):
             return
@@ -114,7 +114,7 @@ class Shapes:
                 self._factor(made, host)
 
     def _factor(self, made: Size, host: str) -> None:
-        """The one symbol of a dimension that is a product, but for a few elements, of it and of what is known."""
+        """Solve a dimension for its only unknown symbol, if it is a product of that and known symbols, plus a constant."""
         offset = _offset(made)
         rest = (made - offset).terms
         unknown = [name for name in rest[0][0] if name not in self.symbols] if len(rest) == 1 else []
@@ -125,7 +125,7 @@ class Shapes:
             self.symbols[unknown[0]] = Symbol(f"{top} // {by}", self.lowered.hints[unknown[0]])
 
     def _fresh(self, name: str, hint: int, host: str = "", argument: tuple[str, int] | None = None) -> Size:
-        """A symbol of its own; the same one when asked again."""
+        """A new symbol; the same one on repeated calls."""
         if hint == 1:
             return ONE
         if name not in self.symbols:
@@ -138,7 +138,7 @@ class Shapes:
         return size
 
     def join(self, left: Size, right: Size) -> Size:
-        """State that two sizes are equal; what they are now called."""
+        """Record that two sizes are equal; returns their common name."""
         left, right = self._root(left), self._root(right)
         if left in (right, ONE) or right == ONE:
             return right if left == ONE else left
@@ -186,7 +186,7 @@ class Shapes:
         return self._broadcast(inputs)
 
     def _declared_shape(self, name: str) -> Shape | None:
-        """What a graph with symbols says of a value, where that is a polynomial over symbols that arguments tell."""
+        """A value's shape as declared in a graph with symbols, if it is polynomial in symbols that arguments determine."""
         kind = self._types.get(name)
         if not isinstance(kind, TensorType):
             return None
@@ -260,7 +260,9 @@ class Shapes:
             self.join(x[1], weight[0 if transposed else 1])
         elif x[1].constant is None and _symbol(x[1]) and prim.args[0].shape[1] != groups:
             self.join(x[1], weight[0] if transposed else weight[1] * groups)
-        elif prim.args[0].shape[1] == prim.args[1].shape[0] == groups:  # how many is for the arguments to say
+        elif (
+            prim.args[0].shape[1] == prim.args[1].shape[0] == groups
+        ):  # the number is determined by the arguments
             self.join(x[1], weight[0])
         elif prim.args[0].shape[1] == groups:
             self.join(Size.of(groups), x[1])
@@ -323,7 +325,7 @@ class Shapes:
             self.join(q[1], k[1])
         if prim.args[0].shape[-1] == prim.args[2].shape[-1]:
             self.join(q[-1], v[-1])
-        if len(inputs) > 3:  # a mask is as long as queries and keys, where it is longer than one
+        if len(inputs) > 3:  # a mask is as long as queries and keys, unless its length is 1
             mask, scores = prim.args[3].shape, (*q[:-1], k[-2])
             for place in range(1, len(mask) + 1):
                 if mask[-place] != 1:
@@ -402,19 +404,19 @@ def groups_of(have: tuple[int, ...], want: tuple[int, ...]) -> list[tuple[list[i
 
 
 def _symbol(size: Size) -> str | None:
-    """The symbol that a size is, or None."""
+    """The symbol that a size consists of, or None."""
     if len(size.terms) == 1 and len(size.terms[0][0]) == 1 and size.terms[0][1] == 1:
         return size.terms[0][0][0]
     return None
 
 
 def _offset(size: Size) -> int:
-    """The number among its terms."""
+    """The constant term."""
     return dict(size.terms).get((), 0)
 
 
 def _put_in_braces(text: str, size: Size) -> str:
-    """The text with that size's symbols in braces, to be renamed later."""
+    """The text with that size's symbols in braces, for later renaming."""
     return re.sub(
         r"[A-Za-z_]\w*", lambda word: "{" + word[0] + "}" if word[0] in size.symbols else word[0], text
     )

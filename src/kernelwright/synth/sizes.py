@@ -1,7 +1,8 @@
-"""Sizes as polynomials over names, so that one kernel holds for a family of shapes.
+"""Sizes as polynomials over names, so that one kernel works for a family of shapes.
 
-A symbol is a dimension of an argument, read from its shape at run time. Two dimensions that an operator requires to be
-equal are joined. Does not guarantee that sizes which are never compared are told apart as a user would.
+A symbol is a dimension of an argument, read from its shape at run time. Two dimensions that an operator requires to be equal are
+merged. Sizes that are never compared may be distinguished
+differently than a user would.
 """
 
 from __future__ import annotations
@@ -58,14 +59,14 @@ class Size:
 
     @property
     def constant(self) -> int | None:
-        """The number that it is, or None where it varies."""
+        """Its value if it is constant, else None."""
         if not self.terms:
             return 0
         return self.terms[0][1] if len(self.terms) == 1 and not self.terms[0][0] else None
 
     @property
     def negative(self) -> bool:
-        """Whether all of its terms are."""
+        """Whether all its terms are negative."""
         return bool(self.terms) and all(factor < 0 for _, factor in self.terms)
 
     @property
@@ -73,7 +74,7 @@ class Size:
         return frozenset(name for names, _ in self.terms for name in names)
 
     def over(self, other: Size) -> Size | None:
-        """The exact quotient where the divisor is one term, or the polynomial itself; else None."""
+        """The exact quotient if the divisor has one term or equals the polynomial; else None."""
         if self == other:
             return Size.of(1)
         if len(other.terms) != 1:
@@ -92,7 +93,7 @@ class Size:
         return Size(terms)
 
     def replace(self, by: Mapping[str, Size]) -> Size:
-        """With symbols replaced; itself where it has none of them."""
+        """Replace symbols; returns itself if it has none of them."""
         if not any(name in by for names, _ in self.terms for name in names):
             return self
         total = Size.of(0)
@@ -104,13 +105,13 @@ class Size:
         return total
 
     def value(self, of: Mapping[str, int]) -> int:
-        """The number, given those of its symbols."""
+        """The number, given values of its symbols."""
         number = self.replace({name: Size.of(of[name]) for name in self.symbols}).constant
         assert number is not None
         return number
 
     def text(self, tight: bool = False) -> str:
-        """As Python; `tight` puts it in parentheses where a product around it would tear it apart."""
+        """As Python text; `tight` adds parentheses where a surrounding product needs them."""
         if not self.terms:
             return "0"
         parts: list[str] = []
@@ -124,14 +125,14 @@ class Size:
 
 
 class Varying(int):
-    """A size that varies, as the number that it was at capture: `Varying.of(16, Size.of("s0"))`. Sums, differences and products with
-    other numbers vary with it. What else is asked of it is answered for the number, so that a rule has to know of it."""
+    """A varying size, as its number at capture: `Varying.of(16, Size.of("s0"))`. Sums, differences and products with other numbers
+    vary with it. All other operations act on the number, so a rule must handle varying sizes explicitly."""
 
     size: Size
 
     @staticmethod
     def of(number: int, size: Size) -> int:
-        """The number itself where the size is one."""
+        """The plain number if the size is constant."""
         if size.constant is not None:
             return number
         made = Varying(number)
@@ -159,7 +160,7 @@ class Varying(int):
 
 
 def size_of(number: int) -> Size:
-    """What varies of a number. Raises ValueError for one that is no integer."""
+    """A number as a size. Raises ValueError for a non-integer."""
     if not isinstance(number, int):
         raise ValueError("a size of a float")
     return number.size if isinstance(number, Varying) else Size.of(number)
@@ -170,12 +171,12 @@ ZERO = Size.of(0)
 
 
 def next_power_of_two(number: int) -> int:
-    """The least power of two that is no smaller; 1 of 0."""
+    """The least power of two that is at least `number`; 1 for 0."""
     return 1 << max(number - 1, 0).bit_length()
 
 
 def product(sizes: Iterable[Size]) -> Size:
-    """Of all of them; 1 of none."""
+    """Product of all sizes; 1 if there are none."""
     total = ONE
     for size in sizes:
         total = total * size
@@ -183,7 +184,7 @@ def product(sizes: Iterable[Size]) -> Size:
 
 
 def contiguous_strides(shape: tuple[Size, ...]) -> tuple[Size, ...]:
-    """In elements, the last dimension fastest."""
+    """Strides in elements, the last dimension fastest."""
     strides: list[Size] = []
     step = ONE
     for size in reversed(shape):
@@ -193,7 +194,7 @@ def contiguous_strides(shape: tuple[Size, ...]) -> tuple[Size, ...]:
 
 
 def parse(text: str) -> Size | None:
-    """A `Dim` as a polynomial; None where it divides."""
+    """A `Dim` as a polynomial; None if it contains a division."""
 
     def of(node: ast.expr) -> Size | None:
         if isinstance(node, ast.Constant) and isinstance(node.value, int):

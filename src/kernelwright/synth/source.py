@@ -1,6 +1,6 @@
-"""The text of a candidate: its `@triton.jit` functions and `def kernel(...)`, put together from emitters.
+"""Assembles a candidate's text: its `@triton.jit` functions and `def kernel(...)`.
 
-`Source` collects kernels and the host's lines while a schedule prints itself, and knows how sizes are read from shapes.
+`Source` collects kernels and host lines while a schedule prints itself, and knows how to read sizes from shapes.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ class Buffer:
 
 
 class Source:
-    """One candidate in the making."""
+    """One candidate under construction."""
 
     def __init__(
         self, lowered: Lowered, shapes: Shapes, label: str, orders: dict[str, list[int]] | None = None
     ) -> None:
         self.lowered, self.shapes = lowered, shapes
         self.orders = orders or {}
-        """Of arguments whose dimensions are permuted in memory."""
+        """Orders of dimensions of arguments that are permuted in memory."""
         self.label = _identifier(label)
         self.kernels: list[str] = []
         self.helpers: set[str] = set()
@@ -49,15 +49,15 @@ class Source:
         self.read: set[str] = set()
         """Arguments that kernels read."""
         self.place = {one.name: place for place, one in enumerate(lowered.arguments)}
-        """Of arguments, in the graph: kernels take them in this order, whichever they read first."""
+        """Positions of arguments in the graph: kernels take them in this order, whichever they read first."""
         self.device = next(iter(self.place), "")
         self.outputs = self._outputs()
         self.hosts: dict[str, str] = {}
         """Tensors of values that earlier kernels have stored as results."""
 
     def part(self, results: Collection[str], stored: Collection[str], label: str) -> Source:
-        """A source of its own for some values, which others that are `stored` are read for. Raises Unsupported for a value that is
-        called like a result."""
+        """A separate source for some values, reading others that are already `stored`. Raises Unsupported for a value whose name is
+        reserved for results."""
         made = Source(self.lowered.part(results, stored), self.shapes, label, self.orders)
         own = {value.name: buffer for value, buffer in self.outputs}
         if any(
@@ -73,7 +73,7 @@ class Source:
         return made
 
     def take(self, part: Source) -> None:
-        """The kernels and lines of a part that is printed, after those that are here."""
+        """Append a printed part's kernels and lines."""
         self.kernels += part.kernels
         self.host += part.host
         self.helpers |= part.helpers
@@ -86,17 +86,17 @@ class Source:
         return Emitter(self.lowered, self.shapes)
 
     def size(self, size: Size, tight: bool = False) -> str:
-        """A size as text of the host."""
+        """A size as host text."""
         self.sizes |= size.symbols
         return size.text(tight)
 
     def shape(self, shape: tuple[Size, ...]) -> str:
-        """A shape as a tuple of the host."""
+        """A shape as a tuple in host text."""
         sizes = [self.size(one) for one in shape]
         return f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
 
     def program(self) -> str:
-        """A program's number, wide where the places that follow from it are beyond 31 bits."""
+        """The program id, as int64 if offsets computed from it exceed 31 bits."""
         hints = self.shapes.hints()
         most = max((numel(shape).value(hints) for shape in self.shapes.of.values()), default=0)
         return "tl.program_id(0)" + (".to(tl.int64)" if most >= 2**31 - 2**16 else "")
@@ -108,7 +108,7 @@ class Source:
                 for place, one in enumerate(results)]  # fmt: skip
 
     def only(self, what: str, *ops: str) -> Prim:
-        """The graph's one contraction, reduction or scan, which is one of `ops`. Raises Unsupported where it has others."""
+        """The graph's only contraction, reduction or scan, which must be one of `ops`. Raises Unsupported if there are others."""
         found = [prim for prim in self.lowered.prims if prim.op in (*CONTRACTIONS, *REDUCTIONS, *SCANS)]
         if len(found) != 1 or found[0].op not in ops:
             raise Unsupported(f"not one {what} with maps")
@@ -125,8 +125,8 @@ class Source:
             self.allocate(buffer)
 
     def add_up(self, made: Val, loop: str, block: int, what: str, constants: Mapping[str, str]) -> None:
-        """A second kernel: what the parts of `made` left in the buffer `partial` at `i`, added by a `loop` over `part`, and the maps
-        after it. Raises Unsupported."""
+        """A second kernel that adds the parts of `made` in the buffer `partial` at `i`, in a `loop` over `part`, and applies the
+        maps after it. Raises Unsupported."""
         emitter, shape = self.emitter(), self.shapes.of[made.name]
         emitter.names |= {"i", "inside", "n", "acc", "part"}
         size = emitter.size(numel(shape), True)
@@ -144,8 +144,8 @@ class Source:
         self.kernel(emitter, constants, grid, "num_warps=4", "summed", given={"partial_ptr": "partial"})
 
     def hand_over(self, aligned: str, made: Mapping[str, tuple[str, str]]) -> dict[str, str]:
-        """Lines that make descriptors where `aligned`: by parameter, the tensor that it is else, and the descriptor. What is handed
-        to the parameters."""
+        """Host lines that create descriptors if `aligned`. `made`: parameter -> (plain tensor, descriptor). Returns the arguments
+        for the parameters."""
         self.descriptors = True
         self.host.append(f"aligned = {aligned}")
         for name, (plain, text) in made.items():
@@ -153,7 +153,7 @@ class Source:
         return {name: name for name in made}
 
     def allocate(self, buffer: Buffer) -> None:
-        """A line that makes an empty tensor on the arguments' device."""
+        """Add a line that allocates an empty tensor on the arguments' device."""
         shape = self.shape(buffer.shape)
         self.host.append(
             f"{buffer.name} = torch.empty({shape}, device={self.device}.device, dtype=torch.{buffer.dtype})"
@@ -162,11 +162,10 @@ class Source:
     def kernel(self, emitter: Emitter, constants: dict[str, str], grid: str, options: str, suffix: str = "kernel", *,
                outputs: Sequence[str] | None = None, head: Sequence[str] = (), extra: Sequence[str] = (),
                given: Mapping[str, str] = MappingProxyType({})) -> None:  # fmt: skip
-        """Add a kernel, made of `head` and what the emitter holds, and its launch.
+        """Add a kernel, consisting of `head` and the emitter's lines, and its launch.
 
-        constants: value on the host by name of a `tl.constexpr`. outputs: buffers that it stores to; by default the
-        candidate's outputs. extra: sizes that `head` reads. given: host expressions of pointer parameters that are not
-        plain arguments.
+        constants: host values of `tl.constexpr` parameters by name. outputs: buffers that it stores to; default: the candidate's
+        outputs. extra: sizes that `head` reads. given: host expressions of pointer parameters that are not plain arguments.
         """
         assert len(emitter.scopes) == 1
         outputs = [buffer.name for _, buffer in self.outputs] if outputs is None else outputs
@@ -243,11 +242,11 @@ class Source:
 
 
 def numel(shape: tuple[Size, ...]) -> Size:
-    """Elements of a shape."""
+    """Number of elements of a shape."""
     return product(size for size in shape if size != ONE)
 
 
 def _identifier(label: str) -> str:
-    """A kernel's name from the operators' names."""
+    """A kernel name from the operators' names."""
     name = "_".join(part for part in label.replace("+", "_").split("_") if part)
     return name[:48].strip("_") or "graph"

@@ -1,4 +1,4 @@
-"""Schedules of each nest: by a rule of thumb, and all that are worth measuring. None of them is known to be the best."""
+"""Schedules of each nest: by rules of thumb, and all that are worth measuring. None is known to be the best."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from kernelwright.synth.source import Source
 _ONE_PASS = 16384
 """Most elements of a row that one program holds."""
 HEAVY = 12
-"""Instructions behind a product that another tile may suit."""
+"""Instructions after a product from which another tile may be better."""
 _LIKELY = 3
-"""Schedules of a product that stand for a rule of thumb."""
+"""Number of a product's schedules that serve as rule of thumb."""
 
 
 def patch_cost(source: Source, schedule: DepthwiseSchedule) -> float:
-    """Of a depthwise convolution, with its sizes."""
+    """Estimated cost of a depthwise schedule at the graph's sizes."""
     prim = next(prim for prim in source.lowered.prims if prim.op == "conv")
     high, wide = prim.args[1].shape[2:]
     down, across = prim.out.shape[2:]
@@ -122,7 +122,7 @@ def _attention_defaults(source: Source, precision: str) -> Iterator[Any]:
 
 
 def _convolution_facts(source: Source) -> tuple[int, int, int, int, bool]:
-    """Places, filters and channels of a group, taps, and whether pixels map to pixels."""
+    """Output places, filters and channels per group, taps, and whether it is a plain 1x1 convolution."""
     prim = next(prim for prim in source.lowered.prims if prim.op == "conv")
     w, groups, transposed = prim.args[1].shape, prim.attr("groups"), prim.attr("transposed")
     channels = w[0] // groups if transposed else w[1]
@@ -153,19 +153,19 @@ def _convolution_defaults(source: Source, precision: str) -> Iterator[Any]:
 
 
 def windows_counted(source: Source) -> bool:
-    """Whether `window_cost` holds for all schedules of a convolution: halves, more than one tap, channels enough for tiles."""
+    """Whether `window_cost` applies to all schedules of a convolution: half precision, several taps, enough channels for tiles."""
     _, filters, channels, taps, _ = _convolution_facts(source)
     return itemsize_of(source) == 2 and taps > 1 and filters >= 16 and taps * channels > 64
 
 
 def window_cost(source: Source, schedule: ConvolutionSchedule) -> float:
-    """Of an implicit convolution with its sizes."""
+    """Estimated cost of an implicit convolution at the graph's sizes."""
     places, filters, channels, taps, _ = _convolution_facts(source)
     return of_windows(schedule, places, filters, channels * taps)
 
 
 def _depthwise(source: Source) -> list[Any]:
-    """Patches that a thread of a depthwise convolution may take, the fewest instructions first; none for other convolutions."""
+    """Depthwise schedules, those with the fewest instructions first; empty for other convolutions."""
     prim = next(prim for prim in source.lowered.prims if prim.op == "conv")
     w = prim.args[1].shape
     if len(w) != 4 or w[1] != 1 or w[0] != prim.attr("groups") or prim.attr("transposed"):
@@ -263,8 +263,8 @@ def _row_space(source: Source, precision: str) -> Iterator[Any]:
 
 
 def _taps(source: Source) -> Iterator[Any]:
-    """The weights' gradient of a depthwise convolution: warps for four times what an SM holds, or two, or eight, with four steps each at least;
-    nothing for other sums."""
+    """Schedules of the weights' gradient of a depthwise convolution: enough warps to fill an SM four times, or two or eight times,
+    with at least four steps each; empty for other sums."""
     try:
         total, seen, _ = taps_of(source)
     except Unsupported:
@@ -280,8 +280,8 @@ _TILES = ((128, 256, 64, 8), (128, 256, 32, 8), (256, 128, 64, 8), (128, 128, 64
 
 
 def _split_columns(source: Source) -> Iterator[Any]:
-    """Sums over columns: lines of at least 128 bytes, each program with enough of them under way, several programs an SM; images
-    of a channel, which run along what is summed, by channel."""
+    """Sums over columns: lines of at least 128 bytes, enough of them in flight per program, and several programs per SM; images
+    that are contiguous along the summed dimensions are split by channel."""
     rows, columns, _, _ = extents_of(source, "row")
     if not along_rows(source) and not stores_along_rows(source):
         for busy, (block, warps) in itertools.product((8, 4, 16), ((2048, 4), (4096, 8), (1024, 4))):
@@ -299,14 +299,14 @@ def _split_columns(source: Source) -> Iterator[Any]:
 
 
 def stores_along_rows(source: Source) -> bool:
-    """Whether results as long as a row are stored with what is kept running fastest."""
+    """Whether full-length results are stored with a kept dimension fastest."""
     space, rows = space_of(source), extents_of(source, "row")[0]
     last = max(i for i, size in enumerate(space.shape) if size != ONE)
     return last not in space.dims and any(math.prod(value.shape) != rows for value, _ in source.outputs)
 
 
 def _turned_rows(columns: int) -> Iterator[Any]:
-    """Rows whose neighbours are neighbours in memory."""
+    """Rows whose neighbours are adjacent in memory."""
     for many, warps in ((32, 8), (64, 8), (64, 16), (32, 4), (128, 16), (16, 4)):
         if many * columns <= 128 * 32 * warps:
             yield from legal(RowSchedule, passes="one_pass", rows=many, warps=warps)
@@ -317,7 +317,7 @@ def _product_space(source: Source, precision: str) -> Iterator[Any]:
     how, wide, plain = instruction(precision), itemsize_of(source) == 4, plain_operands(source)
     product = product_of(source)
     rows = product.out.shape[-2] if len(product.args[1].shape) > 2 else m
-    if wide and how == "ieee":  # three TF32 products err as little as one in IEEE
+    if wide and how == "ieee":  # three TF32 products are as accurate as one in IEEE
         for tile, warps in itertools.product(
             ((128, 128, 32), (128, 64, 32), (64, 128, 32), (64, 64, 32)), (4, 8)
         ):
@@ -353,7 +353,7 @@ def _attention_space(source: Source, precision: str) -> Iterator[Any]:
     for (m, n, warps), stages in itertools.product(
         ((128, 64, 4), (128, 64, 8), (128, 128, 8), (64, 64, 4), (64, 128, 4)), (2, 3, 4)
     ):
-        if m + 2 * stages * n > most:  # queries, and keys and values of every stage
+        if m + 2 * stages * n > most:  # shared memory for queries, and for keys and values of every stage
             continue
         for loads in ("pointer", "descriptor"):
             shared = {"tile": (m, n), "warps": warps, "stages": stages, "precision": instruction(precision)}
@@ -369,7 +369,7 @@ DEFAULTS = {
     "convolution": _convolution_defaults,
     "scan": _scan_defaults,
 }
-"""By nest: schedules of a source in a precision, the likely best first."""
+"""Nest -> schedules of a source in a precision, the likely best first."""
 SPACES = {
     "map": _map_space,
     "row": _row_space,
@@ -379,4 +379,4 @@ SPACES = {
     "scan": _scan_space,
     "convolution": _convolution_space,
 }
-"""By nest: all schedules that are worth measuring."""
+"""Nest -> all schedules worth measuring."""

@@ -1,13 +1,13 @@
-"""Graphs from one line: arguments with their dimensions, and an expression over ATen operators.
+"""Builds graphs from one line: arguments with their dimensions, and an expression over ATen operators.
 
     rms_norm gated     x:[R,W] z:[R,W] w:weight[W]      mul(rms_norm(x, [W], w, 1e-6), silu(z))
 
-    name:kind[dimensions]   kind: nothing (floats of the main dtype), `weight`, `pos` (above 0), `unit` (0 to 1), `logp` (log
-                            probabilities), a dtype (`int64`, `bool`, `float32`), `idx` (places, bounded by what they index)
-    a; b; c                 statements; the last is the result, a tuple where there are several
-    f32(x), main(x)         casts to float32, and to the main dtype
+        name:kind[dimensions]   kind: empty (floats of the main dtype), `weight`, `pos` (above 0), `unit` (0 to 1), `logp` (log
+                                probabilities), a dtype (`int64`, `bool`, `float32`), `idx` (indices, bounded by what they index)
+        a; b; c                 statements; the last one is the result, a tuple for several
+        f32(x), main(x)         casts to float32, and to the main dtype
 
-Letters are sizes of `extents.py`; arithmetic over them is allowed. Dimensions in lower case (`n3`) are the number 3 and stay.
+Letters are sizes of `extents.py`; arithmetic with them is allowed. Dimensions in lower case (`n3`) are the constant 3.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _CALLS = {"f32": "float32", "f16": "float16", "i32": "int32", "i64": "int64", "b
 
 
 class Spelled:
-    """One row made into a graph: `graph`, how its arguments are drawn, and dimensions that stay as they are."""
+    """One row as a graph: `graph`, how its arguments are drawn, and dimensions that must not become symbols."""
 
     def __init__(self, name: str, arguments: str, body: str, dtype: str, rng: random.Random) -> None:
         self.rng, self.dtype, self.extents = rng, dtype, Extents(rng)
@@ -110,7 +110,7 @@ class Spelled:
                           {one.arg or "": self._value(one.value) for one in node.keywords})  # fmt: skip
 
     def _call(self, name: str, args: list[Any], kwargs: Mapping[str, Any]) -> Any:
-        if name == "number":  # one of some, or between two
+        if name == "number":  # a random number between two bounds
             low, high = args
             return round(self.rng.uniform(low, high), 2)
         if name == "pick":

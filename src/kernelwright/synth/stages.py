@@ -1,8 +1,8 @@
-"""Graphs that no one nest computes, as kernels one after another.
+"""Prints graphs that no single nest computes as several kernels, one after another.
 
-Reductions over one space, each scan and the contraction are kernels of their own, which leave their values in buffers to those
-that follow; what lies between is calculated where it is read. Results are stored by the kernel that makes the last of what they
-need, where its nest can, else by maps. Does not search for the cut that is fastest.
+Reductions over each space, each scan, and the contraction are separate kernels, which store their values in buffers for later
+ones; everything between is computed where it is read. A result is stored by the kernel that makes the last value it needs, if
+the kernel's nest can, and otherwise by maps. Does not search for the fastest cut.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ PRINTERS: dict[str, Callable[[Source, Any], None]] = {
     "transpose": print_transpose,
 }
 MOST = 8
-"""Reductions, scans and contractions that wait for one another, in one program."""
+"""Most reductions, scans and contractions in one program that depend on each other."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,17 +48,17 @@ class Stage:
 
     nest: str
     schedule: Any
-    """By a rule of thumb."""
+    """Chosen by a rule of thumb."""
     results: tuple[str, ...]
     stored: tuple[str, ...] = ()
 
     def of(self, source: Source, number: int) -> Source:
-        """Its part of the whole, not printed yet."""
+        """Its part of the whole source, not yet printed."""
         return source.part(self.results, self.stored, f"{source.label[:40]}_{number}")
 
 
 def nest_of(source: Source) -> str:
-    """The loop nest that computes a graph. Raises Unsupported where none does."""
+    """The loop nest that computes a graph. Raises Unsupported if there is none."""
     ops = [prim.op for prim in source.lowered.prims]
     contractions = [op for op in ops if op in CONTRACTIONS]
     if len(contractions) > 1:
@@ -72,7 +72,7 @@ def nest_of(source: Source) -> str:
 
 
 def cut(source: Source) -> tuple[Stage, ...]:
-    """The kernels of a graph, in order; none where one nest computes it. Raises Unsupported."""
+    """The kernels of a graph, in order; empty if one nest computes it. Raises Unsupported."""
     results = tuple(dict.fromkeys(value.name for value in source.lowered.results))
     if _stage(source, results, ()) is not None:
         return ()
@@ -94,7 +94,7 @@ def cut(source: Source) -> tuple[Stage, ...]:
 
 
 def main_of(stages: Sequence[Stage], source: Source) -> int:
-    """Which of the kernels a program's schedule is about: the contraction's, else what reads most."""
+    """Index of the kernel that a program's schedule is about: the contraction's, or the one that reads most."""
 
     def weight(stage: Stage) -> tuple[bool, int]:
         prims = [prim for prim in stage.of(source, 0).lowered.prims if prim.op not in ("iota", "full")]
@@ -105,7 +105,7 @@ def main_of(stages: Sequence[Stage], source: Source) -> int:
 
 
 def _stage(source: Source, results: Collection[str], stored: Collection[str]) -> Stage | None:
-    """One kernel by the first rule of thumb that fits; None where none does."""
+    """One kernel by the first rule of thumb that fits; None if none does."""
     if not results:
         return None
     with contextlib.suppress(Unsupported, KeyError, ValueError, IndexError, ArithmeticError):
@@ -119,7 +119,7 @@ def _stage(source: Source, results: Collection[str], stored: Collection[str]) ->
 
 
 def _next(source: Source, left: list[Prim], results: list[str], stored: tuple[str, ...]) -> Stage:
-    """What can be computed now of the same space as the first, with the results that then are known and that its nest can store."""
+    """The next kernel: everything computable now in the first primitive's space, with results that its nest can store."""
     emitter = source.emitter()
     waits = {prim.out.name: {one.out.name for one in left if one is not prim
                              and emitter.depends(prim.out.name, frozenset({one.out.name}))} for prim in left}  # fmt: skip
@@ -148,7 +148,7 @@ def _space(source: Source, prim: Prim) -> Any:
 
 
 def _maps(source: Source, results: list[str], stored: tuple[str, ...]) -> Iterator[Stage]:
-    """Results of one size each. Raises Unsupported."""
+    """Stages of maps, one per size of results. Raises Unsupported."""
 
     def size(name: str) -> str:
         return numel(source.shapes.of[name]).text()
@@ -161,7 +161,7 @@ def _maps(source: Source, results: list[str], stored: tuple[str, ...]) -> Iterat
 
 
 def _read(source: Source, stages: list[Stage], results: tuple[str, ...]) -> tuple[Stage, ...]:
-    """The kernels with what is read alone."""
+    """The stages, without values that are not read."""
     kept: list[Stage] = []
     needed = set(results)
     for stage in reversed(stages):

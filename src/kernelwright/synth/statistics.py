@@ -1,4 +1,4 @@
-"""Losses, distances, further reductions and norms, and the backward passes of some, lowered to reductions with maps."""
+"""Lowers losses, distances, further reductions and norms, and some backward passes, to reductions and maps."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _aminmax(call: Call) -> tuple[Val, Val]:
 
 
 def _cross_entropy(call: Call) -> Val:
-    """Of logits with class indices: logsumexp(x) - x[target], by the target's weight, 0 where a target is ignored."""
+    """Cross entropy of logits with class indices: logsumexp(x) - x[target], times the target's weight; 0 if it is ignored."""
     b, x, target = call.b, call.x, call.arg(1)
     weight, how, ignored = (
         call.arg(2, "weight"),

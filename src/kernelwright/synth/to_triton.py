@@ -1,7 +1,7 @@
-"""Programs as Triton: a file that defines `def kernel(...)` over the graph's arguments, and its `@triton.jit` functions.
+"""Prints programs as Triton: a file that defines `def kernel(...)` over the graph's arguments, and its `@triton.jit` functions.
 
-Sizes are read from shapes at run time, so one file holds for a family of shapes. Raises `Unsupported` where the schedule's
-nest does not fit the graph. Does not guarantee correctness: the judge does.
+Sizes are read from shapes at run time, so one file works for a family of shapes. Raises `Unsupported` if the schedule's nest
+does not fit the graph. Correctness is not guaranteed here: the judge checks it.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from kernelwright.synth.source import Source
 from kernelwright.synth.stages import PRINTERS, Stage, cut, main_of, nest_of
 
 _BESIDE = {("transpose", "map"), ("depthwise", "convolution"), ("depthwise", "row")}
-"""Schedules of one nest for graphs of another."""
+"""(schedule's nest, graph's nest) pairs that are allowed although they differ."""
 _QUIET = {"view", "permute", "t", "transpose", "expand", "to", "to_copy", "clone", "unsqueeze", "squeeze"}
-"""Operators that a label leaves out."""
+"""Operators that a label omits."""
 
 
 @contextmanager
 def unsupported() -> Iterator[None]:
-    """What rules of the library raise at sizes and forms that they do not know becomes Unsupported."""
+    """Turns errors of the library's rules, at sizes and forms that they do not support, into Unsupported."""
     try:
         yield
     except (KeyError, ValueError, IndexError, ArithmeticError) as error:
@@ -36,8 +36,8 @@ def unsupported() -> Iterator[None]:
 
 
 def source_of(graph: Graph, called: str = "") -> Source:
-    """A graph made ready for printing: lowered, with symbolic shapes and names for its sizes. Its kernels are named by its
-    operators, or as they are `called`. Raises Unsupported."""
+    """A graph prepared for printing: lowered, with symbolic shapes and named sizes. Its kernels are named after its operators, or
+    `called`. Raises Unsupported."""
     straight, orders = straighten_strides(graph)
     with unsupported():
         lowered = Lowered(straight)
@@ -48,8 +48,8 @@ def source_of(graph: Graph, called: str = "") -> Source:
 
 
 def straighten_strides(graph: Graph) -> tuple[Graph, dict[str, list[int]]]:
-    """The graph with arguments as their memory runs, and the order of dimensions by name of each that is permuted (channels
-    last, heads in the middle): read so, they need no copy."""
+    """The graph with arguments in memory order, and the order of dimensions of each permuted argument (channels last, heads in the
+    middle): read this way, they need no copy."""
     orders = {
         one.name: order
         for one in graph.arguments
@@ -88,7 +88,7 @@ def _rename(one: Any, names: dict[str, Ref]) -> Any:
 
 
 def print_program(program: Program, called: str = "") -> Source:
-    """The lines of a program. Raises Unsupported."""
+    """Print a program into a source. Raises Unsupported."""
     source, schedule = source_of(program.graph, called), program.schedule
     with unsupported():
         stages = stages_of(program.graph)
@@ -106,12 +106,12 @@ def print_program(program: Program, called: str = "") -> Source:
 
 @functools.lru_cache(maxsize=256)
 def stages_of(graph: Graph) -> tuple[Stage, ...]:
-    """The kernels of a graph that no one nest computes, in order; none where one does. Raises Unsupported."""
+    """The kernels of a graph that no single nest computes, in order; empty if one does. Raises Unsupported."""
     return cut(source_of(graph))
 
 
 def scheduled_part(graph: Graph) -> tuple[Source, str]:
-    """What a program's schedule is about, and its nest: the graph, or of several kernels the main one. Raises Unsupported."""
+    """The part that a program's schedule is for, and its nest: the graph, or the main of several kernels. Raises Unsupported."""
     source = source_of(graph)
     stages = stages_of(graph)
     if not stages:
@@ -121,12 +121,12 @@ def scheduled_part(graph: Graph) -> tuple[Source, str]:
 
 
 def print_triton(program: Program, called: str = "") -> str:
-    """The candidate's code; `called` is what its kernels' names begin with, their operators' names if empty. Raises Unsupported."""
+    """The candidate's code; `called`: prefix of its kernels' names, by default their operators' names. Raises Unsupported."""
     return print_program(program, called).text()
 
 
 def label_of(graph: Graph) -> str:
-    """The operators' names, joined by `+`, in order; views and casts left out."""
+    """The operators' names in order, joined by `+`, without views and casts."""
     names = []
     for node in graph.nodes:
         name = node.op.split(".")[1].strip("_")
@@ -136,7 +136,7 @@ def label_of(graph: Graph) -> str:
 
 
 def name_sizes(shapes: Shapes, lowered: Lowered) -> None:
-    """Names for sizes: M, N, K around a product, P, Q for what a window leaves of H, W, else letters in the order in which they appear."""
+    """Name sizes: M, N, K for products, P, Q for a window's outputs of H, W, else letters in order of appearance."""
     wanted: dict[str, str] = {}
     taken = {one.name for one in lowered.arguments}
 

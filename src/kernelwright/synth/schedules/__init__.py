@@ -1,1 +1,1 @@
-"""One loop nest a file: whether it fits a graph, its legal schedules, and its kernel as Triton."""
+"""One file per loop nest: whether it fits a graph, and its kernel as Triton."""

@@ -1,7 +1,7 @@
 """Attention forward: softmax(q k' * scale + mask) v with a running maximum and sum (Dao et al., 2022).
 
-One program takes a tile of queries of one head and walks the keys. Under a causal mask it stops at the diagonal, and only
-tiles on the diagonal compare positions. Heads of keys may be fewer than those of queries. Forward only.
+One program takes a tile of queries of one head and loops over the keys. Under a causal mask it stops at the diagonal, and only
+tiles on the diagonal compare positions. There may be fewer heads of keys than of queries. Forward only.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _NAMES = ("batch", "head", "m", "n", "d", "e", "in_m", "in_n", "in_d", "in_e", "
 
 
 def attention_of(source: Source) -> Prim:
-    """The one attention of a graph. Raises Unsupported."""
+    """The graph's only attention. Raises Unsupported."""
     prim = source.only("attention", "attention")
     if len(prim.args[0].shape) != 4:
         raise Unsupported("attention over tensors of other than four dimensions")
@@ -56,11 +56,11 @@ class AttentionPrinter:
         return split_index(Base("batch", product(self.heads)), self.heads)
 
     def own_coordinates(self) -> Coordinates:
-        """Of the results that a program has: its head, its queries, what is added up."""
+        """Coordinates of a program's results: its head, its queries, the accumulated values."""
         return (*self.head_coordinates(), Index.whole(self.m_base), Index.whole(self.e_base))
 
     def kv_coordinates(self) -> tuple[Index, ...]:
-        """Those of keys and values: several heads of queries may share one of theirs."""
+        """Coordinates of keys and values: several heads of queries may share one of theirs."""
         batch, head = self.head_coordinates()
         if self.kv_heads == self.heads[1]:
             return batch, head
@@ -76,7 +76,7 @@ class AttentionPrinter:
         return self.emitter.cast(term, value.dtype).text
 
     def begin(self) -> None:
-        """Places, the tile of queries, and the running values."""
+        """Positions, the tile of queries, and the initial running values."""
         emitter = self.emitter
         emitter.line("tile_m, batch = tl.program_id(0), tl.program_id(1)")
         if self.kv_heads != self.heads[1] and self.kv_heads.constant != 1:
@@ -102,7 +102,7 @@ class AttentionPrinter:
         )
 
     def _load(self, name: str, value: Val, coordinates: Coordinates, row: str) -> None:
-        """`name` holds a tile."""
+        """Emit lines that load a tile as `name`."""
         emitter = self.emitter
         if not self.descriptors:
             text = self._tile(value, coordinates)
@@ -113,7 +113,7 @@ class AttentionPrinter:
             emitter.line(f"{name} = {self._tile(value, coordinates)}")
 
     def walk(self, loop: str, low: str, high: str, diagonal: bool) -> None:
-        """One loop over keys; with `diagonal`, keys after the query are left out."""
+        """One loop over keys; with `diagonal`, keys after the query are masked."""
         emitter, loops = self.emitter, frozenset({loop})
         keys = emitter.size(self.keys)
         emitter.open(loop, f"for start in tl.range({low}, {high}, BLOCK_N):")
@@ -161,15 +161,15 @@ class AttentionPrinter:
         emitter.close()
 
     def finish(self) -> None:
-        """Divide by the sum, the maps after it, and the stores."""
-        # As PyTorch has it, a query that sees no key gets 0.
+        """Divide by the sum, apply the maps after it, and store."""
+        # As in PyTorch, a query that sees no key gets 0.
         sees = self.mask is None and self.keys == self.queries
         total = "total" if sees else "tl.where(total == 0.0, 1.0, total)"
         self.emitter.line(f"acc = acc / {total}[:, None]")
         self.source.store(self.emitter, self.prim.out, self.own_coordinates(), "the attention")
 
     def constants(self) -> dict[str, str]:
-        """Values on the host of the kernel's constants."""
+        """Host values of the kernel's constants."""
         source, (m, n) = self.source, self.schedule.tile
         d, e, keys = (source.size(one, True) for one in (self.width, self.values, self.keys))
         found = {"BLOCK_M": str(m), "BLOCK_N": str(n), "BLOCK_D": f"max(triton.next_power_of_2({d}), 16)",
@@ -186,7 +186,7 @@ class AttentionPrinter:
 
 
 def print_attention(source: Source, schedule: AttentionSchedule) -> None:
-    """Raises Unsupported where attention does not fit the graph."""
+    """Raises Unsupported if attention does not fit the graph."""
     printer = AttentionPrinter(source, schedule)
     emitter = printer.emitter
     printer.begin()
@@ -210,7 +210,7 @@ def print_attention(source: Source, schedule: AttentionSchedule) -> None:
 
 
 def _host_descriptors(source: Source, printer: AttentionPrinter, m: int, n: int) -> dict[str, str]:
-    """Lines that make descriptors where tiles end with heads; parameters and what is handed to them."""
+    """Host lines that create descriptors if tiles end with heads; returns the arguments for the parameters."""
     queries, keys, d, e = (
         source.size(one, True) for one in (printer.queries, printer.keys, printer.width, printer.values)
     )

@@ -1,9 +1,9 @@
 """Convolutions in one to three dimensions, plain or transposed, grouped, dilated, strided, with maps after them.
 
-implicit: output places are rows, output channels columns, and taps with input channels the contraction of a tile product
-(implicit GEMM). Weights are laid out by tap first, so that channels run fastest. With `nhwc`, an input whose pixels run
-fastest is turned by a kernel of its own before. direct: one program takes places of one channel and adds tap by tap, for
-groups of few channels. Does not use FFTs or Winograd's transform.
+implicit: a tile product (implicit GEMM) whose rows are output places, columns output channels, and contraction taps with input
+channels. Weights are rearranged with taps first, so that channels are fastest. With `nhwc`, a separate kernel first transposes
+an input whose pixels are fastest. direct: one program computes places of one channel and adds tap by tap, for groups of few
+channels. FFTs and Winograd's transform are not used.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NAMES = ("m", "n", "k", "acc", "tile", "group", "step", "steps", "tap", "in_m",
           "tiles_n", "first_m", "rows_m", "width", "plane")  # fmt: skip
 _AXES = ("z", "y", "x")
 _MOST_TAPS = 64
-"""Taps times channels that `direct` unrolls."""
+"""Most products of taps and channels that `direct` unrolls."""
 
 TURN = """@triton.jit
 def to_channels_last(x_ptr, out_ptr, C, PIXELS, BLOCK_C: tl.constexpr, BLOCK_P: tl.constexpr):
@@ -43,7 +43,7 @@ def to_channels_last(x_ptr, out_ptr, C, PIXELS, BLOCK_C: tl.constexpr, BLOCK_P: 
 
 
 def convolution_of(source: Source) -> Prim:
-    """The one convolution of a graph. Raises Unsupported."""
+    """The graph's only convolution. Raises Unsupported."""
     prim = source.only("convolution", "conv")
     if prim.args[1].name not in {one.name for one in source.lowered.arguments}:
         raise Unsupported("a convolution whose weights are computed")
@@ -51,7 +51,7 @@ def convolution_of(source: Source) -> Prim:
 
 
 class ConvolutionPrinter:
-    """What both algorithms share: sizes, taps and the places that a tap reads."""
+    """Common parts of both algorithms: sizes, taps and the places that a tap reads."""
 
     def __init__(self, source: Source, schedule: ConvolutionSchedule) -> None:
         self.source, self.schedule, self.prim = source, schedule, convolution_of(source)
@@ -63,16 +63,16 @@ class ConvolutionPrinter:
         self.transposed: bool = self.prim.attr("transposed")
         self.groups: int = self.prim.attr("groups")
         self.flipped = bool(dict(self.prim.attrs).get("flipped"))
-        """Whether taps are read from the last to the first."""
+        """Whether taps are read from last to first."""
         alone = self.groups > 1 and self.x.shape[1] == self.w.shape[0] == self.groups
         self.groups_size = shapes.of[self.x.name][1] if alone else Size.of(self.groups)
-        """How many groups, which of a depthwise convolution are its channels."""
+        """Number of groups; in a depthwise convolution, its channels."""
         self.x_shape, self.out_shape = shapes.of[self.x.name], shapes.of[self.prim.out.name]
         w_shape = shapes.of[self.w.name]
         self.channels = w_shape[1] if not self.transposed else self._share(self.x_shape[1])
-        """Input channels of one group."""
+        """Input channels per group."""
         self.filters = w_shape[1] if self.transposed else self._share(self.out_shape[1])
-        """Output channels of one group."""
+        """Output channels per group."""
         self.emitter: Emitter = source.emitter()
         self.emitter.names |= set(_NAMES)
         self.places = (self.out_shape[0], *self.out_shape[2:])
@@ -102,7 +102,7 @@ class ConvolutionPrinter:
     def reach(
         self, places: tuple[Index, ...], taps: tuple[Index, ...]
     ) -> tuple[tuple[Index, ...], tuple[Guard, ...]]:
-        """Where in the input a tap reads for output places, and whether that is inside."""
+        """Input coordinates that a tap reads for output places, and conditions for being inside."""
         found, guards = [], []
         for dim, (place, tap) in enumerate(zip(places, taps, strict=True)):
             stride, padding, dilation = (
@@ -124,7 +124,7 @@ class ConvolutionPrinter:
     def _backward(
         self, place: Index, tap: Index, dim: int, stride: int, padding: int, dilation: int
     ) -> tuple[Index, list[Guard]]:
-        """A transposed convolution reads where a step of the stride lands."""
+        """The coordinates that a transposed convolution reads: only places that are multiples of the stride."""
         emitter, size = self.emitter, self.x_shape[2 + dim]
         from_index = place + tap * -dilation + padding
         term = emitter.index_term(from_index)
@@ -160,7 +160,7 @@ class ImplicitPrinter(ConvolutionPrinter):
         return index if self.groups == 1 else index + Index.whole(Base("group", self.groups_size)) * size
 
     def _from_turned(self, coordinates: Coordinates, guard: tuple[Guard, ...]) -> Term:
-        """A load of the input from its copy with channels last."""
+        """A load of the input from its channels-last copy."""
         emitter = self.emitter
         order = (0, *range(2, len(self.x_shape)), 1)
         shape = tuple(self.x_shape[one] for one in order)
@@ -219,7 +219,7 @@ class ImplicitPrinter(ConvolutionPrinter):
         return "w"
 
     def find_tile(self) -> None:
-        """Lines that find this program's tile."""
+        """Emit lines that find this program's tile."""
         emitter = self.emitter
         m, n = emitter.size(self.m), emitter.size(self.filters)
         emitter.line(f"tiles_n = tl.cdiv({n}, BLOCK_N)")
@@ -231,7 +231,7 @@ class ImplicitPrinter(ConvolutionPrinter):
         place_tile(emitter, m, n, self.schedule.group)
 
     def host(self) -> dict[str, str]:
-        """The weights by tap, and the input with channels last; parameters with what is handed to them."""
+        """Host lines for the weights by tap, and for the channels-last input; returns the arguments for the parameters."""
         source, rank = self.source, len(self.kernel)
         axes = ", ".join(str(2 + dim) for dim in range(rank))
         name = f"{self.w.name}_taps"
@@ -258,7 +258,7 @@ class ImplicitPrinter(ConvolutionPrinter):
 
 
 def print_convolution(source: Source, schedule: ConvolutionSchedule) -> None:
-    """Raises Unsupported where a convolution does not fit the graph."""
+    """Raises Unsupported if a convolution does not fit the graph."""
     if schedule.algorithm == "direct":
         _print_direct(source, schedule)
         return
@@ -280,7 +280,7 @@ def print_convolution(source: Source, schedule: ConvolutionSchedule) -> None:
 
 
 def _print_direct(source: Source, schedule: ConvolutionSchedule) -> None:
-    """One channel of one image a program along one axis of the grid, its places along the other."""
+    """One channel of one image per program along one axis of the grid, its places along the other."""
     printer = ConvolutionPrinter(source, schedule)
     emitter, channels = printer.emitter, source.shapes.of[printer.w.name][1].constant
     if channels is None:

@@ -1,11 +1,11 @@
-"""Convolutions of one channel each (depthwise), in two dimensions: a patch of outputs a thread, its window in registers.
+"""Depthwise convolutions in two dimensions: each thread computes a patch of outputs, with its window in registers.
 
-A thread adds up a patch of rows x columns outputs of one channel. It walks the input's rows that the patch reads, loads each
-value once, and uses it for every output and tap that it belongs to; the channel's weights stay in registers. Patches of all
-channels and images stand in one line, so that small images fill a program, too. Sizes are no constants, so that one binary
-serves all of them; that rows begin at a multiple of a patch's width, where they do, the kernel is told by a product. `patch` holds all outputs and is written out in full; `strip` holds only the outputs' rows that
-the current row of the input belongs to, and stores one each step of a loop: patches may be tall, and it compiles in no time.
-Does not take groups of several channels, nor transposed convolutions.
+A thread computes a patch of rows x columns outputs of one channel. It walks the input rows that the patch reads, loads each value
+once, and uses it for every output and tap that needs it; the channel's weights stay in registers. Patches of all channels and
+images are numbered in one sequence, so that small images fill a program, too. Sizes are not constants, so that one binary serves
+all; if rows begin at a multiple of a patch's width, a product tells the compiler so. `patch` holds all outputs and is fully
+unrolled; `strip` holds only the output rows that the current input row affects, and stores one per step of a loop: patches may
+be tall, and it compiles quickly. Not supported: groups of several channels, and transposed convolutions.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ class DepthwisePrinter(ConvolutionPrinter):
         self.loops = frozenset[str]()
 
     def reads(self, dim: int, many: int) -> list[int]:
-        """Offsets of the input that so many neighbouring outputs read along a dimension."""
+        """Input offsets that `many` neighbouring outputs read along a dimension."""
         stride, dilation = self.stride[dim], self.dilation[dim]
         return sorted({at * stride + tap * dilation for at in range(many) for tap in range(self.kernel[dim])})
 
     def tap(self, dim: int, offset: int, at: int) -> int | None:
-        """Which tap of output `at` an offset is."""
+        """The tap of output `at` that reads an offset, or None."""
         tap, rest = divmod(offset - at * self.stride[dim], self.dilation[dim])
         return tap if rest == 0 and 0 <= tap < self.kernel[dim] else None
 
     # -- the kernel -------------------------------------------------------------------------------------------
 
     def find_patch(self) -> None:
-        """Lines that say which patch of which image and channel a lane has."""
+        """Emit lines that compute each lane's patch, image and channel."""
         emitter, batch = self.emitter, self.emitter.size(self.x_shape[0])
         channels = emitter.size(self.x_shape[1], True)
         sides = (*self.x_shape[2:], *self.out_shape[2:])
@@ -86,7 +86,7 @@ class DepthwisePrinter(ConvolutionPrinter):
             )
 
     def load_row(self, row: str) -> None:
-        """Lines that load what the patch reads of one row of the input, `row` below its first."""
+        """Emit lines that load the patch's values of one input row, `row` below its first."""
         emitter = self.emitter
         place = f"top * {self.stride[0]} + {row} - {self.padding[0]}"
         emitter.line(f"line = ({place} >= 0) & ({place} < height)")
@@ -97,7 +97,7 @@ class DepthwisePrinter(ConvolutionPrinter):
             )
 
     def add(self, row: int, tap: int) -> None:
-        """The loaded row into one row of outputs, with one row of taps."""
+        """Add the loaded row to one row of outputs, with one row of taps."""
         accs = ", ".join(f"acc_{row}_{j}" for j in range(self.columns))
         values = ", ".join(f"x_{offset}" for offset in self.reads(1, self.columns))
         weights = ", ".join(f"w_{tap}_{step}" for step in range(self.kernel[1]))
@@ -110,7 +110,7 @@ class DepthwisePrinter(ConvolutionPrinter):
             self.emitter.line(f"{name} = tl.zeros((LANES,), dtype=tl.float32)")
 
     def helper(self) -> str:
-        """The device function that adds one row's taps to one row of outputs."""
+        """The device function that adds one row of taps to one row of outputs."""
         offsets = self.reads(1, self.columns)
         accs = [f"acc_{j}" for j in range(self.columns)]
         parameters = [*accs, *(f"x_{one}" for one in offsets), *(f"w_{one}" for one in range(self.kernel[1]))]
@@ -132,7 +132,7 @@ class DepthwisePrinter(ConvolutionPrinter):
         return f"tl.reshape({some[0]}, (LANES, {self.columns}))"
 
     def patch(self) -> None:
-        """Every row of the input with the outputs' rows that it belongs to, then the stores."""
+        """Every input row with the output rows that it affects, then the stores."""
         self.clear(self.rows)
         for row in self.reads(0, self.rows):
             self.load_row(str(row))
@@ -145,7 +145,7 @@ class DepthwisePrinter(ConvolutionPrinter):
             self.store_row(row, str(row), "")
 
     def strip(self) -> None:
-        """A loop over the rows of the input; the first row of outputs is complete at the end of a step."""
+        """A loop over input rows; the first row of outputs is complete at the end of a step."""
         emitter, high = self.emitter, self.kernel[0]
         if self.stride[0] != 1 or self.dilation[0] != 1:
             raise Unsupported("strips of a convolution with steps or gaps")
@@ -165,7 +165,7 @@ class DepthwisePrinter(ConvolutionPrinter):
         emitter.close()
 
     def store_row(self, row: int, below: str, only: str) -> None:
-        """Maps behind the sum, and the stores of a row of outputs, `below` the patch's first."""
+        """Maps after the sum, and the stores of a row of outputs, `below` the patch's first."""
         emitter = self.emitter
         self.accumulator = f"sum_{row}"
         y, mask = f"y_{row}", f"in_y_{row}"
@@ -200,7 +200,7 @@ class DepthwisePrinter(ConvolutionPrinter):
 
 
 def print_depthwise(source: Source, schedule: DepthwiseSchedule) -> None:
-    """Raises Unsupported where the convolution has groups of several channels."""
+    """Raises Unsupported if the convolution is not depthwise."""
     if schedule.algorithm == "weights":
         print_taps(source, schedule)
         return

@@ -1,7 +1,7 @@
-"""Products that share their left operand, in one kernel: gate and up of an MLP.
+"""Products that share their left operand in one kernel, such as gate and up of an MLP.
 
-A program adds up the same tile of every product, so that the left operand is read once and what combines the products,
-`silu(g) * u` say, is an epilogue of all of them. Weights stay where they are: nothing is copied together.
+A program accumulates the same tile of every product, so that the left operand is read once and their combination, such as
+`silu(g) * u`, is a common epilogue. Weights stay in place: nothing is copied.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kernelwright.synth.source import Source
 
 
 def products_of(source: Source) -> list[Prim]:
-    """The products of a graph that has several, all of one left operand and one shape. Raises Unsupported."""
+    """The products of a graph with several, all with the same left operand and shape. Raises Unsupported."""
     prims = source.lowered.prims
     dots = [prim for prim in prims if prim.op == "matmul"]
     if any(prim.op in (*REDUCTIONS, *SCANS, "conv", "attention") for prim in prims):
@@ -38,7 +38,7 @@ def products_of(source: Source) -> list[Prim]:
 
 
 def _same(one: Val, other: Val, made: Mapping[str, Prim]) -> bool:
-    """Whether two values are one, or made alike from the same ones."""
+    """Whether two values are the same, or computed in the same way from the same values."""
     if one.name == other.name:
         return True
     left, right = made.get(one.name), made.get(other.name)
@@ -51,7 +51,7 @@ def _same(one: Val, other: Val, made: Mapping[str, Prim]) -> bool:
 
 
 def print_joined(source: Source, schedule: JoinedSchedule) -> None:
-    """Raises Unsupported where the graph's products cannot be joined so."""
+    """Raises Unsupported if the graph's products cannot be joined like this."""
     dots = products_of(source)
     if len(dots) != schedule.products:
         raise Unsupported(f"a schedule of {schedule.products} products for {len(dots)}")

@@ -1,4 +1,4 @@
-"""Elementwise graphs: one flat loop over the output, every value pulled at its own index."""
+"""Elementwise graphs: one flat loop over the output, every value computed at its own index."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Online softmax: the largest element and the sum of powers under it in one walk (Milakov and Gimelshein, 2018).
+"""Online softmax: a row's maximum and its sum of exponentials in one walk (Milakov and Gimelshein, 2018).
 
-For rows that do not fit one block: one read of the input less than a walk for each. Every lane keeps a running maximum and
-a sum that is rescaled when the maximum grows; lanes meet at the end.
+For rows that do not fit in one block: reads the input once less than with a walk for each. Every lane keeps a running maximum, and
+a sum that is rescaled when the maximum grows; lanes are combined at the end.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from kernelwright.synth.source import Source
 
 
 def softmax_pair(printer: RowPrinter) -> tuple[Prim, Prim]:
-    """The maximum of a row, and the sum of exp(row - maximum). Raises Unsupported where a graph has no such pair."""
+    """The maximum of a row, and the sum of exp(row - maximum). Raises Unsupported if a graph has no such pair."""
     made = printer.emitter.made
     peaks = {prim.out.name: prim for level in printer.levels for prim in level if prim.op == "amax"}
     for level in printer.levels:
@@ -30,7 +30,7 @@ def softmax_pair(printer: RowPrinter) -> tuple[Prim, Prim]:
 
 
 def walk_online(printer: RowPrinter) -> None:
-    """One loop for both; their values are then known to the printer."""
+    """One loop that computes both, and passes their values to the printer."""
     peak, total = softmax_pair(printer)
     emitter, root = printer.emitter, printer.emitter.root
     shape = "(ROWS, BLOCK)" if printer.wide else "(BLOCK,)"
@@ -54,5 +54,5 @@ def walk_online(printer: RowPrinter) -> None:
 
 
 def print_any_row(source: Source, schedule: RowSchedule) -> None:
-    """Rows by whichever passes. Raises Unsupported where they do not fit the graph."""
+    """Print rows by any kind of passes. Raises Unsupported if they do not fit the graph."""
     print_row(source, schedule, walk_online if schedule.passes == "online" else None)

@@ -1,8 +1,8 @@
-"""Tile products: `rows x columns` tiles of matmul, batched or not, with maps before the operands and after the sum.
+"""Tile products: `rows x columns` tiles of matmul, batched or not, with maps on the operands and after the sum.
 
-The contraction is walked in steps of BLOCK_K with a float32 accumulator. Programs take tiles in groups of rows, so that
-operands stay in L2; persistent programs walk several tiles. With descriptors, aligned operands come through the tensor
-memory accelerator, others through pointers. A split contraction leaves partial sums to a second kernel.
+The contraction runs in steps of BLOCK_K with a float32 accumulator. Programs take tiles in groups of rows, so that operands stay
+in L2; persistent programs process several tiles. With descriptors, aligned operands are loaded by the tensor memory accelerator,
+others through pointers. A split contraction leaves partial sums to a second kernel.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ITEMSIZE = {"float32": 4, "bfloat16": 2, "float16": 2}
 
 
 def product_of(source: Source) -> Prim:
-    """The one contraction of a graph. Raises Unsupported."""
+    """The graph's only contraction. Raises Unsupported."""
     prim = source.only("product", "matmul")
     left, right = (one.dtype for one in prim.args)
     if left not in ITEMSIZE or left != right:
@@ -45,18 +45,18 @@ def product_of(source: Source) -> Prim:
 
 @dataclasses.dataclass(frozen=True)
 class Side:
-    """An operand of the product, and how its memory runs."""
+    """An operand of the product, and its memory layout."""
 
     value: Val
     row: bool
     argument: str = ""
-    """The argument that it is, plainly or turned; empty where maps come before the product."""
+    """The argument that it is, possibly transposed; empty if maps come before the product."""
     along_k: bool = True
-    """Whether the contraction runs fastest in memory."""
+    """Whether the contraction is the fastest dimension in memory."""
 
 
 def side_of(source: Source, prim: Prim, row: bool) -> Side:
-    """What an operand is read from: an argument, where only views and permutations that leave a matrix lie between."""
+    """The source of an operand: an argument, if only views and permutations that leave a matrix lie between."""
     value: Val = prim.args[0 if row else 1]
     made = {one.out.name: one for one in source.lowered.prims}
     chain: list[Prim] = []
@@ -73,7 +73,7 @@ def side_of(source: Source, prim: Prim, row: bool) -> Side:
         if step.op == "permute":
             order = [order[one] for one in step.attr("order")]
         elif step.op == "view":
-            plain = plain and order == sorted(order)  # of memory as it runs
+            plain = plain and order == sorted(order)  # merges dimensions in memory order
             order = _view(order, step)
         elif step.op != "alias":
             plain = False
@@ -88,7 +88,7 @@ def side_of(source: Source, prim: Prim, row: bool) -> Side:
 
 
 def _view(order: list[int], step: Prim) -> list[int]:
-    """The order of a view's dimensions in memory, as far as it says which one runs fastest."""
+    """The memory order of a view's dimensions, as far as it determines the fastest one."""
     have, want = step.reads()[0].shape, step.out.shape
     fastest = order.index(max(order)) if order else 0
     last = next(
@@ -98,7 +98,7 @@ def _view(order: list[int], step: Prim) -> list[int]:
 
 
 class ProductPrinter:
-    """One kernel over tiles of a product, or of several that share their left operand and have as many columns."""
+    """One kernel over tiles of a product, or of several with the same left operand and number of columns."""
 
     def __init__(self, source: Source, schedule: TileDecisions, prims: Sequence[Prim] = ()) -> None:
         self.source, self.schedule = source, schedule
@@ -129,7 +129,7 @@ class ProductPrinter:
         self.through = self._descriptors()
 
     def _descriptors(self) -> bool:
-        """Whether operands can come through descriptors at all: plain arguments, no batches."""
+        """Whether operands can be loaded through descriptors at all: plain arguments without batches."""
         if self.schedule.loads != "descriptor":
             return False
         read = [self.a.argument, *(one.argument for one in self.rights)]
@@ -145,7 +145,7 @@ class ProductPrinter:
         return split_index(Base("batch", product(self.batch), loops=self.loops), self.batch)
 
     def own_coordinates(self) -> Coordinates:
-        """Of a program's tile, or of the piece of it that is being stored."""
+        """Coordinates of a program's tile, or of the piece of it that is being stored."""
         return (
             *self.batch_coordinates(),
             *split_index(self.m_base, self.row_shape),
@@ -153,7 +153,7 @@ class ProductPrinter:
         )
 
     def _operand(self, side: Side) -> Term:
-        """A tile of a side through pointers, in the operands' type."""
+        """A tile of an operand through pointers, in the operand's type."""
         loops = self.loops | {"k"}
         if side.row:
             k = Base("k[None, :]", self.k, frozenset({1}), ("in_k[None, :]",), loops)
@@ -210,14 +210,14 @@ class ProductPrinter:
         emitter.close()
 
     def _tile_load(self, side: Side) -> str:
-        """A tile through its descriptor, turned where memory runs the other way."""
+        """A tile through its descriptor, transposed if the memory order requires it."""
         place = "tile_m * BLOCK_M" if side.row else "tile_n * BLOCK_N"
         indices = f"[{place}, start]" if side.along_k else f"[start, {place}]"
         turned = side.along_k != side.row
         return f"{side.argument}_desc.load({indices}){'.T' if turned else ''}"
 
     def descriptor_of(self, side: Side) -> str:
-        """The host's expression for a side's descriptor."""
+        """The host's expression for an operand's descriptor."""
         m, n, k = self.schedule.tile
         own, own_size = (m, self.m) if side.row else (n, self.n)
         block = [own, k] if side.along_k else [k, own]
@@ -233,7 +233,7 @@ class ProductPrinter:
     # -- the kernel -------------------------------------------------------------------------------------------
 
     def find_tile(self) -> None:
-        """Lines that find this program's tile; with persistence, the loop over tiles is opened."""
+        """Emit lines that find this program's tile; for persistent programs, opens the loop over tiles."""
         emitter = self.emitter
         m, n = emitter.size(self.m), emitter.size(self.n)
         emitter.line(f"tiles_m = tl.cdiv({m}, BLOCK_M)")
@@ -252,7 +252,7 @@ class ProductPrinter:
             emitter.line(f"n_at = n % {emitter.size(self.n, True)}")
 
     def constants(self) -> dict[str, str]:
-        """Values on the host of the kernel's constants."""
+        """Host values of the kernel's constants."""
         m, n, k = self.schedule.tile
         found = {"BLOCK_M": str(m), "BLOCK_N": str(n), "BLOCK_K": str(k)}
         if self.schedule.group > 1:
@@ -285,7 +285,7 @@ class ProductPrinter:
             self.store(variable, f" + {place * step}" if place else "")
 
     def _pieces(self, name: str, count: int) -> list[str]:
-        """Names of an accumulator's pieces along the columns, and the lines that make them."""
+        """Emit lines that split an accumulator along the columns; returns the pieces' names."""
         names = [name]
         while len(names) < count:
             columns, halves = self.schedule.tile[1] // (2 * len(names)), list[str]()
@@ -299,7 +299,7 @@ class ProductPrinter:
         return names
 
     def store(self, variable: str, shift: str) -> None:
-        """Every result of the tile, or of a piece of it."""
+        """Store every result of the tile, or of a piece of it."""
         emitter, space = self.emitter, self.shapes.of[self.prim.out.name]
         for value, buffer in self.source.outputs:
             if numel(buffer.shape) != numel(space):
@@ -317,14 +317,14 @@ class ProductPrinter:
                 emitter.store(f"{buffer.name}_ptr", term, buffer.shape, where)
 
     def stored(self, buffer: Buffer) -> bool:
-        """Whether an output goes through a descriptor: rows of the product, as they are."""
+        """Whether an output is stored through a descriptor: unchanged rows of the product."""
         return (
             self.through and buffer.shape == self.shapes.of[self.prim.out.name] and buffer.dtype in ITEMSIZE
         )
 
 
 def print_product(source: Source, schedule: ProductSchedule) -> None:
-    """Raises Unsupported where a product does not fit the graph."""
+    """Raises Unsupported if a product does not fit the graph."""
     if schedule.split_k > 1:
         _print_split(source, schedule)
         return
@@ -362,13 +362,13 @@ def _launch(source: Source, printer: ProductPrinter) -> None:
 
 
 def _tiles_of(source: Source, printer: ProductPrinter) -> str:
-    """How many tiles a product has, on the host."""
+    """The number of a product's tiles, as host text."""
     m, n = source.size(printer.m, True), source.size(printer.n, True)
     return f"triton.cdiv({m}, {printer.schedule.tile[0]}) * triton.cdiv({n}, {printer.schedule.tile[1]})"
 
 
 def _host_descriptors(source: Source, printer: ProductPrinter, stores: bool = True) -> dict[str, str]:
-    """Lines that make descriptors where all rows are aligned; parameters and what is handed to them."""
+    """Host lines that create descriptors if all rows are aligned; returns the arguments for the parameters."""
     made: dict[str, tuple[str, str]] = {}
     needed: list[Size] = []
     for side in (printer.a, *printer.rights):
@@ -392,7 +392,7 @@ def _stored_descriptor(source: Source, printer: ProductPrinter, buffer: Buffer) 
 
 
 def _print_split(source: Source, schedule: ProductSchedule) -> None:
-    """Partial sums in float32, then their sum and the maps after it."""
+    """Partial sums in float32, then a kernel for their sum and the maps after it."""
     printer = ProductPrinter(source, schedule)
     emitter = printer.emitter
     printer.find_tile()

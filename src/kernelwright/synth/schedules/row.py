@@ -1,7 +1,7 @@
 """Reductions with maps before and after them: norms, softmaxes, losses, sums over any dimensions.
 
-Rows are what is kept, columns what is reduced, each possibly several dimensions. Reductions that need one another are
-levels: with `loop`, each level is one walk over the columns. All reductions must be over the same dimensions.
+Rows are the kept dimensions, columns the reduced ones, each possibly several. Dependent reductions form levels: with `loop`, each
+level is one walk over the columns. All reductions must be over the same dimensions.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _FILL = {
     "argmin": "inf",
 }
 _JOINED = 16
-"""Rows whose parts one program of a split's second kernel puts together."""
+"""Rows per program of a split's second kernel, which combines parts."""
 _EDGES = {"int64": 2**63, "int32": 2**31, "int16": 2**15, "int8": 2**7}
 
 
 @dataclasses.dataclass
 class Space:
-    """What is reduced: the shape before it, and the dimensions."""
+    """The space of a reduction: the shape before it, and the reduced dimensions."""
 
     shape: tuple[Size, ...]
     dims: tuple[int, ...]
@@ -57,7 +57,7 @@ class Space:
 
 
 def space_of(source: Source) -> Space:
-    """The space of a graph's reductions. Raises Unsupported where they differ."""
+    """The space of a graph's reductions. Raises Unsupported if they differ."""
     found: Space | None = None
     for prim in source.lowered.prims:
         if prim.op in REDUCTIONS:
@@ -71,7 +71,7 @@ def space_of(source: Source) -> Space:
 
 
 def levels_of(prims: list[Prim]) -> list[list[Prim]]:
-    """Reductions by how many others they wait for."""
+    """Reductions by level: how many others they depend on in sequence."""
     level: dict[str, int] = {}
     groups: dict[int, list[Prim]] = {}
     for prim in prims:
@@ -113,7 +113,7 @@ class RowPrinter:
         return split_index(self.row, self.space.kept)
 
     def full(self, base: Base, kept: Coordinates) -> Coordinates:
-        """Coordinates in the space, from those kept and a base of columns."""
+        """Coordinates in the space, from the kept ones and a base of columns."""
         kept_left, columns_left = list(kept), list(split_index(base, self.space.reduced))
         return tuple(
             (columns_left if i in self.space.dims else kept_left).pop(0) for i in range(len(self.space.shape))
@@ -122,7 +122,7 @@ class RowPrinter:
     # -- reductions -------------------------------------------------------------------------------------------
 
     def reduce(self, prim: Prim, coordinates: Coordinates, guard: tuple[Guard, ...]) -> Term:
-        """Asked by the emitter."""
+        """Called by the emitter for reductions."""
         if prim.op not in REDUCTIONS or guard:
             raise Unsupported(f"{prim.op} over rows")
         kept = tuple(
@@ -155,7 +155,7 @@ class RowPrinter:
         return text
 
     def _prepared(self, prim: Prim, term: Term) -> Term:
-        """Truth values as integers, what is summed in the result's type."""
+        """Booleans as integers, summands in the result's type."""
         if prim.op in ("any", "all"):
             return dataclasses.replace(
                 self.emitter.cast(self.emitter.cast(term, "bool"), "int32"), zero=False
@@ -168,7 +168,7 @@ class RowPrinter:
         return self.emitter.cast(term, "int32") if term.dtype == "bool" else term
 
     def _finish(self, prim: Prim, text: str, dtype: str) -> Term:
-        """Along the columns of one tile."""
+        """Reduce along the columns of one tile."""
         keep = f"axis={self.axis}" + (", keep_dims=True" if self.wide else "")
         name = prim.out.name
         if prim.op == "prod":
@@ -193,7 +193,7 @@ class RowPrinter:
         return self._finish(prim, self._mask(prim, term), term.dtype)
 
     def _walk(self, level: list[Prim], also: Callable[[Base], None] | None = None) -> None:
-        """One loop over the columns for all reductions of a level; `also` writes more lines into it."""
+        """One loop over the columns for all reductions of a level; `also` adds lines to it."""
         emitter = self.emitter
         self.walks += 1
         loop = f"walk{self.walks}"
@@ -232,7 +232,7 @@ class RowPrinter:
                 self.done[prim.out.name] = self._finish(prim, acc, dtype)
 
     def _best(self, prim: Prim, acc: str, masked: str, term: Term) -> str:
-        """Lines that keep the best value and where it was."""
+        """Emit lines that track the best value and its position."""
         shape = "(ROWS, BLOCK)" if self.wide else "(BLOCK,)"
         sign = ">" if prim.op == "argmax" else "<"
         self.emitter.root.add(f"{acc}_at = tl.full({shape}, 0, tl.int32)")
@@ -242,7 +242,7 @@ class RowPrinter:
         return acc
 
     def open_walk(self, loop: str) -> Base:
-        """Begin a loop over the columns; its base of columns."""
+        """Open a loop over the columns; returns its base of columns."""
         self._open(loop)
         return self._columns(loop)
 
@@ -262,7 +262,7 @@ class RowPrinter:
     # -- the kernel -------------------------------------------------------------------------------------------
 
     def outputs(self) -> list[str]:
-        """Compute and store every result; names of the outputs."""
+        """Compute and store every result; returns the outputs' names."""
         names = []
         wide, narrow = [], []
         hints = self.source.shapes.hints()
@@ -285,7 +285,7 @@ class RowPrinter:
         return names
 
     def store_narrow(self, value: Val, buffer: Buffer) -> None:
-        """A result of one value a row."""
+        """Store a result with one value per row."""
         coordinates = self._narrow_coordinates(value, buffer)
         self.emitter.store(
             f"{buffer.name}_ptr", self.emitter.value(value, coordinates), buffer.shape, coordinates
@@ -312,7 +312,7 @@ class RowPrinter:
             emitter.close()
 
     def store_wide(self, outputs: list[tuple[Val, Buffer]], base: Base) -> None:
-        """Results as long as a row, at the columns of a base."""
+        """Store full-length results, at the columns of a base."""
         spaces = frozenset(name for name, shape in self.source.shapes.of.items() if shape == self.space.shape)
         full = self.full(base, self.kept_coordinates)
         for value, buffer in outputs:
@@ -321,22 +321,22 @@ class RowPrinter:
             self.emitter.store(f"{buffer.name}_ptr", term, buffer.shape, coordinates)
 
     def _placed(self, value: Val, spaces: frozenset[str], full: Coordinates, buffer: Buffer) -> Coordinates:
-        """Where a row's elements stand in an output: as its views say, else in the same order. Either names every element once,
-        and what is stored there is calculated for that place."""
+        """Coordinates of a row's elements in an output: by its views, or else in the same order. Either covers every element
+        once, and the value stored is computed for that position."""
         if self.emitter.depends(value.name, spaces):
-            with contextlib.suppress(Unsupported):  # it may follow from the space by way of a reduction alone
+            with contextlib.suppress(Unsupported):  # it may depend on the space only through a reduction
                 return self.emitter.forward(value, spaces, full)
         return self.emitter.reshape(full, self.space.shape, buffer.shape)
 
     def rows_head(self) -> list[str]:
-        """Lines that say which rows a program has."""
+        """Lines that compute a program's rows."""
         if self.wide:
             return [f"rows = ({self.source.program()} * ROWS + tl.arange(0, ROWS))[:, None]",
                     f"in_rows = rows < {self.emitter.size(self.rows)}"]  # fmt: skip
         return [f"row = {self.source.program()}"] if self.rows != ONE else []
 
     def head(self) -> list[str]:
-        """Lines before everything else."""
+        """The first lines of the kernel."""
         emitter, lines = self.emitter, self.rows_head()
         if self.schedule.passes == "one_pass":
             lines.append("cols = tl.arange(0, BLOCK)" + ("[None, :]" if self.wide else ""))
@@ -347,7 +347,7 @@ class RowPrinter:
 def print_row(
     source: Source, schedule: RowSchedule, before: Callable[[RowPrinter], None] | None = None
 ) -> None:
-    """`before` may compute reductions in a way of its own. Raises Unsupported where rows do not fit the graph."""
+    """Print a row schedule. `before` may compute reductions in its own way. Raises Unsupported if rows do not fit the graph."""
     if schedule.passes == "split":
         _print_split(source, schedule)
         return
@@ -373,8 +373,8 @@ Parts = list[tuple[Prim, Buffer]]
 
 
 def _print_split(source: Source, schedule: RowSchedule) -> None:
-    """Parts of a row reduced by programs of their own, a kernel a level, each of which puts the parts of those before it together;
-    then what a row's values make, and what is as long as a row. A row that is shorter than its parts' blocks has fewer."""
+    """Parts of a row reduced by separate programs: one kernel per level, each of which combines the parts of earlier levels; then
+    the values of each row, and full-length results. Rows shorter than the parts' blocks have fewer parts."""
     levels = levels_of(source.lowered.prims)
     if any(prim.op in ("argmax", "argmin") for level in levels for prim in level):
         raise Unsupported("split rows with places of extremes")
@@ -408,7 +408,7 @@ def _print_parts(
     known: Parts,
     wide: list[tuple[Val, Buffer]],
 ) -> Parts:
-    """One level's kernel, which stores `wide` results as it walks; the parts that it leaves."""
+    """One level's kernel, which also stores `wide` results during its walk; returns the parts that it leaves."""
     printer = RowPrinter(source, schedule)
     emitter, made = printer.emitter, list[tuple[Prim, Buffer]]()
     _join(printer, schedule.split, known)
@@ -433,14 +433,14 @@ def _print_parts(
 
 
 def _part_of(printer: RowPrinter, split_into: int, part: str) -> str:
-    """Where a part of a program's rows stands: neighbours in memory where a program has several rows."""
+    """Offset of a part of a program's rows: parts of adjacent rows are adjacent if a program has several rows."""
     if printer.wide:
         return f"{part} * {printer.emitter.size(printer.rows, True)} + rows"
     return f"row * {split_into} + {part}" if printer.rows != ONE else part
 
 
 def _join(printer: RowPrinter, split_into: int, parts: Parts) -> None:
-    """Lines that put together the parts of earlier levels."""
+    """Emit lines that combine the parts of earlier levels."""
     if not parts:
         return
     emitter = printer.emitter
@@ -463,7 +463,7 @@ def _given_sizes(parts: Parts) -> dict[str, str]:
 
 
 def _launch_parts(printer: RowPrinter, suffix: str, outputs: list[str], parts: Parts) -> None:
-    """A kernel of programs over rows and parts of them."""
+    """Launch a kernel whose programs cover rows and their parts."""
     source, schedule, emitter = printer.source, printer.schedule, printer.emitter
     emitter.names |= {"begin", "end", "part_size", "part"}
     columns = emitter.size(printer.columns)
@@ -481,7 +481,7 @@ def _launch_parts(printer: RowPrinter, suffix: str, outputs: list[str], parts: P
 def _wide_results(
     first: RowPrinter, levels: list[list[Prim]]
 ) -> tuple[list[tuple[Val, Buffer]], list[tuple[Val, Buffer]]]:
-    """Results as long as a row: those that the first walk may store, and those that wait for a reduction."""
+    """Full-length results: those that the first walk can store, and those that depend on a reduction."""
     reductions = frozenset(prim.out.name for level in levels for prim in level)
     wide = [(value, buffer) for value, buffer in first.source.outputs if numel(buffer.shape) != first.rows]
     if any(numel(buffer.shape) != numel(first.space.shape) for _, buffer in wide):
@@ -491,7 +491,7 @@ def _wide_results(
 
 
 def _print_joined(source: Source, schedule: RowSchedule, parts: Parts) -> None:
-    """The kernel that puts parts together to the values of a row, and the maps after them."""
+    """The kernel that combines parts to the values of a row, with the maps after them."""
     many = _JOINED if schedule.rows > 1 else 1
     printer = RowPrinter(source, schedule.model_copy(update={"passes": "one_pass", "rows": many, "split": 1}))
     _join(printer, schedule.split, parts)

@@ -1,7 +1,7 @@
-"""Running sums and products along a dimension, with maps before and after: blocks of a row in order, and what is carried.
+"""Running sums and products along a dimension, with maps before and after: blocks of a row in order, with a carried value.
 
-One program walks its rows block by block; within a block the scan is Triton's. Does not split a row between programs, so
-few long rows leave most of a GPU idle.
+One program processes its rows block by block; within a block, Triton scans. A row is not split between programs, so a few long
+rows leave most of a GPU idle.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kernelwright.synth.source import Source, numel
 
 
 def scan_of(source: Source) -> Prim:
-    """The one scan of a graph. Raises Unsupported."""
+    """The graph's only scan. Raises Unsupported."""
     prim = source.only("scan", *SCANS)
     if not prim.out.shape:
         raise Unsupported("a scan of one number")
@@ -43,7 +43,7 @@ class ScanPrinter:
         self.emitter.given[self.prim.out.name] = self._running
 
     def coordinates(self) -> Coordinates:
-        """Of this program's elements, in the scan's shape."""
+        """Coordinates of this program's elements, in the scan's shape."""
         left = list(split_index(self.row, self.space.kept))
         column = Index.whole(self.cols) if self.columns != ONE else Index()
         return tuple(column if i in self.space.dims else left.pop(0) for i in range(len(self.space.shape)))
@@ -84,13 +84,13 @@ class ScanPrinter:
             emitter.line(f"carry *= tl.reduce(block, {self.axis}, multiply, keep_dims=True)")
 
     def outputs(self) -> None:
-        """Stores inside the loop."""
+        """The stores inside the loop."""
         self.source.store(self.emitter, self.prim.out, self.coordinates(), "the scan")
         self.emitter.close()
 
 
 def print_scan(source: Source, schedule: ScanSchedule) -> None:
-    """Raises Unsupported where a scan does not fit the graph."""
+    """Raises Unsupported if a scan does not fit the graph."""
     printer = ScanPrinter(source, schedule)
     printer.body()
     printer.outputs()

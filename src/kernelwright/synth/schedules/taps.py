@@ -1,8 +1,8 @@
-"""The weights' gradient of convolutions of one channel each, in two dimensions: every tap's sum in registers.
+"""The weights' gradient of depthwise convolutions in two dimensions: sums of all taps in registers.
 
-A warp has a channel, and a lane some neighbouring places of an output row at a time. It loads their gradients once, and each row of
-the input that a row of taps sees once, and adds their products to one sum a tap; programs of the same channels share the
-places, and a second kernel adds up what they leave. Does not take groups of several channels.
+A warp has one channel, and a lane some adjacent places of an output row at a time. It loads their gradients once, and once each
+input row that a row of taps reads, and adds the products to one sum per tap. Programs of the same channels share the places, and
+a second kernel adds their sums. Groups of several channels are not supported.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kernelwright.synth.sizes import Size
 from kernelwright.synth.source import Buffer, Source
 
 MOST_TAPS = 49
-"""Sums that a lane holds without giving them to memory."""
+"""Most sums that a lane can hold in registers."""
 _NAMES = ("lane", "channel", "in_c", "across", "places", "start", "place", "inside", "image", "y", "left", "plane", "gradients", "source",
           "seen", "line", "row", "to", "height", "width", "out_height", "out_width", "CHANNELS", "PARTS", "i", "part", "acc")  # fmt: skip
 
@@ -41,7 +41,7 @@ def taps_of(source: Source) -> tuple[Prim, Prim, str]:
 
 
 class TapsPrinter:
-    """The kernel that leaves a sum a tap, channel and part."""
+    """The kernel that computes one sum per tap, channel and part."""
 
     def __init__(self, source: Source, schedule: DepthwiseSchedule) -> None:
         self.source, (self.parts, self.columns) = source, schedule.tile
@@ -55,12 +55,12 @@ class TapsPrinter:
         self.emitter.names |= set(_NAMES)
 
     def offsets(self) -> list[int]:
-        """Of the input along a row, from its first that the first place sees."""
+        """Input offsets along a row, relative to the first that the first place reads."""
         s, d = self.stride[1], self.dilation[1]
         return sorted({at * s + tap * d for at in range(self.columns) for tap in range(self.kernel[1])})
 
     def find(self) -> None:
-        """Lines up to the loop over places, and those that say where a lane is."""
+        """Emit the lines up to the loop over places, and those that compute a lane's position."""
         emitter, source = self.emitter, self.source
         shape, made = source.shapes.of[self.x], source.shapes.of[self.grad]
         for name, size in zip(
@@ -93,7 +93,7 @@ class TapsPrinter:
             emitter.line(line)
 
     def add(self) -> None:
-        """One step: the gradients of a lane's places, and row by row of taps what they see."""
+        """One step: the gradients of a lane's places, and for each row of taps the input it reads."""
         emitter, (s, p, d) = self.emitter, (self.stride, self.padding, self.dilation)
         for at in range(self.columns):
             emitter.line(
@@ -115,7 +115,7 @@ class TapsPrinter:
                 emitter.line(f"acc_{high}_{wide} += {' + '.join(terms)}")
 
     def finish(self) -> None:
-        """One number a tap, and the second kernel."""
+        """Store one number per tap, and launch the second kernel."""
         emitter, source = self.emitter, self.source
         channels = source.shapes.of[self.x][1]
         partial = Buffer("partial", "float32", (Size.of(self.parts), channels, *map(Size.of, self.kernel)))
@@ -132,7 +132,7 @@ class TapsPrinter:
 
 
 def print_taps(source: Source, schedule: DepthwiseSchedule) -> None:
-    """Raises Unsupported for all but the weights' gradient of a depthwise convolution."""
+    """Raises Unsupported for anything but the weights' gradient of a depthwise convolution."""
     printer = TapsPrinter(source, schedule)
     printer.find()
     printer.add()

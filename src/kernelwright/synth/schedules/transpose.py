@@ -1,7 +1,7 @@
-"""Maps whose inputs run along another dimension than their output: square tiles, turned within a program.
+"""Maps whose inputs are contiguous along another dimension than their output: square tiles, transposed within a program.
 
-Rows of a tile lie along the dimension that an input has fastest, columns along the output's last; the remaining dimensions
-are the grid's first axis. Loads and stores are both contiguous, and Triton turns the tile through shared memory.
+A tile's rows run along the dimension that is fastest in an input, its columns along the output's last; the other dimensions are
+the grid's first axis. Loads and stores are both contiguous; Triton transposes the tile through shared memory.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kernelwright.synth.source import Source, numel
 
 
 class _Watcher(Emitter):
-    """Notes which dimension of the output each load has fastest, and emits nothing of use."""
+    """Records which dimension of the output is fastest in each load; emits no usable code."""
 
     fastest: list[str]
 
@@ -28,7 +28,7 @@ class _Watcher(Emitter):
 
 
 def turned_dimension(source: Source) -> int | None:
-    """The output's dimension that some input has fastest, where that is not the output's last one."""
+    """The output dimension that is fastest in some input, if it is not the output's last one."""
     value, buffer = source.outputs[0]
     last = len(buffer.shape) - 1
     found = [dim for dim in _fastest(source, value, buffer.shape) if dim != last]
@@ -36,14 +36,14 @@ def turned_dimension(source: Source) -> int | None:
 
 
 def along_rows(source: Source) -> bool:
-    """Whether what a graph reduces is read from memory that runs along what is kept."""
+    """Whether the reduced values are read from memory whose fastest dimension is kept."""
     space = space_of(source)
     reduced = [prim.reads()[0] for prim in source.lowered.prims if prim.op in REDUCTIONS]
     return any(dim not in space.dims for dim in _fastest(source, reduced[0], space.shape))
 
 
 def _fastest(source: Source, value: Val, shape: tuple[Size, ...]) -> list[int]:
-    """The dimensions of a value that loads for it have fastest; none where it cannot be told."""
+    """The dimensions of a value that are fastest in its loads; empty if unknown."""
     watcher = _Watcher(source.lowered, source.shapes)
     watcher.fastest = []
     where = tuple(
@@ -57,7 +57,7 @@ def _fastest(source: Source, value: Val, shape: tuple[Size, ...]) -> list[int]:
 
 
 def print_transpose(source: Source, schedule: TransposeSchedule) -> None:
-    """Raises Unsupported where no input is turned."""
+    """Raises Unsupported if no input is transposed."""
     turned = turned_dimension(source)
     shape = source.outputs[0][1].shape
     if turned is None or any(buffer.shape != shape for _, buffer in source.outputs):
