@@ -71,14 +71,14 @@ def _global(
 def optimize(
     module: options.Module,
     out: Annotated[Path | None, typer.Option("-o", "--out", help="Default: NAME_triton.py here.")] = None,
-    seconds: Annotated[float, typer.Option(help="The budget; it holds within a tenth.", min=0.0)] = 45.0,
+    seconds: Annotated[float, typer.Option(help="The budget, kept to within a tenth.", min=0.0)] = 45.0,
     contractions: options.Contractions = "own",
     target: Annotated[str, typer.Option(help="The GPU to write for; default: the one here, else h200.")] = "",
     kernel: options.Mine = None,
     rungs: options.Rungs = "",
     policy: options.Policy = "default",
     json_file: options.JsonFile = None,
-    cache: Annotated[bool, typer.Option(help="Use the kernels that were found before.")] = True,
+    cache: Annotated[bool, typer.Option(help="Use cached kernels.")] = True,
     backend: options.Backend = "auto",
     protocol: options.Protocol = "strict",
     precision: options.Precision = "default",
@@ -130,7 +130,7 @@ def verify(
     judge_at: options.JudgeAt = "",
     sanitize: options.Sanitize = False,
     proof: Annotated[
-        bool, typer.Option(help="Without a GPU: run what is accepted in exact arithmetic as well.")
+        bool, typer.Option(help="Without a GPU: also run accepted kernels in exact arithmetic.")
     ] = True,
     gradients: options.Gradients = False,
     sizes: options.Sizes = "",
@@ -175,16 +175,14 @@ def train(
     out: Annotated[Path | None, typer.Option("-o", "--out", help="Run folder; default: runs/RECIPE.")] = None,
     evaluate: Annotated[bool, typer.Option(help="Evaluate after each stage, as the recipe says.")] = True,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print model, data, memory, steps and cost, and do nothing.")
+        bool, typer.Option("--dry-run", help="Print model, data, memory, steps and cost; run nothing.")
     ] = False,
     on: Annotated[
         str, typer.Option("--on", help=f"With --dry-run: here, or a GPU: {', '.join(TARGETS)}.")
     ] = "here",
     seeds: Annotated[
         str,
-        typer.Option(
-            help="Run once for each of these seeds, such as 0,1,2, on the same data, into RUN/seed-N."
-        ),
+        typer.Option(help="Run once per seed, such as 0,1,2, on the same data, into RUN/seed-N."),
     ] = "",
     resume: options.Resume = False,
 ) -> int:
@@ -228,7 +226,7 @@ def train(
 def evaluate(
     suite: options.Suite,
     policy: options.Asked = "default",
-    samples: Annotated[int, typer.Option("-n", "--samples", help="Completions a task.", min=1)] = 1,
+    samples: Annotated[int, typer.Option("-n", "--samples", help="Completions per task.", min=1)] = 1,
     agent: Annotated[str, typer.Option(help="frontend, midend or backend.")] = "frontend",
     kernels: options.Before = None,
     out: options.EvalFolder = None,
@@ -236,7 +234,7 @@ def evaluate(
     precision: options.Precision = "default",
     backend: options.Backend = "auto",
     target: options.Target = "h200",
-    reward: Annotated[str, typer.Option(help="Reward preset that is logged.")] = "wright",
+    reward: Annotated[str, typer.Option(help="Reward preset to log.")] = "wright",
     temperature: Annotated[float, typer.Option(min=0.0)] = 1.0,
     top_p: Annotated[float, typer.Option(min=0.0, max=1.0)] = 1.0,
     max_tokens: Annotated[int, typer.Option(help="Longest completion.", min=1)] = 1024,
@@ -250,7 +248,7 @@ def evaluate(
     contractions: Annotated[str, typer.Option(help="own or auto, for the ladder and its rungs.")] = "own",
     resume: options.Resume = False,
 ) -> int:
-    """Sample and verify every task of a suite; with -p ladder, compiler, library or model search for each.
+    """Sample and verify kernels for every task of a suite; -p ladder, compiler, library or model: search instead.
 
     Writes rollouts.jsonl and metrics.json as it goes.
     """
@@ -294,12 +292,16 @@ def ship(
     mix_with: Annotated[
         str,
         typer.Option(
-            "--mix-with", metavar="MODEL", help="Mix its weights with those it began with: `default`, say."
+            "--mix-with",
+            metavar="MODEL",
+            help="Mix its weights with those of the model it was trained from, e.g. `default`.",
         ),
     ] = "",
     share: Annotated[
         float,
-        typer.Option(min=0.0, max=1.0, help="With --mix-with: its own weights' share; the rest is MODEL's."),
+        typer.Option(
+            min=0.0, max=1.0, help="With --mix-with: share of its own weights; the rest is MODEL's."
+        ),
     ] = 0.5,
 ) -> int:
     """Make a trained checkpoint the package's default model, with its card."""

@@ -12,7 +12,9 @@ from typing import Annotated, Any
 
 import typer
 
-app = typer.Typer(no_args_is_help=True, help="Judged kernels by graph: merge, train on, tell the library.")
+app = typer.Typer(
+    no_args_is_help=True, help="Judged kernels by graph: merge them, train on them, update the library."
+)
 File = Annotated[Path, typer.Argument(metavar="ARCHIVE", help="A JSONL file of judged kernels.")]
 
 
@@ -75,10 +77,10 @@ def show(file: File) -> int:
 def pairs(
     file: File,
     out: Annotated[Path, typer.Argument(metavar="OUT", help="JSONL of examples to train on.")],
-    held: Annotated[Path | None, typer.Option(help="Examples whose held-out graphs are left out.")] = None,
-    shown: Annotated[int, typer.Option(help="Slower kernels shown of each graph.", min=0)] = 3,
+    held: Annotated[Path | None, typer.Option(help="Examples whose held-out graphs to leave out.")] = None,
+    shown: Annotated[int, typer.Option(help="Slower kernels to show for each graph.", min=0)] = 3,
 ) -> int:
-    """Write elite kernels and improvements as examples for the next round."""
+    """Write the best kernels and improvements as examples for the next round of training."""
     from kernelwright.archive import Archive, improvements
     from kernelwright.records import Pair, read_jsonl, write_jsonl
 

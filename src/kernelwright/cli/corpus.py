@@ -24,7 +24,7 @@ Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The corpus' folder,
 Against = Annotated[
     list[Path] | None,
     typer.Option(
-        help="A benchmark's checkout, or a JSONL of tasks; graphs that compute one of its files are left out."
+        help="A benchmark's checkout, or a JSONL of tasks; graphs that compute the same as one of its files are left out."
     ),
 ]
 
@@ -36,7 +36,7 @@ def make(
         list[str] | None,
         typer.Argument(metavar="[KEY=VALUE]...", help="Such as graphs=3000 seed=1 schedules=8."),
     ] = None,
-    workers: Annotated[int, typer.Option(help="Processes, each with a judge; 0: one a core.", min=0)] = 0,
+    workers: Annotated[int, typer.Option(help="Processes, each with a judge; 0: one per core.", min=0)] = 0,
     against: Against = None,
     judge: options.JudgeAt = "",
 ) -> int:
@@ -99,8 +99,8 @@ def card(folder: Folder) -> int:
 @app.command()
 def validate(
     folder: Folder,
-    sample: Annotated[int, typer.Option(help="Pairs, drawn; 0: all.", min=0)] = 200,
-    seed: Annotated[int, typer.Option(help="Of the sample.")] = 0,
+    sample: Annotated[int, typer.Option(help="Pairs to sample; 0: all.", min=0)] = 200,
+    seed: Annotated[int, typer.Option(help="Seed of the sample.")] = 0,
     workers: options.Workers = 0,
 ) -> int:
     """Judge a corpus's answers again, under another secret: how many still pass."""
@@ -122,7 +122,7 @@ def import_(
         typer.Argument(metavar="SOURCE", help="Pairs in KernelBook's form: .parquet, .jsonl or a hub name."),
     ],
     out: options.Output,
-    limit: Annotated[int, typer.Option(help="At most so many rows; 0: all.", min=0)] = 0,
+    limit: Annotated[int, typer.Option(help="Use only this many rows; 0: all.", min=0)] = 0,
     workers: options.Workers = 0,
 ) -> int:
     """Import pairs that an older Inductor made: removed names are rewritten, kernels judged, correct ones kept."""
@@ -138,14 +138,14 @@ def import_(
 
 @app.command()
 def distill(
-    suite: Annotated[str, typer.Option(help="Tasks to ask for: any suite, such as wright or tasks.jsonl.")],
-    policy: Annotated[str, typer.Option(help="Who is asked: openai:BASE_URL#MODEL.")],
+    suite: Annotated[str, typer.Option(help="Tasks: any suite, such as wright or tasks.jsonl.")],
+    policy: Annotated[str, typer.Option(help="The model: openai:BASE_URL#MODEL.")],
     out: options.Output,
-    turns: Annotated[int, typer.Option(help="Answers to a task at most.", min=1)] = 3,
+    turns: Annotated[int, typer.Option(help="Maximum answers per task.", min=1)] = 3,
     requests: Annotated[int, typer.Option(help="Budget of requests; 0: none.", min=0)] = 0,
-    instruction: Annotated[str, typer.Option(help="Added to every question.")] = "",
-    max_tokens: Annotated[int, typer.Option(help="Tokens of an answer at most.", min=1)] = 4096,
-    parallel: Annotated[int, typer.Option(help="Tasks asked for at once.", min=1)] = 8,
+    instruction: Annotated[str, typer.Option(help="Added to every prompt.")] = "",
+    max_tokens: Annotated[int, typer.Option(help="Maximum tokens per answer.", min=1)] = 4096,
+    parallel: Annotated[int, typer.Option(help="Tasks in progress at once.", min=1)] = 8,
     workers: options.Workers = 0,
 ) -> int:
     """Have a language model write kernels; rejected ones go back to it with the reason."""

@@ -24,11 +24,11 @@ OneProtocol = Annotated[str, typer.Option("--protocol", help="strict, kernelbenc
 Precision = Annotated[
     str,
     typer.Option(
-        help="What the task is asked in: default (PyTorch's default flags), ieee, tf32, bf16 or fp16 (weights and inputs cast)."
+        help="Precision of the task: default (PyTorch's default flags), ieee, tf32, bf16 or fp16 (weights and inputs cast)."
     ),
 ]
 Target = Annotated[str, typer.Option(help=f"The GPU to compile and price for: {', '.join(TARGETS)}.")]
-Workers = Annotated[int, typer.Option(help="Candidates judged at once; 0: one a core.", min=0)]
+Workers = Annotated[int, typer.Option(help="Candidates judged at once; 0: one per core.", min=0)]
 JudgeAt = Annotated[
     str,
     typer.Option(
@@ -38,10 +38,11 @@ JudgeAt = Annotated[
 Deadline = Annotated[
     float, typer.Option(help="Seconds a kernel's verification may take, compilation included.", min=1.0)
 ]
-Limit = Annotated[int, typer.Option(help="At most so many tasks; 0: all.", min=0)]
+Limit = Annotated[int, typer.Option(help="Use only this many tasks; 0: all.", min=0)]
 Seed = Annotated[int, typer.Option(help="Of the policy's sampling; the judge's own seeds are secret.")]
 JsonFile = Annotated[
-    Path | None, typer.Option("--json", metavar="FILE", help="Write everything there as JSON; - is stdout.")
+    Path | None,
+    typer.Option("--json", metavar="FILE", help="Write everything to this file as JSON; - is stdout."),
 ]
 Output = Annotated[Path, typer.Option("--output", "-o", help="Accepted examples, one JSON line each.")]
 
@@ -49,14 +50,14 @@ Policy = Annotated[str, typer.Option("-p", "--policy", help=POLICIES)]
 Asked = Annotated[str, typer.Option("-p", "--policy", help=LADDER + POLICIES)]
 Rungs = Annotated[
     str,
-    typer.Option(help="Who is asked, with commas: compiler, library, model, tune. Default: all that fit."),
+    typer.Option(help="Rungs to ask, with commas: compiler, library, model, tune. Default: all that fit."),
 ]
 Contractions = Annotated[
     str,
     typer.Option(help="own: kernels do all the work; auto: products may stay with ATen where it is faster."),
 ]
 SearchSeconds = Annotated[
-    float, typer.Option(help="Of search a task, for the ladder and its rungs.", min=1.0)
+    float, typer.Option(help="Search time per task, for the ladder and its rungs.", min=1.0)
 ]
 
 Module = Annotated[
@@ -67,7 +68,7 @@ Module = Annotated[
     ),
 ]
 Mine = Annotated[
-    Path | None, typer.Option(metavar="MINE.py", help="A kernel that you have already: it is judged first.")
+    Path | None, typer.Option(metavar="MINE.py", help="A kernel that you already have; it is judged first.")
 ]
 OneTask = Annotated[
     str,
@@ -77,18 +78,18 @@ Kernel = Annotated[
     Path, typer.Option("--kernel", help="A .py with ModelNew; any other file is a completion.")
 ]
 Sanitize = Annotated[
-    bool, typer.Option("--sanitize", help="Have what is accepted watched by compute-sanitizer as well.")
+    bool, typer.Option("--sanitize", help="Also run accepted kernels under compute-sanitizer.")
 ]
 Gradients = Annotated[
     bool,
-    typer.Option("--gradients", help="Ask for the backward pass, too: gradients of inputs and parameters."),
+    typer.Option("--gradients", help="Also judge the backward pass: gradients of inputs and parameters."),
 ]
 Sizes = Annotated[
     str,
     typer.Option(
         "--sizes",
         metavar="N=1:4096,...",
-        help="Ask for a family of sizes: constants of TASK with least:most.",
+        help="Judge for ranges of sizes: constants of TASK as LEAST:MOST.",
     ),
 ]
 
@@ -99,25 +100,26 @@ EvalFolder = Annotated[
 Before = Annotated[
     Path | None,
     typer.Option(
-        "--kernels", metavar="RUN", help="For midend and backend: whose verified kernels to improve."
+        "--kernels", metavar="RUN", help="For midend and backend: the run whose verified kernels to improve."
     ),
 ]
 Migrate = Annotated[
     bool,
     typer.Option(
-        "--migrate", help="Rewrite names that PyTorch has removed; what is right then counts as `migrated`."
+        "--migrate",
+        help="Rewrite names that PyTorch has removed; kernels that are then correct count as `migrated`.",
     ),
 ]
-Resume = Annotated[bool, typer.Option("--resume", help="Go on with what a stopped run left.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Continue a stopped run.")]
 Overrides = Annotated[
-    list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Settings that win over the recipe's.")
+    list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Settings that override the recipe's.")
 ]
 
 Suites = Annotated[
     list[str] | None, typer.Option("-s", "--suite", help="Tasks that clients can name; several allowed.")
 ]
 Store = Annotated[
-    Path | None, typer.Option(help="SQLite file of verdicts; without one they end with the server.")
+    Path | None, typer.Option(help="SQLite file of verdicts; without one they are lost when the server ends.")
 ]
 AllowSource = Annotated[
     bool,

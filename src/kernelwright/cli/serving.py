@@ -21,7 +21,7 @@ def serve(
     token: Annotated[
         list[str] | None,
         typer.Option(
-            help=f"Let in who sends it; several allowed. Default: ${TOKEN_VARIABLE}, separated by commas."
+            help=f"Token that clients must send; several allowed. Default: ${TOKEN_VARIABLE}, separated by commas."
         ),
     ] = None,
     backend: options.Backend = "auto",
@@ -34,9 +34,10 @@ def serve(
     queue: Annotated[
         int, typer.Option(help="Requests judged or waiting at once; more get 429.", min=1)
     ] = 256,
-    per_token: Annotated[int, typer.Option("--per-token", help="Of one token.", min=1)] = 128,
-    largest_body: Annotated[int, typer.Option("--largest-body", help="Bytes of a request.", min=1024)] = 4
-    << 20,
+    per_token: Annotated[int, typer.Option("--per-token", help="The same for each token.", min=1)] = 128,
+    largest_body: Annotated[
+        int, typer.Option("--largest-body", help="Maximum bytes of a request.", min=1024)
+    ] = 4 << 20,
     store: options.Store = None,
     allow_source: options.AllowSource = False,
 ) -> int:
