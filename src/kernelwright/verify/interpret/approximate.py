@@ -1,10 +1,10 @@
-"""Approximate instructions of a GPU, with the errors that its manual gives them (PTX ISA, "Floating Point Instructions";
-CUDA C++ Programming Guide, "Mathematical Functions").
+"""Approximate GPU instructions with the errors that the manuals state (PTX ISA, "Floating Point Instructions"; CUDA C++
+Programming Guide, "Mathematical Functions").
 
-What counts is where digits are lost: a sine far from zero, a logarithm near 1. Results near there are as far off as the
-hardware's may be, and elsewhere as good as single precision.
+Modelled is where digits are lost: a sine far from zero, a logarithm near 1. Results near there may be as far off as the
+hardware's; elsewhere they are as good as single precision.
 
-Not guaranteed: the very digits of a GPU.
+Not guaranteed: the exact digits of a GPU.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import numpy as np
 
 _TURN = np.float32(0.15915494309189535)
 _SINE_STEP, _LOG_STEP = 2.0**-20, 2.0**-21
-"""Twice the largest absolute errors of `sin.approx` within a period, and of `lg2.approx` between a half and two."""
+"""Twice the largest absolute error of `sin.approx` within a period, and of `lg2.approx` between a half and two."""
 _TANH_BITS = 11
-"""Of `tanh.approx` that are right."""
+"""Correct bits of `tanh.approx`."""
 _LARGEST_DIVISOR = 2.0**126
-"""Beyond which `div.approx` gives 0."""
+"""Divisors beyond this make `div.approx` return 0."""
 
 
 def _single(x: np.ndarray) -> np.ndarray:
@@ -27,7 +27,7 @@ def _single(x: np.ndarray) -> np.ndarray:
 
 
 def _of_turns(function: Callable[[np.ndarray], np.ndarray], x: np.ndarray) -> np.ndarray:
-    """A sine or cosine of an angle that was divided by a whole turn in single precision."""
+    """Sine or cosine, with the angle divided by a full turn in single precision."""
     turns = _single(x) * _TURN
     angle = 2.0 * np.pi * (turns - np.rint(turns)).astype(np.float64)
     return np.where(np.isfinite(turns), np.rint(function(angle) / _SINE_STEP) * _SINE_STEP, np.nan)
@@ -44,7 +44,7 @@ def cosine(x: np.ndarray) -> np.ndarray:
 
 
 def tangent(x: np.ndarray) -> np.ndarray:
-    """`__tanf`: a sine divided by a cosine."""
+    """`__tanf`: sine divided by cosine."""
     return sine(x) / cosine(x)
 
 

@@ -1,4 +1,4 @@
-"""Kernels' bodies as Python over the interpreter's tensors, and Triton's language given to its interpreter."""
+"""Kernel bodies as Python functions on the interpreter's tensors, and Triton's language patched for its interpreter."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from kernelwright.verify.interpret.linear_loops import linear_loops
 from kernelwright.verify.trace.kernels import HELPERS, tree_of
 
 _LANGUAGE: dict[tuple[str, ...], list[tuple[object, str, object]]] = {}
-"""By the libraries that are loaded: each attribute of Triton's language that the interpreter replaces, and by what."""
+"""By loaded libdevice packages: each attribute of Triton's language that the interpreter replaces, and its replacement."""
 _REWRITTEN: dict[object, Callable[..., object]] = {}
 LINEAR: dict[types.CodeType, frozenset[int]] = {}
-"""Of candidates' kernels: lines of loops of which is known what Python makes of their variable."""
+"""By code of a candidate's kernel: lines of loops whose variable Python uses in a known way (`linear_loops.py`)."""
 LOOPS: dict[str, Callable[..., object]] = {"range": range}
-"""What `range` means in kernels: the loop of the engine that is installed."""
+"""What `range` means in kernels: the loop of the installed engine."""
 
 
 def taken_over() -> Any:
-    """Triton's language, given to its interpreter until the scope that is returned is restored. What that replaces is looked
-    for once: members of a dozen modules, which takes longer than many a kernel."""
+    """Patch Triton's language for its interpreter until the returned scope is restored. The replacements are collected only once:
+    members of a dozen modules, which takes longer than many kernels."""
     packages = _extern_packages()
     key = tuple(package.__name__ for package in packages)
     known = _LANGUAGE.get(key)
@@ -35,7 +35,7 @@ def taken_over() -> Any:
         scope = interpreter._patch_lang(types.SimpleNamespace(__globals__={"tl": tl, "core": tl.core}))
         for package in packages:
             interpreter._patch_builtin(package, interpreter.interpreter_builder, scope)
-        changes = getattr(scope, "_changes", [])  # versions of Triton that keep them elsewhere look each time
+        changes = getattr(scope, "_changes", [])  # Triton versions without it collect them each time
         if changes:
             _LANGUAGE[key] = [(owner, name, vars(owner)[name]) for owner, name, _ in changes]
         return scope
@@ -51,7 +51,7 @@ def _extern_packages() -> list[ModuleType]:
 
 
 def _implementation(value: Any) -> object:
-    """CUDA's libdevice for Triton's empty front of it, which only the compiler replaces."""
+    """CUDA's libdevice in place of Triton's empty front end, which only the compiler resolves."""
     front, real = (
         sys.modules.get(f"triton.language.extra.{name}") for name in ("libdevice", "cuda.libdevice")
     )
@@ -88,7 +88,7 @@ def rewritten(function: jit.JITFunction) -> Callable[..., object]:
 def _compile(
     function: jit.JITFunction, tree: ast.FunctionDef, names: dict[str, Any]
 ) -> Callable[..., object]:
-    """A candidate's kernel: the tree that was checked, rewritten as Triton does, in a scope of its own."""
+    """A candidate's kernel: the checked tree, rewritten as Triton does and compiled in its own scope."""
     body_of = _Lanes().visit(interpreter.ASTTransformer().visit(copy.deepcopy(tree)))
     module = ast.Module([body_of], type_ignores=[])
     names |= {name: getattr(interpreter, name) for name in HELPERS if hasattr(interpreter, name)} | _LOGIC
@@ -101,8 +101,8 @@ def _compile(
 
 
 class _Lanes(ast.NodeTransformer):
-    """`and`, `or` and `not` lane by lane, as Triton compiles them: Python asks a whole block for one truth. Numbers that are
-    tensors when compiled, as a loop's variable, are asked for what a tensor has."""
+    """`and`, `or` and `not` lane by lane, as Triton compiles them; Python would take a block as one truth value. Python numbers
+    that are tensors when compiled, like a loop's variable, are made tensors where a tensor's attributes are used."""
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         self.generic_visit(node)
@@ -126,7 +126,7 @@ def _call(name: str, arguments: list[ast.expr], node: ast.AST) -> ast.AST:
 
 
 def _join(method: str, deciding: bool, operands: tuple[Callable[[], Any], ...]) -> Any:
-    """Values known to the compiler decide at once, or do not count; all others are evaluated."""
+    """A value that the compiler knows either decides at once or does not count; all others are evaluated."""
     joined = value = None
     for operand in operands:
         value = operand()
@@ -139,19 +139,19 @@ def _join(method: str, deciding: bool, operands: tuple[Callable[[], Any], ...]) 
 
 
 def _truths(value: Any) -> Any:
-    """Numbers as truths: what the compiler knows as constants are tensors here once they were given a name."""
+    """Numbers as truth values: constants of the compiler that were assigned to a name are tensors here."""
     return value if value.type.scalar.is_bool() else value != 0
 
 
 def _as_tensor(value: Any) -> Any:
-    """A Python number as the compiler has it."""
+    """A Python number as the compiler types it."""
     if type(value) is float:
         return tl.full((), value, tl.float32)
     if type(value) is int:
         return tl.full((), value, tl.int32 if -(1 << 31) <= value < 1 << 31 else tl.int64)
     if (
         isinstance(value, int) and type(value) is not bool
-    ):  # of a loop whose rounds follow (`rounds.py`): as any other operand
+    ):  # a loop variable whose rounds are followed (`rounds.py`): treated like other operands
         return tl.full((), 0, tl.int32) + value
     return value
 

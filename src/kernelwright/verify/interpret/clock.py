@@ -1,9 +1,9 @@
-"""The cost model as a clock for code that is ours: what a printed kernel takes on a target, without a judgement.
+"""The cost model as a clock for trusted code: the modelled time of a printed kernel on a target, without verification.
 
-    modelled("def kernel(x): ...", graph, target("h200")) -> microseconds
+    modelled_microseconds("def kernel(x): ...", graph, target("h200"))
 
-The code runs in this process and is trusted: the library's printer wrote it. Nothing of its values is looked at; kernels
-are sampled and compiled as the judge does it (`verification.py`), with the same samples in every call.
+The code runs in this process; it is trusted because the library's printer wrote it. Its values are not checked. Kernels are
+sampled and compiled as the judge does it (`verification.py`), with the same samples in every call.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ ASSEMBLER_S = 20.0
 
 
 class NoFit(Exception):
-    """The kernel cannot run on the target: the compiler or the assembler refuses it, or it needs more than there is."""
+    """The kernel cannot run on the target: compiler or assembler refuse it, or it needs too many resources."""
 
 
 def modelled_microseconds(
@@ -64,7 +64,7 @@ def modelled_microseconds(
 
 
 def cost_without_registers(code: str, graph: Graph, target: Target) -> Cost:
-    """What one call does, as if its registers were few: nothing is compiled. Raises NoFit."""
+    """The cost of one call if its kernels use few registers: nothing is compiled. Raises NoFit."""
     return total_cost([summarise(launch) for launch in _launches(code, graph, target)], {}, target, 1e-6)
 
 
@@ -78,7 +78,7 @@ def _launches(code: str, graph: Graph, target: Target) -> list[TracedLaunch]:
 
 
 def _call(engine: Engine, code: str, graph: Graph, target: Target) -> list[TracedLaunch]:
-    """Play the host function on tensors without data; its launches go to the engine."""
+    """Run the host function on tensors without data; its launches go to the engine."""
 
     def launch(self: object, *args: object, grid: Any, warmup: bool, **options: object) -> None:
         engine.launch(self, grid, args, options)

@@ -1,8 +1,8 @@
-"""Reductions and scans by a kernel's own function, bracketed as a GPU may do it: in a tree, in no promised order.
+"""Reductions and scans by a kernel's own function, bracketed as a GPU may: in a tree, in no promised order.
 
-Triton's interpreter goes from left to right, one element at a time, so it finds a function right that is not associative,
-or for a reduction not commutative. Here whole blocks are combined: a reduction by halves or neighbours, either operand
-first; a scan by doubling distances (Hillis and Steele, CACM 1986).
+Triton's interpreter goes from left to right, element by element, so it accepts functions that are not associative or, for a
+reduction, not commutative. Here whole blocks are combined: a reduction by halves or neighbours, either operand first; a
+scan by doubling distances (Hillis and Steele, CACM 1986).
 
 Not guaranteed: a function that branches on a single value is still applied from left to right.
 """
@@ -22,19 +22,19 @@ from triton.runtime import interpreter, jit
 _BRANCHES = (ast.If, ast.IfExp, ast.While, ast.BoolOp)
 _KNOWN = ("_sum_combine", "_prod_combine", "_elementwise_max", "_elementwise_min", "_argmax_combine_tie_break_left",
     "_argmax_combine_tie_break_fast", "_argmin_combine_tie_break_left", "_argmin_combine_tie_break_fast")  # fmt: skip
-"""Of `tl.standard`: what Triton's interpreter does at once."""
+"""Functions of `tl.standard` for which Triton's interpreter uses numpy directly."""
 _ANY_OF_EQUAL = ("_argmax_combine_tie_break_fast", "_argmin_combine_tie_break_fast")
-"""Of those, the ones that promise no order of equal elements."""
+"""Those of `_KNOWN` that promise no order of equal elements."""
 
 
 def reduce(
     operator: interpreter.ReduceOps, values: Sequence[tl.tensor], own: Callable[..., object], drawn: int
 ) -> object:
-    """What `tl.reduce` gives. `drawn` decides on the brackets; `own` is Triton's reduction, for what it does at once."""
+    """The result of `tl.reduce`. `drawn` chooses the brackets; `own` is Triton's reduction, for known functions."""
     if operator.axis is None or at_once(operator.combine_fn):
         for name in _ANY_OF_EQUAL:
             if operator.combine_fn is getattr(tl.standard, name, None):
-                # Triton 3.6 does at once what takes the first of equal elements only.
+                # Triton 3.6 handles only the variant that takes the first of equal elements.
                 operator = copy.copy(operator)
                 operator.combine_fn = getattr(tl.standard, name.replace("fast", "left"))
                 return _last_of_equal(operator, values, own) if drawn & 3 else own(operator, values)
@@ -61,7 +61,7 @@ def reduce(
 def _last_of_equal(
     operator: interpreter.ReduceOps, values: Sequence[tl.tensor], own: Callable[..., Any]
 ) -> object:
-    """What a reduction gives that may take any of equal elements: of its value and place, the last of them."""
+    """(value, index) of a reduction that may take any of equal elements, taking the last."""
     flipped = [operator.to_tensor(np.flip(one.handle.data, operator.axis), one.dtype) for one in values]
     value, place = own(operator, flipped)
     data = values[0].handle.data
@@ -71,7 +71,7 @@ def _last_of_equal(
 
 
 def scan(operator: interpreter.ScanOps, values: Sequence[tl.tensor], own: Callable[..., object]) -> object:
-    """What `tl.associative_scan` gives; `own` is Triton's scan."""
+    """The result of `tl.associative_scan`; `own` is Triton's scan."""
     if at_once(operator.combine_fn):
         return own(operator, values)
     axis, kinds = operator.axis, [value.dtype for value in values]
@@ -93,7 +93,7 @@ def scan(operator: interpreter.ScanOps, values: Sequence[tl.tensor], own: Callab
 
 
 def _places(half: int, side: int, apart: bool) -> np.ndarray:
-    """The operands of one side: every second element, or one half."""
+    """Indices of one side's operands: every second element, or one half."""
     return np.arange(half) + side * half if apart else 2 * np.arange(half) + side
 
 
@@ -117,7 +117,7 @@ def _combine(
 
 
 def at_once(function: jit.JITFunction) -> bool:
-    """Whether Triton's own interpreter does it at once, or nobody can do it by blocks."""
+    """Whether to leave a function to Triton's interpreter: it knows it, or the function branches and cannot take blocks."""
     known = any(function is getattr(tl.standard, name, None) for name in _KNOWN)
     return known or _branches(function.src)
 

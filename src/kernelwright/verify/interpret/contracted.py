@@ -1,9 +1,9 @@
-"""Products in single precision that the compiler adds to something without rounding them first: x * y + z as one instruction.
+"""Contraction in single precision: x * y + z computed as one instruction, without rounding the product first.
 
-Triton lets the compiler contract them (`enable_fp_fusion`), and PTX's does. Whatever a kernel makes of a rounding error of a
-product is another number then: x * y - x * y need not be 0. Of two products either may be the one.
+Triton lets the compiler contract (`enable_fp_fusion`), and PTX's does. A kernel that computes a product's rounding error
+then gets another number: x * y - x * y need not be 0. Of two products either may be contracted.
 
-Not contracted: what a reduction adds up, products behind a broadcast, other types.
+Not contracted: terms of reductions, products behind a broadcast, other types.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _NOTE = "product of"
 
 
 def note(made: Handle, lhs: Handle, rhs: Handle, op: np.ufunc) -> None:
-    """Notes what a product is a product of."""
+    """Record the factors of a product."""
     if op is np.multiply and made.data.dtype == np.float32 and lhs.data.dtype == rhs.data.dtype == np.float32:
         made.attr[_NOTE] = lhs.data, rhs.data
 
 
 def combine(lhs: Handle, rhs: Handle, op: np.ufunc) -> Handle | None:
-    """A sum or difference of which one side is such a product; None of anything else."""
+    """A sum or difference with such a product on one side, contracted; None for anything else."""
     if op is np.multiply or lhs.data.dtype != np.float32 or rhs.data.dtype != np.float32:
         return None
     left, right = (one.attr.get(_NOTE) for one in (lhs, rhs))
@@ -38,6 +38,6 @@ def combine(lhs: Handle, rhs: Handle, op: np.ufunc) -> Handle | None:
 
 
 def _exact(factors: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-    """The product of two numbers of single precision, which double precision holds."""
+    """The exact product of two single-precision numbers: double precision holds it."""
     product: np.ndarray = factors[0].astype(np.float64) * factors[1]
     return product

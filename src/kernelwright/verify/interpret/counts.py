@@ -1,7 +1,7 @@
-"""Whether what a program counts can leave its type: comparisons of loaded numbers, added up, in whole numbers that are too narrow.
+"""Whether a program's counts (sums of comparisons of loaded numbers) can overflow their integer type.
 
-A comparison is at most 1, and sums of as many terms as a program has are followed through casts, choices and
-reductions. Nothing is said of whole numbers that are loaded, or go through anything else.
+A comparison is at most 1. Sums of as many terms as a program has are followed through casts, selects and reductions.
+Integers that are loaded, or pass through anything else, are not bounded.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _COMPARES = ("create_icmp", "create_fcmp")
 
 
 def overflow(recording: Recording) -> bool:
-    """Whether some count of the recorded program may be more than its type holds."""
+    """Whether some count of the recorded program may exceed its type."""
     most: dict[int, int] = {}
-    """By place, the largest magnitude of what is counted there."""
+    """By place, the largest magnitude that the count there may have."""
     loaded: set[int] = set()
 
     def bound(place: int) -> int | None:

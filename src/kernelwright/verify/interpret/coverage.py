@@ -1,9 +1,9 @@
-"""How much of its memory a launch really goes over: many instances may write the same places, or read them.
+"""How much of its memory a launch really covers: many instances may write the same places, or read them.
 
-Bytes stored say that an output is written only if no two instances write one place. Three signs that they do, each from a
-few instances: others along an axis of the grid write the same (`tl.program_id` of that axis is not used), two of those that
-were drawn do, or all of them keep to a small part of the storage. Reading the same is what many kernels do for good
-reasons; then what is read by all counts once.
+Bytes stored prove that an output is written only if no two instances write the same place. Three signs, each from a few
+instances, say that they do: neighbours along a grid axis write the same (`tl.program_id` of that axis is unused), two drawn
+instances do, or all keep to a small part of the storage. Many honest kernels read the same places; what all of them read
+then counts once.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from dataclasses import dataclass
 import numpy as np
 
 Places = Mapping[str, np.ndarray]
-"""By argument: offsets in bytes, each once, in order."""
+"""By argument: sorted distinct offsets in bytes."""
 _SAME = 0.25
-"""Share of an instance's places from which another one is taken to write the same."""
+"""If this share of two instances' places agrees, they are taken to write the same."""
 _NARROW = 0.5
-"""Part of a storage: four instances, one from each quarter of a grid that goes over it in order, are never all in less."""
+"""Share of a storage: four instances, one from each quarter of a grid that covers it in order, always span more."""
 _SEVERAL = 16
-"""Instances from which their spread tells that of all."""
+"""From this many instances on, their spread is representative."""
 
 
 @dataclass(frozen=True)
 class Touched:
-    """What an instance stores to, and where its first loads are from."""
+    """Where an instance stores, and where its first loads read."""
 
     written: Places
     read: Places
     loaded: Mapping[str, float]
-    """Bytes of all its loads, by argument."""
+    """Bytes of all loads, by argument."""
 
 
 @dataclass(frozen=True)
@@ -42,15 +42,15 @@ class Coverage:
 
     grid: Sequence[int]
     drawn: Sequence[Touched]
-    """One from each equal part of the grid."""
+    """One instance from each equal part of the grid."""
     first: Touched
     """An instance that stores something, ..."""
     others: Mapping[int, Sequence[Touched]]
-    """... and by axis of the grid its neighbours, and three more where those read the same."""
+    """... and by grid axis its neighbours, plus three more if those read the same."""
 
     def written(self, name: str, stored: float, size: int, width: int) -> float:
-        """Bytes of the argument `name`, whose storage has `size` and elements of `width`, that are written at least once, where
-        all instances together store `stored` of them."""
+        """Bytes of the argument `name` that are written at least once, if all instances together store `stored` bytes to it. Its
+        storage has `size` bytes, its elements `width`."""
         here = self.first.written.get(name)
         times = math.prod(
             float(self.grid[axis])
@@ -69,8 +69,8 @@ class Coverage:
         return found
 
     def readers(self, name: str) -> float:
-        """How many instances read each place of the argument `name` that any of them reads, where whole axes of the grid
-        read the same; 1 where they do not."""
+        """How many instances read each place of the argument `name`, if instances along whole grid axes read the same; else
+        1."""
         return math.prod(
             float(self.grid[axis])
             for axis, others in self.others.items()
@@ -79,8 +79,8 @@ class Coverage:
 
 
 def farther(extent: int, dice: random.Random) -> tuple[int, ...]:
-    """Steps along an axis of more than three, beyond the neighbours. Half of it away is another image where there are two,
-    but the same tile of a swizzled product, so two more are drawn."""
+    """Steps along an axis of more than three, beyond the neighbours. Half the axis away is the other image of two, but the same
+    tile of a swizzled product, so two more are drawn."""
     return extent // 2, *(dice.randrange(2, extent - 1) for _ in range(2))
 
 
@@ -91,7 +91,7 @@ def _overlap(one: np.ndarray | None, other: np.ndarray | None) -> bool:
 
 
 def reads_the_same(name: str, one: Touched, other: Touched) -> bool:
-    """From the same places at first, and as much in all."""
+    """Whether first loads read the same places and all loads as many bytes."""
     if name not in one.read or name not in other.read:
         return False
     return one.loaded[name] == other.loaded[name] and np.array_equal(one.read[name], other.read[name])

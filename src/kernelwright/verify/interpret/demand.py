@@ -1,10 +1,10 @@
-"""A call at full size, run on demand: sampled programs of what is returned, and before them whom they need.
+"""A full-size call run on demand: sampled programs that write outputs, preceded by the programs they depend on.
 
-The launches were planned (`slices.py`). Here the programs to run are chosen, backwards from those that write an output,
-and then run in the order of the call on the memory of `full_size.py`. A sample whose slice is too large or not known
-is passed over; `Unsure` says that there is none.
+The launches were planned (`slices.py`). Here the programs to run are chosen backwards from those that write an output, and
+run in the order of the call on the memory of `full_size.py`. A sample whose slice is too large or unknown is skipped;
+`Unsure` means that none is left.
 
-Guarantees that what a run program loads was written by the same call, all earlier writers of those places included.
+Guarantees that whatever a program loads was written in the same call, including by all earlier writers of those places.
 """
 
 from __future__ import annotations
@@ -24,31 +24,31 @@ if TYPE_CHECKING:
     from kernelwright.verify.interpret.interpreter import Engine
 
 _BUDGET = 160
-"""Memory instructions of chosen programs after which no further sample is begun."""
+"""Memory instructions of chosen programs after which no further sample is chosen."""
 _MOST_PROGRAMS = 96
-"""Programs of one sample's slice."""
+"""The most programs in one sample's slice."""
 _UNKNOWN_STEPS = 200
-"""Memory instructions of a program that nobody planned."""
+"""Memory instructions assumed for a program without a plan."""
 _PRICED = 2
-"""Programs of a launch that are held against how they are priced."""
+"""Programs of a launch whose work is compared with the price."""
 
 Slice = dict[int, set[int]]
-"""Programs by number of the launch."""
+"""Programs by launch number."""
 
 
 class Demand:
-    """Chooses and runs."""
+    """Chooses programs of a planned call and runs them."""
 
     def __init__(
         self, engine: Engine, planned: Sequence[Planned], outputs: Mapping[int, View], dice: random.Random
     ) -> None:
-        """`outputs` are views by storage."""
+        """`outputs`: views by storage."""
         self._engine, self._planned, self._outputs, self._dice = engine, planned, outputs, dice
         self.chosen: Slice = {}
         self._targets: set[tuple[int, int]] = set()
-        """(launch, program) of the samples; the others are run for their sake."""
+        """(launch, program) of the samples; all others run only because samples need them."""
         self.again = 0
-        """Programs that stored nowhere but where one before them had."""
+        """Programs that stored only where an earlier one had."""
         self._places: dict[int, np.ndarray] = {}
         self._lengths: dict[int, int] = {}
         """Memory instructions of an unplanned program, by launch."""
@@ -58,7 +58,7 @@ class Demand:
         return self._engine.sampled
 
     def choose(self) -> None:
-        """Fill `chosen`. Raises Unsure where no sample of some output has a slice."""
+        """Fill `chosen`. Raises Unsure if no sample has a known slice."""
         writers = [
             number
             for number, launch in enumerate(self._planned)
@@ -89,7 +89,7 @@ class Demand:
         way = self._planned[launch].way_of(program)
         if way is not None:
             return len(way.map.accesses)
-        if launch not in self._lengths:  # one stands for the others that nobody planned
+        if launch not in self._lengths:  # one unplanned program stands for the others
             before = self._engine.planned_steps
             try:
                 self._touched(launch, program)
@@ -99,7 +99,7 @@ class Demand:
         return self._lengths[launch]
 
     def _closure(self, number: int, program: int) -> Slice:
-        """All programs that decide what that one writes. Raises Unsure."""
+        """All programs that decide what this one writes. Raises Unsure."""
         chosen: Slice = {number: {program}}
         if self._planned[number].ranked:
             chosen[number] = self._together(number, program)
@@ -131,7 +131,7 @@ class Demand:
         return chosen
 
     def _together(self, number: int, program: int) -> set[int]:
-        """Programs that meet at one counter: what each does hangs on when it comes. Raises Unsure."""
+        """Programs that share a counter with this one: what each does depends on their order. Raises Unsure."""
         found = self._planned[number].met_by(program)
         if found is None:
             raise Unsure("what an atomic access found decides")
@@ -154,7 +154,7 @@ class Demand:
         return set(found.tolist())
 
     def _touched(self, number: int, program: int) -> tuple[dict[int, np.ndarray], dict[int, np.ndarray]]:
-        """(what a program reads, what it writes) of memory that the call makes: sorted byte offsets by storage."""
+        """(reads, writes) of a program in memory that the call makes: sorted byte offsets by storage."""
         engine, launch = self._engine, self._planned[number]
         engine.mode, engine.reads, engine.writes = "plan", [], []
         way = launch.way_of(program)
@@ -166,21 +166,21 @@ class Demand:
             engine.reads = engine.writes = None
 
     def _note(self, way: Way | None) -> None:
-        """Count programs that store where another of the same kind did, by plain stores: honest ones seldom do."""
+        """Count programs that store, by plain stores, only where others of this launch did: honest ones seldom do."""
         plain = way is None or not any(True for _ in way.accesses(("atomic",)))
         for storage in self._outputs:
             mine = self._sampled.mine.get(storage)
             if mine and plain:
                 places = distinct(np.concatenate(mine))
                 before = self._places.get(storage, np.zeros(0, dtype=places.dtype))
-                at = np.searchsorted(before, places)  # both are in order
+                at = np.searchsorted(before, places)  # both are sorted
                 new = np.ones(places.shape, dtype=bool)
                 new[at < before.size] = before[at[at < before.size]] != places[at < before.size]
                 self.again += int(not new.any())
                 self._places[storage] = np.insert(before, at[new], places[new])
 
     def run(self, number: int) -> None:
-        """The chosen programs of one launch, on real values. Raises Unsure."""
+        """Run the chosen programs of one launch on real values. Raises Unsure."""
         engine, launch = self._engine, self._planned[number]
         self._places.clear()
         order = sorted(self.chosen.get(number, ()))

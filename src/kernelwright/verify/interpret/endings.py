@@ -1,4 +1,4 @@
-"""How a program instance ends other than at its last line, and what a kernel's body can raise under the interpreter."""
+"""How a program instance may end early, and what a kernel's body can raise under the interpreter."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from kernelwright.verify.interpret.races import Race
 
 
 class Unsupported(Exception):
-    """The interpreter cannot run this kernel. Not the candidate's failure."""
+    """The interpreter cannot run this kernel; that is not the candidate's failure."""
 
 
 class Unpriced(Unsupported):
-    """It could, but nobody knows what that costs on a GPU."""
+    """The interpreter could run it, but its cost on a GPU is unknown."""
 
 
 class Stuck(Exception):
-    """Programs wait for one another for ever."""
+    """Programs wait for each other for ever."""
 
 
 class KernelError(Exception):
-    """A kernel raised while it ran."""
+    """A kernel raised an exception."""
 
 
 class Enough(Exception):
-    """A modelled program instance has shown enough."""
+    """A modelled program instance has been followed far enough."""
 
 
 @contextlib.contextmanager
 def kernel_errors() -> Iterator[None]:
-    """Sorts what a kernel's body can raise under the interpreter."""
+    """Map what a kernel's body can raise under the interpreter to the exceptions above."""
     try:
         with np.errstate(all="ignore"):
             yield

@@ -1,10 +1,10 @@
-"""What reaches the outputs of a planned call: backwards from them, by who stores what is needed, and from which loads.
+"""Which loads reach the outputs of a planned call: backwards from outputs, through stores that are needed, to their loads.
 
-A value that is stored comes of loads of the same program (`program_map.py`), and is of use where it lies in an output or
-where somebody loads it whose own store is of use. Loads that feed nothing of use count as not made: parts of a sum that
+A stored value is made of loads of the same program (`program_map.py`). It is needed if it lies in an output, or if a
+program loads it whose own store is needed. Loads that feed no needed store do not count, such as parts of a sum that
 nobody adds up.
 
-Sound for what it says is of no use. What hangs on loaded numbers is taken to be of use, and in doubt all of a tensor.
+Sound where it says that something is not needed: what depends on loaded numbers counts as needed, in doubt a whole tensor.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from kernelwright.verify.interpret.program_map import Access
 from kernelwright.verify.interpret.slices import REACH, Intervals, Planned, Way, alike, runs
 
 _PIECES = 2_000_000
-"""Runs of bytes that are followed."""
+"""The most runs of bytes that are followed."""
 _PAIRS = 200_000
-"""Loads times stores of a program that are followed."""
+"""The most loads times stores of a program that are followed."""
 WHOLE = 1 << 47
 
 
 class Needs(NamedTuple):
-    """What outputs are made of."""
+    """What outputs depend on."""
 
     places: dict[int, Intervals]
-    """Bytes that are needed, by storage: disjoint runs in order."""
+    """Bytes needed, by storage: sorted disjoint runs."""
     rough: set[int]
-    """Storages of which it is not known which bytes are."""
+    """Storages for which it is unknown which bytes are needed."""
 
 
 def needs(planned: Sequence[Planned], roots: Mapping[int, tuple[int, int]]) -> Needs | None:
-    """`roots` are the bytes of outputs, by storage. None where there is too much to follow."""
+    """What the bytes `roots` of outputs, by storage, depend on. None if that is unknown or too much to follow."""
     if any(not launch.whole or any(way.map.data_decides for way in launch.ways) for launch in planned):
         return None
     found = Needs({key: (np.array([low]), np.array([high])) for key, (low, high) in roots.items()}, set())
@@ -63,8 +63,8 @@ def needs(planned: Sequence[Planned], roots: Mapping[int, tuple[int, int]]) -> N
 
 
 def unused_stores(planned: Sequence[Planned], found: Needs) -> list[tuple[str, float]]:
-    """(kernel, share of its programs' stores to one tensor of the call that nobody makes use of), where some program loads from
-    that tensor: what is kept for a backward pass is loaded by none."""
+    """(kernel, share of its programs' stores to one tensor that are not needed), for tensors that some program loads: memory
+    kept for a backward pass is loaded by none."""
     loaded = {
         launch.storage(access)
         for launch in planned
@@ -86,7 +86,7 @@ def unused_stores(planned: Sequence[Planned], found: Needs) -> list[tuple[str, f
 
 
 def _loads(launch: Planned, way: Way, found: Needs, grown: dict[int, list[Intervals]]) -> bool:
-    """Enter what the stores of use are made of. False where there is too much to follow."""
+    """Enter the loads that feed needed stores. False if there are too many to follow."""
     accesses, fed_by = way.map.accesses, way.map.fed_by
     stores = [
         (fed, _live(launch.storage(access), way, access, found))
@@ -123,7 +123,7 @@ def _loads(launch: Planned, way: Way, found: Needs, grown: dict[int, list[Interv
 
 
 def _live(storage: int | None, way: Way, access: Access, found: Needs) -> np.ndarray:
-    """By program, whether what it stores there may be of use."""
+    """By program, whether its store there may be needed."""
     if storage is not None and storage not in found.places:
         return np.zeros_like(way.members)
     if storage is None or access.data or not alike(way, access):

@@ -1,11 +1,11 @@
-"""Sums of products that are rounded to half precision between one product and the next.
+"""Finds sums of products that are rounded to half precision between products.
 
-A product is followed through additions, multiplications and casts. Where a sum is rounded to float16 or bfloat16 at one
-place of a kernel for the third time, with more products in it each time, it is an accumulator in half precision. What
-passes through memory, a reduction or another function (a recurrence, a softmax) begins anew; so a chain of two layers that
-a model rounds in between is none.
+A product is followed through additions, multiplications and casts. A sum that one instruction of a kernel rounds to float16 or
+bfloat16 for the third time, with more products in it each time, is an accumulator in half precision. Following ends at
+memory, reductions and other functions (a recurrence, a softmax), so a chain of two layers with a rounding between them is
+not one.
 
-Does not guarantee that every such sum is found: one hidden by other arithmetic is left to the comparison of values.
+Not guaranteed to find every such sum: one hidden by other arithmetic is left to the comparison of values.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ _TIMES = 3
 class _Sum:
     products: int
     roundings: Mapping[object, tuple[int, int]] = field(default_factory=dict)
-    """By place in the kernel: how often it rounded the sum with more products in it, and with how many the last time."""
+    """By instruction of the kernel: how often it rounded the growing sum, and the number of products the last time."""
 
 
 def product(made: Handle, accumulator: Handle) -> Handle:
-    """`made`, the handle of a product, which is added to what the accumulator holds."""
+    """Mark `made` as a product that is added to the accumulator, and return it."""
     before = accumulator.attr.get(_NOTE, _Sum(0))
     made.attr[_NOTE] = _Sum(before.products + 1, before.roundings)
     return made
 
 
 def carry(made: Handle, *operands: Handle) -> Handle:
-    """`made`, with what its operands are sums of."""
+    """Give `made` the marks of its operands, and return it."""
     notes = [one.attr[_NOTE] for one in operands if _NOTE in one.attr]
     if notes:
         roundings = {
@@ -49,7 +49,7 @@ def carry(made: Handle, *operands: Handle) -> Handle:
 
 
 def note_rounding(made: Handle, *operands: Handle) -> bool:
-    """Notes that `made` is its operands' sum in half precision; whether this place keeps it there product by product."""
+    """Record that `made` is its operands' sum in half precision; whether this instruction keeps an accumulator there."""
     carry(made, *operands)
     if _NOTE not in made.attr:
         return False
@@ -62,7 +62,7 @@ def note_rounding(made: Handle, *operands: Handle) -> bool:
 
 
 def _place() -> object:
-    """The instruction of the kernel that is running; None if nobody knows."""
+    """The kernel's current instruction; None if unknown."""
     frame = sys._getframe(1)
     while frame.f_back is not None and not frame.f_code.co_filename.startswith("<kernel"):
         frame = frame.f_back

@@ -1,12 +1,12 @@
-"""What a kernel promises its compiler of a block of numbers, held against the numbers.
+"""What a kernel promises its compiler about a block of numbers, compared with the numbers.
 
 `tl.multiple_of`, `tl.max_contiguous` and `tl.max_constancy` let the compiler load several elements by one instruction.
-A promise that is false of some lane does no harm where the compiler makes nothing of it, and anything where it does. So a
-false one is taken at its word: `as_promised` gives the numbers that the promise says. Whether that matters is for the values
-to tell (a row index that wraps at the end of a matrix is promised to be contiguous in many published kernels, and
-what its last lanes load is never stored).
+A promise that is false for some lane is harmless if the compiler does not use it, and otherwise anything may happen. So a
+false one is taken at its word: `as_promised` gives the promised numbers, and the results tell whether that matters. (Many
+published kernels promise contiguous row indices that wrap at the end of a matrix, and never store what the last lanes
+load.)
 
-Of pointers single ones are looked at: a promise counts bytes there. Not covered: promises about blocks of pointers.
+For pointers, promises count bytes, and only single pointers are checked. Not covered: blocks of pointers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NAMES: dict[Kind, str] = {
     "constancy": "max_constancy",
 }
 _WIDEST = 16
-"""Elements that one instruction moves at most: longer runs are promised, and shorter ones made use of."""
+"""The most elements that one instruction moves: shorter promised runs are used up to this."""
 
 
 def units(values: object, dimensions: int) -> list[int]:
@@ -35,7 +35,7 @@ def units(values: object, dimensions: int) -> list[int]:
 
 
 def as_promised(kind: Kind, promised: Sequence[int], data: np.ndarray) -> np.ndarray:
-    """What `data` would have to be: `data` itself where the promise is true."""
+    """`data` as promised; `data` itself if the promise is true."""
     made = data
     for axis, unit in enumerate(promised):
         if unit > 1 and (axis < data.ndim or data.size == 1):
@@ -62,7 +62,7 @@ def _along(kind: Kind, unit: int, data: np.ndarray, axis: int) -> np.ndarray:
 
 
 def _remainder_of_runs(data: np.ndarray, unit: int, axis: int) -> np.ndarray:
-    """By lane, what the first number of its run (each one more than the last) leaves when divided by `unit`."""
+    """By lane, the remainder by `unit` of the first number of its run of consecutive numbers."""
     if data.size == 1 or axis >= data.ndim:
         return data % data.dtype.type(unit)
     moved = np.moveaxis(data, axis, -1)

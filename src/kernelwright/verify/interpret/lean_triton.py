@@ -1,11 +1,11 @@
-"""Triton's interpreter without the work that changes nothing.
+"""Triton's interpreter without redundant work.
 
-Every intermediate tensor gets a block type and a shape tuple of its own, two tensors of one shape are compared extent
-by extent before they are found to need no broadcast, and every integer operation is done again in 64 bits to look
-for an overflow that a compiled kernel would not notice. Together that is two thirds of a kernel's time. Here equal
-types are made once (they are never changed), equal shapes pass at once, data of exactly its type's width is known to
-fit, and integers wrap as they do on a GPU. For anything else Triton's own functions are called. Written against
-`triton/language/{core,semantic}.py` and `triton/runtime/interpreter.py`, 3.6 to 3.9.
+Triton gives every intermediate tensor a block type and shape tuple of its own, compares two tensors' extents one by one
+before it finds that they need no broadcast, and repeats every integer operation in 64 bits to look for an overflow that a
+compiled kernel would ignore. Together that is two thirds of a kernel's time. Here equal types are made once (they never
+change), equal shapes pass at once, data of exactly its type's width is known to fit, and integers wrap as on a GPU. In all
+other cases Triton's own functions are called. Written against `triton/language/{core,semantic}.py` and
+`triton/runtime/interpreter.py`, 3.6 to 3.9.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _own_constant = semantic.TritonSemantic.scalar_constant
 _own_check = interpreter.TensorHandle.__post_init__
 
 _blocks: dict[tuple[int, tuple[object, ...]], dict[str, object]] = {}
-"""By identity of the element type (which the entry holds, so that it stays its own) and shape: the type's fields."""
+"""By id of the element type (which the entry keeps alive) and shape: the block type's fields."""
 _extents: dict[tuple[int, ...], tuple[object, object]] = {}
-"""By shape: what a tensor has as `shape` and `numel`."""
+"""By shape: a tensor's `shape` and `numel`."""
 
 
 def _block_init(self: object, element_ty: object, shape: core.tuple) -> None:
@@ -54,7 +54,7 @@ def _block_eq(self: core.block_type, other: core.base_type) -> object:
 
 def _tensor_init(
     self: core.tensor, handle: interpreter.TensorHandle, type: core.dtype
-) -> None:  # Triton's own name for it
+) -> None:  # `type` is Triton's own name for it
     sizes = tuple(type.shape.values) if type.is_block() else ()
     known = _extents.get(sizes)
     if known is None:
@@ -77,7 +77,7 @@ def _broadcast(self: object, lhs: core.tensor, rhs: core.tensor) -> tuple[object
 
 
 def _constant(self: semantic.TritonSemantic, value: object, dtype: core.dtype) -> object:
-    """A loop's variable is not asked whether it is 0 (Triton's own asks, for the sake of 0.0)."""
+    """Does not test whether a loop's variable is 0, as Triton does for the sake of 0.0."""
     if type(value) is Round and dtype.is_int() and hasattr(self.builder, f"get_{dtype.name}"):
         return self.tensor(getattr(self.builder, f"get_{dtype.name}")(value), dtype)
     made: object = _own_constant(self, value, dtype)
@@ -93,14 +93,14 @@ def _handle_init(
 
 
 def _erf(self: object, arg: interpreter.TensorHandle) -> object:
-    """Of doubles, as Triton's own is, which calls Python's for each element."""
+    """In fp64 like Triton's own, which calls Python's function for each element."""
     made = torch.erf(torch.from_numpy(np.asarray(arg.data, dtype=np.float64))).numpy()
     narrow = np.float32 if arg.data.dtype == np.float32 else np.float64
     return interpreter.TensorHandle(made.astype(narrow), arg.dtype.scalar)
 
 
 def install() -> None:
-    """For the life of this process. What the compiler makes stays the same: it reads the same fields."""
+    """Patch Triton for the life of this process. Compilation is unaffected: it reads the same fields."""
     core.block_type.__init__ = _block_init
     core.block_type.__eq__ = _block_eq
     core.tensor.__init__ = _tensor_init

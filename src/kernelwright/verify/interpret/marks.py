@@ -1,6 +1,6 @@
-"""Which bytes of memory hold what a kernel stored, or what torch moved there from such a place.
+"""Which bytes of memory hold what a kernel stored, or what torch copied from such bytes.
 
-A shadow of each storage, as large as it is: only for small sizes, and for one call.
+Each storage has a shadow of its own size: only for small sizes, and for one call.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from kernelwright.verify.trace.tape import View
 
 
 class Marks:
-    """Shadows by storage: 1 where a kernel's bytes are."""
+    """Shadows by storage: 1 for bytes that a kernel made."""
 
     def __init__(self) -> None:
         self._shadows: dict[int, torch.UntypedStorage] = {}
 
     def store(self, memory: Memory, pointers: np.ndarray, mask: np.ndarray, itemsize: int) -> None:
-        """Lanes that `mask` leaves store to checked pointers."""
+        """Mark bytes that the lanes in `mask` store to checked pointers."""
         active = pointers[spread(mask, pointers.shape)].reshape(-1)
         slots = active >> np.uint64(REGION_BITS)
         for slot in np.unique(slots):
@@ -33,7 +33,7 @@ class Marks:
     def copy(
         self, target: View, to: torch.UntypedStorage, source: View, origin: torch.UntypedStorage
     ) -> None:
-        """Torch moves elements."""
+        """Copy marks as torch copies elements."""
         self._tensor(target, to).copy_(self._tensor(source, origin))
 
     def of(self, view: View, storage: torch.UntypedStorage) -> torch.Tensor:

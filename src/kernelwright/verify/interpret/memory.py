@@ -1,7 +1,7 @@
-"""The interpreter's address space: every tensor storage in a region of its own, every access checked.
+"""The interpreter's address space: every storage has a region of its own, and every access is checked.
 
-A kernel never sees a real pointer. Storage k lives at `(k + 1) << 40`, so a pointer that strays from one
-tensor into another is caught, however close they lie in real memory.
+A kernel never sees a real pointer. Storage k lives at `(k + 1) << 40`, so a pointer that strays from one tensor into
+another is caught, however close they are in real memory.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from kernelwright.verify.messages import OF_STORAGE
 REGION_BITS = 40
 SECTOR_BYTES = 32
 ADDRESSED, MOST_ADDRESSED = 1 << 21, 1 << 21
-"""Addresses that a kernel loads are of slots from the first on: that and the number of a storage on the tape, which is below
-the second."""
+"""Addresses that a kernel loads use slots from the first number on, plus the storage's number on the tape, which is below the
+second."""
 
 
 class OutOfBounds(Exception):
-    """A kernel touched an address outside the storage that its pointer came from."""
+    """A kernel accessed an address outside the storage that its pointer came from."""
 
     def __init__(self, detail: str, certain: bool = False) -> None:
-        """`certain`: whatever is loaded."""
+        """`certain`: it happens whatever is loaded."""
         super().__init__(detail)
         self.certain = certain
 
 
 def spread(mask: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """A mask of that shape: mostly it is, and numpy takes its time to find that out."""
+    """A mask broadcast to `shape`; usually it has it, and numpy is slow to notice."""
     return mask if mask.shape == shape else np.broadcast_to(mask, shape)
 
 
 @dataclasses.dataclass
 class Region:
-    """One storage: its name (the kernel argument), size in bytes and where it really is (None on meta)."""
+    """One storage: its name (the kernel argument), size in bytes and real address (None on meta)."""
 
     name: str
     size: int
@@ -47,28 +47,28 @@ class Region:
     itemsize: int
     keep: torch.UntypedStorage
     fold: Any = None
-    """Where the memory holds one period of what repeats: a `sampled.Fold`."""
+    """If the memory holds one period of a repeating tensor: its `full_size.Fold`."""
     stored: bool = False
-    """Whether a lane has stored there, or updated it atomically."""
+    """Whether a lane has stored or updated atomically there."""
 
     def located(self, offsets: np.ndarray) -> np.ndarray:
-        """Real addresses of offsets in bytes."""
+        """Real addresses of byte offsets."""
         if self.fold is not None:
             offsets = self.fold(offsets)
         return offsets + np.uint64(self.real or 0)
 
 
 class Memory:
-    """Maps storages to fake addresses for the length of one launch."""
+    """Maps storages to simulated addresses for one launch."""
 
     def __init__(self) -> None:
         self.regions: list[Region] = []
         self._slots: dict[int, int] = {}
         self._loaded: dict[int, int] = {}
-        """By slot of an address that may be loaded, the slot of its region."""
+        """By slot of a loadable address, the slot of its region."""
 
     def pointer(self, tensor: torch.Tensor, name: str) -> int:
-        """The fake address of a tensor's first element."""
+        """The simulated address of a tensor's first element."""
         storage = tensor.untyped_storage()
         slot = self._slots.get(storage._cdata)
         if slot is None:
@@ -78,12 +78,12 @@ class Memory:
         return ((slot + 1) << REGION_BITS) + int(tensor.storage_offset()) * tensor.element_size()
 
     def may_load(self, number: int, storage: torch.UntypedStorage) -> None:
-        """A kernel may load addresses of the storage of that number on the tape."""
+        """Let a kernel load addresses of the storage that has this number on the tape."""
         tensor = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
         self._loaded[ADDRESSED + number] = self.pointer(tensor, f"{OF_STORAGE}{number}") >> REGION_BITS
 
     def as_pointers(self, numbers: np.ndarray) -> np.ndarray:
-        """Whole numbers as pointers: those that are addresses point into their regions."""
+        """Integers as pointers: those that are known addresses point into their regions."""
         found: np.ndarray = numbers.astype(np.uint64)
         slots = found >> np.uint64(REGION_BITS)
         for slot in np.unique(slots[slots >= np.uint64(ADDRESSED)]).tolist() if self._loaded else ():
@@ -121,7 +121,7 @@ class Memory:
         return found
 
     def nearest(self, pointers: np.ndarray, mask: np.ndarray) -> Region | None:
-        """The region that the first unmasked pointer lies in, or a little before or behind."""
+        """The region in which the first unmasked pointer lies, or just before or behind which it does."""
         slot = (int(pointers[mask][0]) + (1 << (REGION_BITS - 1))) // (1 << REGION_BITS) - 1
         return self.regions[slot] if 0 <= slot < len(self.regions) else None
 
@@ -145,7 +145,7 @@ class Memory:
             )
 
     def note_stores(self, pointers: np.ndarray, mask: np.ndarray, region: Region | None) -> None:
-        """Some lanes write through checked pointers; `region` as `check` gave it."""
+        """Record that some lanes write through checked pointers; `region` as from `check`."""
         if region is not None:
             region.stored = True
             return
@@ -157,7 +157,7 @@ class Memory:
         return [region.name for region in self.regions]
 
     def translate(self, pointers: np.ndarray, region: Region | None) -> np.ndarray:
-        """Real addresses of checked pointers (masked-off lanes come out as anything)."""
+        """Real addresses of checked pointers (arbitrary for masked lanes)."""
         if region is not None:
             slot = self.regions.index(region)
             return region.located(pointers - np.uint64((slot + 1) << REGION_BITS))
@@ -169,9 +169,9 @@ class Memory:
 
 
 _FIRST = 16
-"""Loads of an argument whose places are kept."""
+"""Loads of an argument whose offsets are kept."""
 COUNTS = ("touched_bytes", "steps", "indexed", "split_products", "split_operands")
-"""What `Traffic` counts as one number each."""
+"""Fields of `Traffic` that are single numbers."""
 
 
 @dataclasses.dataclass
@@ -184,34 +184,34 @@ class Traffic:
     """Sectors of every access, repeats counted: what the L1/L2 path carries."""
     loaded: dict[str, float] = dataclasses.field(default_factory=dict)
     stored: dict[str, float] = dataclasses.field(default_factory=dict)
-    """Bytes read and written by unmasked lanes, per argument; an atomic access counts as both."""
+    """Bytes that unmasked lanes read and write, per argument; an atomic access counts as both."""
     steps: float = 0
     """Memory instructions in program order."""
     flops: dict[str, float] = dataclasses.field(default_factory=dict)
     """Operations by unit: `float32` (vector units), `tf32`, `float16`, ... (matrix units)."""
     indexed: float = 0.0
-    """Integer operations on blocks of two dimensions and more: addresses and masks of tiles, which take issue slots."""
+    """Integer operations on blocks of two or more dimensions: addresses and masks of tiles, which take issue slots."""
     split_products: float = 0.0
-    """Matrix products of float32 in three parts, ..."""
+    """Matrix products of float32 done as three products, ..."""
     split_operands: float = 0.0
     """... and the elements of their operands, each of which is split."""
     executed: int = 0
-    """Memory instructions that were really interpreted; `steps` counts those of skipped iterations too."""
+    """Memory instructions that were interpreted; `steps` also counts those of skipped iterations."""
     skipped_sectors: dict[str, float] = dataclasses.field(default_factory=dict)
     """Distinct sectors per argument that skipped iterations would have added."""
     written: dict[str, list[np.ndarray]] = dataclasses.field(default_factory=dict)
     """Offsets in bytes of plain stores per argument."""
     read: dict[str, list[np.ndarray]] = dataclasses.field(default_factory=dict)
-    """Those of the first plain loads."""
+    """Offsets in bytes of the first plain loads, per argument."""
     widths: dict[str, int] = dataclasses.field(default_factory=dict)
-    """Bytes of an element that was stored, per argument."""
+    """Bytes per stored element, per argument."""
     invented: bool = False
-    """Whether integers that nobody knows were loaded: places may hang on them."""
+    """Whether unknown integers were loaded, on which addresses may depend."""
     guessed: bool = False
-    """Whether those, bytes or truth values were: what is done may hang on them."""
+    """Whether unknown integers, bytes or booleans were loaded, on which the work may depend."""
     iterations: dict[range, list[int]] = dataclasses.field(default_factory=dict)
-    """Which places stand for a loop over such a range: the same each time, or a second walk over a row would seem to read
-    another one."""
+    """By range, which iterations stand for a loop: always the same ones, or a second pass over a row would seem to read another
+    row."""
 
     def access(
         self, region: Region | None, pointers: np.ndarray, mask: np.ndarray, itemsize: int, what: str
@@ -240,11 +240,11 @@ class Traffic:
         self.flops[unit] = self.flops.get(unit, 0.0) + operations
 
     def unique_sectors(self) -> dict[str, float]:
-        """Distinct sectors per argument, those of skipped iterations among them."""
+        """Distinct sectors per argument, including those of skipped iterations."""
         return {name: len(seen) + self.skipped_sectors.get(name, 0.0) for name, seen in self.sectors.items()}
 
     def touched(self) -> Touched:
-        """`written` and `read`, each offset once."""
+        """`written`, `read` and `loaded`, with each offset once."""
         return Touched(_once(self.written), _once(self.read), dict(self.loaded))
 
     def totals(self) -> dict[str, dict[str, float]]:
@@ -258,7 +258,7 @@ class Traffic:
         }
 
     def extrapolate(self, before: dict[str, dict[str, float]], factor: float) -> None:
-        """Add `factor` times what was counted since `before`: iterations like the ones that were just run."""
+        """Add `factor` times what was counted since `before`, for skipped iterations like those just run."""
         now = self.totals()
         grown = {
             kind: {name: (count - before[kind].get(name, 0.0)) * factor for name, count in counts.items()}
@@ -277,7 +277,7 @@ def _once(parts: Mapping[str, Sequence[np.ndarray]]) -> dict[str, np.ndarray]:
 
 
 def distinct(numbers: np.ndarray) -> np.ndarray:
-    """As `np.unique` of one dimension, for what is nearly in order already, as addresses are."""
+    """`np.unique` in one dimension, faster for data that is nearly sorted, as addresses are."""
     if numbers.size < 2:
         return numbers
     numbers = numbers[np.concatenate(([True], numbers[1:] != numbers[:-1]))]

@@ -1,4 +1,4 @@
-"""Numbers that numpy lacks or that Triton's interpreter keeps otherwise than a GPU: bfloat16, TF32, integers' limits."""
+"""Number formats that numpy lacks or that Triton's interpreter treats differently from a GPU: bfloat16, TF32, integer limits."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NP_DTYPES: dict[str, np.dtype] = {}
 
 
 def from_bfloat16_bits(handle: Handle) -> Handle:
-    """Triton's interpreter keeps bfloat16 as raw 16-bit patterns, which numpy cannot calculate with."""
+    """bfloat16 as float32: Triton's interpreter keeps raw 16-bit patterns, which numpy cannot compute with."""
     if not handle.dtype.scalar.is_bf16():
         return handle
     data = (handle.data.astype(np.uint32) << 16).view(np.float32)
@@ -29,19 +29,19 @@ def from_bfloat16_bits(handle: Handle) -> Handle:
 
 
 def to_bfloat16_bits(handle: Handle) -> Handle:
-    """Back to bfloat16 after arithmetic; comparisons stay booleans."""
+    """float32 results back to bfloat16; comparisons stay booleans."""
     if handle.data.dtype.kind != "f":
         return handle
     return interpreter.TensorHandle(to_bf16(handle.data.astype(np.float32)), tl.bfloat16)
 
 
 def flush(x: np.ndarray) -> np.ndarray:
-    """Numbers of single precision without denormals, as `.ftz` has it; others as they are."""
+    """Single-precision numbers with denormals as 0, as by `.ftz`; other dtypes unchanged."""
     return x * (np.abs(x) >= np.finfo(np.float32).tiny) if x.dtype == np.float32 else x
 
 
 def in_single(values: Sequence[tl.tensor], function: Callable[[Sequence[tl.tensor]], Any]) -> list[tl.tensor]:
-    """A reduction or scan of tensors, those of bfloat16 in single precision: numpy has no such numbers."""
+    """A reduction or scan in which bfloat16 tensors are computed in single precision: numpy has no bfloat16."""
     narrow = [value.dtype.scalar.is_bf16() for value in values]
     if not any(narrow):
         return function(values)
@@ -65,7 +65,7 @@ def _tensor_of(handle: Handle) -> tl.tensor:
 
 
 def updated_in_bf16(op: str, pointers: np.ndarray, val: Handle, mask: Handle) -> np.ndarray:
-    """An atomic update of bfloat16, lane after lane; what was there before."""
+    """An atomic update of bfloat16, lane by lane; returns the previous values."""
     function = next((made for name, made in _UPDATES.items() if name in op), None)
     if function is None:
         raise Unsupported(f"{op} in bfloat16 is not interpreted")
@@ -81,7 +81,7 @@ def updated_in_bf16(op: str, pointers: np.ndarray, val: Handle, mask: Handle) ->
 
 
 def to_two_bf16(handle: Handle) -> Handle:
-    """float32 as the sum of two numbers of bfloat16, which is what three products of them keep."""
+    """float32 as the sum of two bfloat16 numbers, which is what three products of them keep."""
     data = np.ascontiguousarray(handle.data, dtype=np.float32)
     first = (to_bf16(data).astype(np.uint32) << 16).view(np.float32)
     second = (to_bf16(data - first).astype(np.uint32) << 16).view(np.float32)
@@ -89,7 +89,7 @@ def to_two_bf16(handle: Handle) -> Handle:
 
 
 def to_tf32(handle: Handle) -> Handle:
-    """float32 with the 10-bit mantissa that tensor cores read, to nearest (Triton 3.6's interpreter keeps all)."""
+    """float32 rounded to the 10-bit mantissa that tensor cores read (Triton 3.6's interpreter keeps all bits)."""
     bits = np.ascontiguousarray(handle.data).view(np.uint32)
     rounded = (bits + 0xFFF + ((bits >> 13) & 1)) & np.uint32(0xFFFFE000)
     data = np.where(np.isfinite(handle.data), rounded.view(np.float32), handle.data)
@@ -97,14 +97,14 @@ def to_tf32(handle: Handle) -> Handle:
 
 
 def to_bf16(data: np.ndarray) -> np.ndarray:
-    """float32 to bfloat16 bit patterns, to nearest even as the GPU does (Triton's interpreter truncates)."""
+    """float32 to bfloat16 bit patterns, to nearest even like a GPU (Triton's interpreter truncates)."""
     bits = np.ascontiguousarray(data).view(np.uint32)
     rounded = ((bits + (((bits >> 16) & 1) + np.uint32(0x7FFF))) >> 16).astype(np.uint16)
     return np.where(np.isnan(data), np.uint16(0x7FC0) | (bits >> 16).astype(np.uint16), rounded)
 
 
 def np_dtype(dtype: tl.dtype) -> np.dtype:
-    """Triton builds its table of types anew at every look-up, a tenth of an interpreted kernel's time."""
+    """A cached lookup: Triton builds its table of types at every call, a tenth of an interpreted kernel's time."""
     scalar = dtype.scalar
     if type(scalar) is not tl.dtype:
         return np.dtype(np.uint64) if scalar.is_ptr() else _own_np_dtype(scalar)
@@ -125,7 +125,7 @@ def as_integers(handle: Handle) -> Handle:
 
 
 def beyond(values: np.ndarray, kind: np.dtype) -> np.ndarray:
-    """Which numbers an integer type cannot hold."""
+    """Mask of numbers that an integer type cannot hold."""
     limits = np.iinfo(kind)
     found: np.ndarray = ~((values > limits.min - 1.0) & (values < limits.max + 1.0))
     return found

@@ -1,7 +1,7 @@
-"""One correctness case: inputs, what the reference makes of them in fp64, and how far an honest run may stray from that.
+"""A correctness case: inputs, the reference's fp64 result, and how far an honest run may stray from it.
 
-The allowed error is a small multiple of what an honest PyTorch run in the task's own precision gets wrong against fp64, and
-looser than the protocol only where inputs scaled far up make that run itself so.
+The allowed error is a small multiple of an honest PyTorch run's error against fp64 in the task's own precision. It exceeds
+the protocol's tolerance only where inputs scaled far up make that run exceed it.
 """
 
 from __future__ import annotations
@@ -46,51 +46,51 @@ from kernelwright.verify.trace.ways import concerns
 
 _RUNS, _REDUCED = 4, 4
 _FEW, _FEW_ON_GPU = 1 << 24, 1 << 26
-"""Elements of inputs and outputs up to which roundings are looked at."""
+"""The most elements of inputs and outputs for which roundings are examined."""
 _FAR, _FAR_SLACK = 3.0, 8.0
 _FINITE, _FINITE_ENOUGH = 0.05, 4096
-"""Share of an output that is finite at least, where the rest is masked; so many elements will do."""
+"""If the rest is masked, this share of an output must be finite, or this many elements."""
 _CAST_AUTOMATICALLY = 2.0**-5
-"""Error, as a share of an output's usual size, that automatic casts may make."""
+"""Error, relative to an output's usual size, that autocast may make."""
 _REACH = 1.4
-"""Rounding steps that an output has at most, of how far TF32 with operands cut off (half a step each, on average) moves it."""
+"""Factor from how far truncated TF32 operands (off by half a step on average) move an output to its rounding step, at most."""
 _TWIN_SHARE, _TWIN_SEED = 1 / 16, 6151
 _BESIDE, _JUMP = 1e-9, 1e-4
-"""How far beside an input or weight a gradient is looked at, and by which share it differs on both sides of a kink."""
+"""How far inputs and weights are moved to look for a kink of a gradient, and the relative jump that counts as one."""
 
 
 @dataclasses.dataclass
 class Case:
-    """One correctness case."""
+    """A correctness case."""
 
     name: str
     inputs: Any
-    """Arguments of `forward`, as `get_inputs` made them (scaled); None while only the seed is kept."""
+    """Arguments of `forward` from `get_inputs` (scaled); None if only the seed is kept."""
     structure: object
     """The reference's output with tensors replaced by their index."""
     expected: list[Expected]
     aliases: list[int]
     """Per output: the index of the input whose memory it shares, or -1."""
     shared: list[int]
-    """Per output: the first output that it shares elements with, itself where it overlaps itself, or -1."""
+    """Per output: the first output that it shares elements with, itself if it overlaps itself, or -1."""
     changed: list[int]
     """Indices of inputs whose values the reference itself changes."""
     written: frozenset[int | str]
-    """Inputs (by index), weights and buffers (by name) that the reference writes to, whether that changes them or not."""
+    """Inputs (by index), weights and buffers (by name) that the reference writes to, even if they keep their values."""
     after: dict[int | str, Expected]
-    """What inputs, weights and buffers hold after the call, of those that the reference changes."""
+    """Expected contents, after the call, of inputs, weights and buffers that the reference changes."""
     scale: float
     """Factor on the inputs."""
     module: torch.nn.Module
     """The reference."""
     precision: Precision
-    """In which it is asked."""
+    """The precision of the task."""
     special: bool = False
-    """Whether its inputs are special values: exact ties are asked there, which no rounding decides."""
+    """Whether the inputs are special values: their exact ties count, and no rounding decides them."""
     left: frozenset[str] = frozenset()
-    """What the reference leaves otherwise than it was given, by kind (`held.py`)."""
+    """Kinds of the caller's state that the reference changes (`held.py`)."""
     part: tuple[Case, Sequence[int]] | None = None
-    """Of which case these are some outputs, and which."""
+    """The case that this is a part of, and the outputs that it has of it."""
     _rounded: list[Expected] | None = dataclasses.field(default=None, init=False, repr=False)
     _in_single: tuple[list[Expected], dict[int | str, Expected]] | None = dataclasses.field(
         default=None, init=False, repr=False
@@ -104,14 +104,14 @@ class Case:
 
     @property
     def few(self) -> bool:
-        """Whether it has its inputs, and so few elements that roundings can be looked at."""
+        """Whether the inputs are kept, and all has so few elements that roundings can be examined."""
         given = flatten(self.inputs)
         held = (*given, *(item.value for item in self.expected))
         most = _FEW_ON_GPU if any(tensor.is_cuda for tensor in held) else _FEW
         return bool(given) and sum(tensor.numel() for tensor in held) <= most
 
     def with_roundings(self) -> list[Expected]:
-        """What is expected, with how far roundings move it; as it is where elements are not `few`."""
+        """The expectations with how far roundings move them; without it if elements are not `few`."""
         if self.part is not None:
             whole, places = self.part
             return [whole.with_roundings()[place] for place in places]
@@ -130,8 +130,8 @@ class Case:
         return self._rounded or self.expected
 
     def in_single(self) -> tuple[list[Expected], dict[int | str, Expected]]:
-        """(`expected`, `after`) with the reference's own numbers as `roundings.numbers_in_single` has them; as they are where it has none
-        such, and where elements are not `few`."""
+        """(`expected`, `after`) with the reference's Python numbers replaced by `roundings.numbers_in_single`; unchanged if there
+        are none to replace or elements are not `few`."""
         if self.part is not None:
             whole, places = self.part
             expected, after = whole.in_single()
@@ -180,12 +180,12 @@ def make_case(
     special: bool = False,
     unrounded: bool = False,
 ) -> Case | None:
-    """`inputs` have been multiplied by `scale`. None when the reference has no meaning there: most of its output is
-    not finite, or it raises for inputs so scaled (a Cholesky factor of a negative matrix). Of `special` values infinities
-    have a meaning, too. `unrounded`: what decides is inputs as they are, and no rounding of them is looked at.
+    """Make the case of `inputs`, which have been multiplied by `scale`. None if the reference has no meaning there: most of its
+    output is not finite, or it raises for scaled inputs (a Cholesky factor of a negative matrix). For `special` values
+    infinities have a meaning. `unrounded`: the exact inputs decide, so no rounding of them is examined.
 
-    In place of inputs, a function that draws the same ones whenever it is called: then they are never held beside what
-    is computed from them, and the case comes without. `footprint.Footprint.making` is what this takes at its peak.
+    `inputs` may be a function that draws the same ones on each call. Then they are never held together with what is computed
+    from them, and the case comes without. `footprint.Footprint.making` is the peak memory of this function.
     """
     drawn = callable(inputs)
     asked = _Asked(module, inputs if drawn else lambda: inputs, protocol)
@@ -231,7 +231,7 @@ def make_case(
 
 @dataclasses.dataclass(frozen=True)
 class _Run:
-    """What one run of a reference showed; its inputs are gone."""
+    """Results of one run of a reference; its inputs are not kept."""
 
     outputs: list[torch.Tensor]
     structure: object
@@ -239,27 +239,27 @@ class _Run:
     changed: list[int]
     written: frozenset[int | str]
     after: dict[int | str, torch.Tensor]
-    """Inputs by number and state by name that hold other values than before."""
+    """Inputs (by number) and state (by name) that the run changed, as it left them."""
     left: frozenset[str]
-    """What is otherwise than it was, by kind (`held.py`)."""
+    """Kinds of the caller's state that it changed (`held.py`)."""
     owners: set[int]
     """The inputs' storages."""
     narrowest: float
-    """The coarsest spacing of numbers among its dtypes."""
+    """The coarsest epsilon among its dtypes."""
     largest: int
     """Elements of the largest input."""
 
 
 @dataclasses.dataclass(frozen=True)
 class _Asked:
-    """A reference with inputs, run in several ways; `draw` gives the same inputs each time."""
+    """A reference and its inputs, run in several ways; `draw` returns the same inputs each time."""
 
     module: torch.nn.Module
     draw: Callable[[], Any]
     protocol: Protocol
 
     def run(self, given: Any, modelled: Rounded, choices: Choices) -> _Run:
-        """A copy of the reference on `given`, which are inputs of its own, in the protocol's precision."""
+        """Run a copy of the reference on `given`, a copy of the inputs, in the protocol's precision."""
         native = copy.deepcopy(self.module)
         versions = [tensor._version for tensor in flatten(given)]
         state_versions = {name: value._version for name, value in native.state_dict().items()}
@@ -296,7 +296,7 @@ class _Asked:
     def in_double(
         self, run: _Run, choices: Choices
     ) -> tuple[list[torch.Tensor], dict[int | str, torch.Tensor]]:
-        """(outputs, what it leaves of inputs and state) in float64; those of `run` where the reference cannot be run so."""
+        """(outputs, changed inputs and state) in float64; those of `run` if the reference cannot run in float64."""
         exact, after = run.outputs, run.after
         with where_possible(), torch.no_grad():
             double = copy.deepcopy(self.module).double()
@@ -310,7 +310,7 @@ class _Asked:
         return exact, after
 
     def with_orders(self, expected: list[Expected]) -> list[Expected]:
-        """With what the reference makes where ties are in another order (`choices.Reordered`)."""
+        """With what the reference makes if ties are in another order (`choices.Reordered`)."""
         for last in (False, True):
             made: list[torch.Tensor] = []
             with where_possible():
@@ -323,9 +323,9 @@ class _Asked:
     def with_digits(
         self, expected: list[Expected], exact: list[torch.Tensor], tf32: bool, narrowest: float
     ) -> list[Expected]:
-        """With the rounding step (`Expected.step`) that outputs of single precision are judged by, where something behind them is
-        coarser: operands in TF32, as far as cutting them off moves an output; inputs and weights of a `narrowest` step, as far as
-        the reference itself strays. An output that nothing coarse reaches keeps all its digits."""
+        """With the rounding step (`Expected.step`) by which single-precision outputs are judged if something coarser affects
+        them: TF32 operands, as far as truncating them moves an output; inputs and weights of a coarser dtype (`narrowest`),
+        as far as the reference itself strays. An output that nothing coarse reaches keeps all its digits."""
         most = max(EPSILON if tf32 else 0.0, narrowest)
         single = [torch.finfo(item.dtype).eps < most for item in expected if item.dtype.is_floating_point]
         if most <= COARSE or not any(single):
@@ -358,8 +358,8 @@ class _Asked:
         return [digits(item, far) for item, far in zip(expected, reached, strict=True)]
 
     def _nearby(self, keep: bool) -> Iterator[tuple[Any, list[torch.Tensor]]]:
-        """Inputs that are a rounding away, untouched if asked to `keep` them, and what honest runs make of them; those left out that
-        the reference does not take, such as a likelihood above 1."""
+        """Inputs that are a rounding away, left unmodified if `keep`, and the outputs of honest runs on them. Inputs that the
+        reference does not accept, such as a likelihood above 1, are left out."""
         for run in range(_RUNS):
             nudged = convert(self.draw(), lambda tensor, run=run: _nudge(tensor, run))
             made: list[torch.Tensor] = []
@@ -370,8 +370,8 @@ class _Asked:
                 yield nudged, made
 
     def _strayed_nearby(self) -> list[float]:
-        """By output, the most that the reference strays from fp64 at inputs that are a rounding away: of few elements one run
-        tells by luck."""
+        """By output, the largest deviation of the reference from fp64 at inputs a rounding away: with few elements, a single
+        run may be lucky."""
         most: list[float] = []
         for nudged, made in self._nearby(True):
             with torch.no_grad(), drawing(nudged), Wide():
@@ -386,8 +386,8 @@ class _Asked:
         return most
 
     def unlucky(self, expected: list[Expected], exact: list[torch.Tensor]) -> list[Expected]:
-        """Of few elements that many are reduced to, the error of one honest run may be small by luck, above all where a sum
-        cancels. The largest of a few runs counts, each with every input a rounding away from what it is."""
+        """If an output is few elements reduced from many, one honest run's error may be small by luck, above all where a sum
+        cancels. We take the largest of a few runs, each with every input a rounding away."""
         if not any(map(_few, expected)):
             return expected
         given = sum(tensor.numel() for tensor in flatten(self.draw()) if tensor.is_floating_point())
@@ -406,8 +406,8 @@ class _Asked:
 
 
 def _has_meaning(expected: Expected, special: bool) -> bool:
-    """Whether most of an output is finite, or minus infinity in fp64 as well, as scores that a softmax shall not see are; of
-    `special` values any infinity will do."""
+    """Whether most of an output is finite, or minus infinity also in fp64, like scores masked for a softmax; for `special`
+    values any infinity counts."""
     judged, infinite = expected.judged, expected.infinite
     if judged is None or infinite is None:
         return True
@@ -423,7 +423,7 @@ def _few(expected: Expected) -> bool:
 
 
 def _nudge(tensor: torch.Tensor, seed: int) -> torch.Tensor:
-    """Every element a rounding up, a rounding down or as it is."""
+    """Every element one rounding up, one down, or unchanged."""
     if not tensor.is_floating_point():
         return tensor.clone()
     generator = torch.Generator(tensor.device).manual_seed(seed)
@@ -443,8 +443,8 @@ def native(case: Case) -> list[Expected]:
 def twin(
     reference: Reference, module: torch.nn.Module, case: Case, protocol: Protocol, secret: int
 ) -> Case | None:
-    """`case` with one input element in sixteen drawn anew, but for integers that may be places which are written to once; None
-    where the reference does not take that."""
+    """`case` with one input element in sixteen redrawn, except integers if the reference scatters: they may be distinct targets.
+    None if the reference does not accept that."""
     fresh = iter(flatten(reference.inputs(secret + _TWIN_SEED)))
     names = {name.rstrip("_") for name in operators(module, case.inputs)}
     written = not names.isdisjoint(WRITES)
@@ -466,7 +466,7 @@ def twin(
 def with_other_weights(
     case: Case, names: Sequence[str], protocol: Protocol, secret: int
 ) -> tuple[Case, dict[str, torch.Tensor]] | None:
-    """`case` under other values of the parameters named, and these values; None where the reference does not take them."""
+    """`case` under other values of the parameters named, and these values; None if the reference does not accept them."""
     module = copy.deepcopy(case.module)
     made: dict[str, torch.Tensor] = {}
     with private_rng(secret + _TWIN_SEED), torch.no_grad():
@@ -480,7 +480,7 @@ def with_other_weights(
 
 @where_possible()
 def of_one_tensor(case: Case, protocol: Protocol) -> Case | None:
-    """`case` with inputs that are alike given as one; None where the reference does not take that, or writes to one."""
+    """`case` with inputs that are alike passed as one tensor; None if the reference does not accept that, or writes to inputs."""
     if case.changed:
         return None
     known: dict[object, torch.Tensor] = {}
@@ -494,8 +494,8 @@ def of_one_tensor(case: Case, protocol: Protocol) -> Case | None:
 
 @where_possible()
 def with_one_row(case: Case, protocol: Protocol, way: str) -> Case | None:
-    """`case` with inputs of which all rows are the first (those of the `way`); None where the reference does not take that, or whole
-    numbers that rise or fall (where rows of each group end) would be alike: what is between them is nobody's then."""
+    """`case` with inputs (those of the `way`) whose rows all equal the first. None if the reference does not accept that, or if
+    sorted integers (where groups of rows end) would become equal: rows between them would belong to no group."""
     places = itertools.count()
     asked = [tensor for place, tensor in enumerate(flatten(case.inputs)) if concerns(way, place)]
     if any(not tensor.is_floating_point() and orders(tensor) for tensor in asked):
@@ -512,7 +512,7 @@ def with_one_row(case: Case, protocol: Protocol, way: str) -> Case | None:
 
 @where_possible()
 def evaluating(case: Case, protocol: Protocol) -> Case | None:
-    """`case` in evaluation mode; None where the reference has no meaning there."""
+    """`case` in evaluation mode; None if the reference has no meaning there."""
     module = copy.deepcopy(case.module).eval()
     made = make_case(f"{case.name}, evaluated", module, case.inputs, protocol, case.scale)
     if made is not None and isinstance(vars(module).get("forward"), WithGradients):
@@ -521,7 +521,7 @@ def evaluating(case: Case, protocol: Protocol) -> Case | None:
 
 
 def roughly(case: Case) -> Case:
-    """`case` where automatic casts may have rounded anything to half precision."""
+    """`case` with tolerances as if autocast had rounded anything to half precision."""
 
     def wide(one: Expected) -> Expected:
         most = max(one.root_mean_square, one.typical) * _CAST_AUTOMATICALLY
@@ -531,7 +531,7 @@ def roughly(case: Case) -> Case:
 
 
 def steers(case: Case, name: str, outputs_alone: bool = False) -> bool:
-    """Whether the outputs of a call, or the state that it leaves unless `outputs_alone`, hang on a tensor of the reference's state."""
+    """Whether outputs, or (unless `outputs_alone`) the state after the call, depend on a tensor of the reference's state."""
     made = []
     for more in (0, 1):
         module = copy.deepcopy(case.module)
@@ -544,7 +544,7 @@ def steers(case: Case, name: str, outputs_alone: bool = False) -> bool:
 
 
 def away_from_kinks(case: Case) -> None:
-    """Nothing is asked of a case where its outputs jump within rounding of its inputs and weights: a gradient is a choice there."""
+    """Excludes elements whose value jumps within rounding of inputs and weights: a gradient is a choice there."""
     beside = []
     for step in (_BESIDE, -_BESIDE):
         with where_possible(), torch.no_grad(), drawing(case.inputs), Wide():
