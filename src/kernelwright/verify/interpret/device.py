@@ -1,7 +1,7 @@
-"""The device that is not there: tapes replayed by Triton's interpreter on CPU memory, and priced without any memory.
+"""The simulated device: Triton's interpreter replays tapes on CPU memory, or prices them without any memory.
 
-Commands: kernels; open (constants and weights of one shape); weights (other ones, in place); run (one call); model (traffic and assembler text of
-every launch at full size); compile (do all specialisations pass the compiler?).
+Commands: open (constants and weights of one shape); weights (change them in place); run (one call); model (traffic and
+assembler text of every launch at full size); sample and follow (programs at full size); exact (exact arithmetic).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from kernelwright.verify.trace.replay import Candidate, Session
 from kernelwright.verify.trace.tape import Launch, Operation, TapeError, View
 
 _MOST_OUTPUTS = 8
-"""Of a call, which are followed back to its inputs one by one."""
+"""The most outputs of a call that are traced back to its inputs one by one."""
 
 
 def summarise(launch: TracedLaunch) -> cost.Work:
@@ -78,24 +78,24 @@ def summarise(launch: TracedLaunch) -> cost.Work:
 
 
 class InterpretedSession(Session):
-    """Launches go to the interpreter; tuning picks the configuration that the model prices lowest, or another one."""
+    """Sends launches to the interpreter; tuning picks the configuration with the lowest modelled price, or another one."""
 
     def __init__(
         self, device: str, kernels: Kernels, engine: Engine, prices: dict[object, list[float]]
     ) -> None:
-        """`prices` are of configurations, by what is tuned: kept from session to session."""
+        """`prices`: prices of configurations by what is tuned, shared between sessions."""
         super().__init__(device, kernels)
         self.engine, self.prices = engine, prices
         self.tuned: list[tuple[int, Any]] = []
-        """Launches that were tuned, by their number among the engine's, and the key of their prices."""
+        """Tuned launches: their index among the engine's launches, and the key of their prices."""
         self.configuration = 0
-        """As `Run.configuration`."""
+        """See `Run.configuration`."""
         self.configurations = 1
-        """Most that were met."""
+        """The most configurations that any tuned launch had."""
         self.tuning = False
-        """What is tuned is tried before it is launched, as at a first call."""
+        """Whether tuned launches are tried before they are launched, as at a first call."""
         self.addresses: dict[int, tuple[torch.UntypedStorage, set[int]]] = {}
-        """By storage (`_cdata`) that holds addresses: that storage, and numbers of those where they lie."""
+        """By storage (`_cdata`) that holds addresses: the storage, and the numbers of storages that they point to."""
 
     def step(self, operation: Operation, place: int) -> None:
         if self.tuning and operation.kind == "launch":
@@ -111,7 +111,7 @@ class InterpretedSession(Session):
             self._knows(operation.fields)
 
     def _knows(self, fields: dict[str, Any]) -> None:
-        """The whole numbers that torch put into a tensor are known where there is no memory, too."""
+        """Keep the integers that torch put into a tensor, for use where there is no memory."""
         view = fields["view"]
         storage = self.storages[view.storage]
         first = view.offset * view.itemsize
@@ -120,14 +120,14 @@ class InterpretedSession(Session):
             self.engine.counted[storage._cdata] = first, view.itemsize, lambda place: start + place * by
             return
         told = self.numbers(fields).reshape(-1).numpy()
-        # A lane that is left out may point anywhere.
+        # Masked lanes may point anywhere.
         standing = partial(told.take, mode="clip")
         self.engine.counted[storage._cdata] = first, view.itemsize, standing
         if there := {one.storage for one in fields["values"] if isinstance(one, View)}:
             self.addresses[storage._cdata] = storage, there
 
     def _copies(self, target: View, source: View) -> None:
-        """Torch copies what may be known."""
+        """Torch copies a tensor: what is known of its contents holds for the copy."""
         to, origin = self.storages[target.storage], self.storages[source.storage]
         if origin._cdata in self.addresses:
             self.addresses[to._cdata] = to, self.addresses[origin._cdata][1]
@@ -137,7 +137,7 @@ class InterpretedSession(Session):
             self.engine.counted[to._cdata] = known
 
     def address(self, view: View) -> int:
-        """A number by which the engine finds the tensor when it is made a pointer."""
+        """A number that the engine resolves to the tensor when it becomes a pointer."""
         if view.storage >= MOST_ADDRESSED:
             raise TapeError("too many tensors for their addresses")
         return (ADDRESSED + view.storage << REGION_BITS) + view.offset * view.itemsize
@@ -160,10 +160,10 @@ class InterpretedSession(Session):
             return
         others = [number for number in usable if number != best]
         self._launch(kernel, launches[others[self.configuration % len(usable) - 1]])
-        del self.engine.launches[before:]  # compiled is what is priced
+        del self.engine.launches[before:]  # only the priced configuration is compiled
 
     def _try(self, operation: Operation) -> None:
-        """Launch what a tuner tries first; then the arguments that it restores are as they were."""
+        """Launch a tuner's first trial, then restore the arguments that the tuner restores."""
         first, *others = operation.fields["launches"]
         restored, before = operation.fields["restored"], len(self.engine.launches)
         if not others or restored is None:
@@ -185,7 +185,7 @@ class InterpretedSession(Session):
 
 
 def _identity(launch: TracedLaunch) -> str:
-    """Of a specialisation, as its binary is."""
+    """Identity of a specialisation: equal ones have the same binary."""
     name = launch.function.fn.__qualname__
     return f"{name}|{launch.signature}|{launch.constexprs}|{launch.options}|{launch.divisible}"
 
@@ -200,12 +200,12 @@ class InterpretDevice(Service):
         self.candidates: dict[str, Candidate] = {}
         self.sessions: dict[str, InterpretedSession] = {}
         self._state: dict[str, dict[str, torch.Tensor]] = {}
-        """Weights as they were given, by shape."""
+        """Weights as given, by shape."""
         self._prices: dict[Any, list[float]] = {}
         self._assembled: dict[str, dict[str, object]] = {}
         self._compiled: set[str] = set()
         self._played: set[str] = set()
-        """Shapes of which a call was run."""
+        """Shapes of which a call was already run."""
         self._built: dict[str, Any] = {}
         self._large: dict[object, list[dict[str, object]]] = {}
         """By kernel, the constants of its launches at full size, in order."""
@@ -233,7 +233,7 @@ class InterpretDevice(Service):
 
     @contextlib.contextmanager
     def _forgeries(self) -> Iterator[None]:
-        """Whatever a trace or a kernel makes this code raise is the candidate's failure, never the judge's."""
+        """Any exception of our code on a candidate's trace or kernel becomes the candidate's failure, never the judge's."""
         try:
             yield
         except (Failure, MemoryError):
@@ -250,7 +250,7 @@ class InterpretDevice(Service):
     def open(
         self, key: str, trace: dict[str, Any], state: dict[str, torch.Tensor], tensors: list[torch.Tensor]
     ) -> dict[str, Any]:
-        """Memory for one shape, with constants as given and weights as the reference has them."""
+        """Allocate memory for one shape, with the given constants and the reference's weights."""
         self.kernels = Kernels(trace["kernels"], self._built)
         candidate = self.candidates[key] = Candidate(trace, tensors)
         session = InterpretedSession("cpu", self.kernels, self.engine, self._prices)
@@ -265,8 +265,8 @@ class InterpretDevice(Service):
         return {}
 
     def reweigh(self, key: str, state: dict[str, torch.Tensor], trained: bool) -> dict[str, object]:
-        """Other values for some weights of a shape, in place; whatever earlier calls made of the old ones stays. Nothing is done
-        (`laid_out`) where that is only their old values in another place, which a user can lay out again who has not `trained` them."""
+        """Change some weights of a shape in place; what earlier calls made of the old ones stays. Does nothing (`laid_out`) if
+        that is only another layout of them and weights are not `trained`: a user can then lay them out again."""
         session, views = self.sessions[key], self.candidates[key].state
         if not trained and self._laid_out(key):
             return {"laid_out": True}
@@ -276,7 +276,7 @@ class InterpretDevice(Service):
         return {"laid_out": False}
 
     def _laid_out(self, key: str) -> bool:
-        """Whether all that the steady call keeps beside weights and inputs holds values of weights."""
+        """Whether all memory that the steady call keeps, apart from weights and inputs, holds values of weights."""
         candidate, session = self.candidates[key], self.sessions[key]
         given = {view.storage for view in (*candidate.inputs[-1], *candidate.state.values())}
         values = [tensor.reshape(-1).double() for tensor in self._state[key].values()]
@@ -291,8 +291,8 @@ class InterpretDevice(Service):
         return True
 
     def run(self, play: Run, inputs: list[torch.Tensor], outputs: list[torch.Tensor]) -> dict[str, Any]:
-        """One call on real inputs; the outputs go back, behind them what `play.after` names, and with them the inputs
-        (indices) and weights (names) that changed, and those that a kernel stored to."""
+        """One call on real inputs. Returns the outputs, followed by what `play.after` names, and the inputs (indices) and weights
+        (names) that changed or that a kernel stored to."""
         key = play.key
         candidate, session = self.candidates[key], self.sessions[key]
         tape, views = candidate.tapes[play.call], candidate.inputs[play.call]
@@ -304,7 +304,7 @@ class InterpretDevice(Service):
         places: dict[int | str, View] = dict(enumerate(views))
         places.update(candidate.state)
         for name in play.after:
-            if isinstance(name, str) and name in places:  # each call starts from the reference's statistics
+            if isinstance(name, str) and name in places:  # each call starts with the reference's statistics
                 session.tensor(places[name]).copy_(self._state[key][name])
         self.engine.marks = marks = Marks() if play.marks else None
         with self._failures(), self._enlarging(play.enlarged) as met:
@@ -350,14 +350,14 @@ class InterpretDevice(Service):
         }
 
     def _share_loaded(self, session: InterpretedSession, view: View) -> float:
-        """Of the bytes between a tensor's first and last, those that were loaded in a call whose instances are measured."""
+        """The share of a tensor's bytes that a call with measured instances loaded."""
         known = self.engine.read.get(session.storages[view.storage]._cdata)
         part = () if known is None else known[view.offset * view.itemsize : view.end]
         return float(np.mean(part)) if len(part) else 0.0
 
     @contextlib.contextmanager
     def _enlarging(self, enlarged: bool) -> Iterator[set[Seen]]:
-        """With the constants of the full size, if so: of what may be wrong then, nothing counts as met elsewhere. What is met."""
+        """If `enlarged`, launch with the constants of the full size and record apart what is met: it may be wrong. Yields it."""
         seen = self.engine.seen
         if enlarged:
             self.engine.enlarged, self.engine.seen = dict(self._large), set()
@@ -367,7 +367,7 @@ class InterpretDevice(Service):
             self.engine.enlarged, self.engine.seen = {}, seen
 
     def _begin(self, play: Run) -> None:
-        """The engine as it is at the start of a call."""
+        """Set the engine up for a call."""
         self.engine.mode, self.engine.launches, self.engine.races = "execute", [], play.races
         self.engine.measured = play.measured
         self.engine.stored.clear()
@@ -381,8 +381,8 @@ class InterpretDevice(Service):
         self.engine.contracting = bool(play.brackets % 2)  # in every second case, whichever
 
     def model(self, trace: dict[str, Any], depth: str, samples: int) -> dict[str, object]:
-        """Play the steady call without memory: launches with their work. They are compiled as far as `depth` says:
-        to "assembly", whose text comes with them, to "ir", or not at all ("")."""
+        """Play the steady call without memory. Returns launches with their work, compiled as far as `depth` says: to "assembly"
+        (with its text), to "ir", or not at all ("")."""
         candidate = Candidate(trace)
         kernels = Kernels(trace["kernels"], self._built)
         session = InterpretedSession("meta", kernels, self.engine, self._prices)
@@ -400,7 +400,7 @@ class InterpretDevice(Service):
                 try:
                     self._play_steady(session, candidate)
                 except OutOfBounds:
-                    # An address made of an invented number says nothing: what strays must do so for zeros, too.
+                    # Addresses made of invented numbers prove nothing: only what also strays for zeros counts.
                     self.engine.all_zero = True
                     try:
                         self._play_steady(session, candidate)
@@ -420,8 +420,8 @@ class InterpretDevice(Service):
         }
 
     def _by_values_alone(self, session: InterpretedSession, candidate: Candidate, stray: OutOfBounds) -> None:
-        """The steady call as it is modelled, for what strays on made-up values of both kinds. Raises `stray` unless it is known
-        of all programs that loaded values decide wherever one strays."""
+        """Model the steady call though it strays with invented values of both kinds. Raises `stray` unless plans of all programs
+        show that only loaded values decide where they stray."""
         engine = self.engine
         engine.all_zero = False
         try:
@@ -439,8 +439,8 @@ class InterpretDevice(Service):
     def _too_large(
         self, session: InterpretedSession, launches: list[TracedLaunch], assemblies: dict[str, dict[str, Any]]
     ) -> bool:
-        """Whether tuning chose a configuration that does not fit on the GPU, as Triton's tuner never does: it is given no
-        second chance, where there is another."""
+        """Whether tuning chose a configuration that does not fit the GPU, which Triton's tuner never does. It is then excluded,
+        if there is another."""
         found = False
         for number, key in session.tuned:
             made = assemblies.get(_identity(launches[number])) if number < len(launches) else None
@@ -459,11 +459,11 @@ class InterpretDevice(Service):
         repeats: list[list[list[int] | None]],
         outputs: list[torch.Tensor],
     ) -> dict[str, Any]:
-        """Run a few programs of the steady call on inputs that repeat: what each output was given, and where; and how much
-        of inputs and outputs all programs touch.
+        """Run a few programs of the steady call on inputs that repeat. Returns values and places stored to each output, and
+        how much of inputs and outputs all programs touch.
 
-        `periods` are those of the inputs, then those of the weights named; without any, nothing is run. `repeats` are
-        those of each of their axes (`Repeats`), None for what is whole. `cut` are the kernels of which not all was planned.
+        `periods`: one period of each input, then of each weight in `names`; without any, nothing is run. `repeats`: how each of
+        their axes repeats (`Repeats`), None if it does not. `cut` in the answer: kernels that were not planned completely.
         """
         candidate = Candidate(trace)
         session = InterpretedSession(
@@ -498,7 +498,7 @@ class InterpretDevice(Service):
                     answer["again"] = self._run_slice(session, candidate, sampled)
         except (Unsure, Failure) as error:
             if isinstance(error, Failure) and error.outcome is Outcome.OUT_OF_BOUNDS:
-                raise  # the values are real
+                raise  # the values were real
             return {**answer, "unsure": str(error)[:200]}
         written = []
         for number, view in enumerate(candidate.steady.outputs()):
@@ -510,8 +510,8 @@ class InterpretDevice(Service):
         return {**answer, "written": written, "compared": compared}
 
     def follow(self, trace: dict[str, Any], kernels: list[str]) -> dict[str, Any]:
-        """What reaches the outputs of the steady call, planned as far as it takes, where loops of the `kernels` have more
-        rounds there than wherever values were checked; nothing where they have not."""
+        """What reaches the outputs of the steady call, planned completely; nothing if no loop of the `kernels` has more rounds
+        there than anywhere that values were checked."""
         if not any(map(self.engine.longer, kernels)):
             return {"cut": []}
         self.engine.thorough = True
@@ -530,7 +530,7 @@ class InterpretDevice(Service):
         return answer_exact(body, tensors, outputs, self._built)
 
     def _plan(self, session: InterpretedSession, candidate: Candidate, sampled: Sampled) -> None:
-        """Every launch of the steady call without its values. Raises Unsure."""
+        """Plan every launch of the steady call, without values. Raises Unsure."""
         engine = self.engine
         engine.mode, engine.launches, engine.planned, engine.planned_steps = "plan", [], [], 0
         engine.counted = {}
@@ -548,7 +548,7 @@ class InterpretDevice(Service):
             self._large.setdefault(launch.function.fn, []).append(declared_constants(launch))
 
     def _run_slice(self, session: InterpretedSession, candidate: Candidate, sampled: Sampled) -> int:
-        """Samples of what is returned, and what they need; how many stored only where others had. Raises Unsure."""
+        """Run sampled writers of outputs, after what they need; how many stored only where others had. Raises Unsure."""
         outputs = {session.storages[view.storage]._cdata: view for view in candidate.steady.outputs()}
         demand = Demand(self.engine, self.engine.planned, outputs, self.engine.dice)
         self.engine.planned_steps = 0
@@ -578,13 +578,13 @@ class InterpretDevice(Service):
         return demand.again
 
     def _extent(self, session: InterpretedSession, candidate: Candidate) -> dict[str, object]:
-        """Shares of outputs that are written and of inputs that are read, where instances are alike: exact ones."""
+        """Exact shares of outputs that are written and of inputs that are read, where known; and what is new at full size."""
         new = sorted(
             set().union(*(launch.does for launch in self.engine.planned)) - self.engine.seen,
             key=lambda item: (item[-1] == ROUNDS, str(item)),
         )
         if all(view.dtype.startswith(("float", "bfloat")) for view in candidate.steady.outputs()):
-            new = [item for item in new if item[-1] != ROUNDED]  # no output is a place
+            new = [item for item in new if item[-1] != ROUNDED]  # no output holds indices
         given: dict[int | str, View] = dict(enumerate(candidate.inputs[-1]))
         given.update(candidate.state)
         return {
@@ -599,8 +599,8 @@ class InterpretDevice(Service):
         }
 
     def _flow(self, session: InterpretedSession, candidate: Candidate) -> dict[str, object]:
-        """Which share of each input `reaches` each output, by output; and of what programs store, the share that nobody makes
-        use of, by kernel (`idle`): where that is known exactly."""
+        """`reaches`: by output, the share of each input that reaches it. `idle`: by kernel, the share of its stores that are not
+        needed. Only if known exactly."""
         planned, steady = self.engine.planned, candidate.steady
         if any(operation.kind in ("aten", "copy") for operation in steady.operations):
             return {}
@@ -623,7 +623,7 @@ class InterpretDevice(Service):
         return union([found.places[storage]] if storage in found.places else [], low, high) / (high - low)
 
     def _stored(self, storage: int) -> bool:
-        """Whether some planned program writes to a storage, however few do."""
+        """Whether any planned program writes to a storage."""
         return any(
             access.pointers.size and launch.storage(access) == storage
             for launch in self.engine.planned
@@ -634,7 +634,7 @@ class InterpretDevice(Service):
     def _share(
         self, session: InterpretedSession, candidate: Candidate, view: View, stores: bool
     ) -> float | None:
-        """Of the bytes between a tensor's first and last; None where somebody knows only roughly, or torch is at it, too."""
+        """The share of a tensor's bytes that are stored to (or loaded); None if that is not known exactly or torch touches it."""
         for operation in candidate.steady.operations:
             fields = operation.fields
             views = [fields[name] for name in ("view", "target", "source") if name in fields]
@@ -656,7 +656,7 @@ class InterpretDevice(Service):
         session.play(candidate.steady)
 
     def _assemblies(self, launches: list[TracedLaunch]) -> dict[str, dict[str, object]]:
-        """Assembler text of every distinct specialisation, or the compiler's complaint."""
+        """Assembler text of every distinct specialisation. Raises Failure if the compiler refuses one."""
         done: dict[str, dict[str, object]] = {}
         self.engine.uninstall()
         try:
@@ -681,7 +681,7 @@ class InterpretDevice(Service):
         return done
 
     def _compiles(self, launches: list[TracedLaunch]) -> None:
-        """Every specialisation that is run must be one that the compiler takes, also where it is never priced."""
+        """Check that the compiler accepts every specialisation that is run, even if it is never priced."""
         new = {name: launch for launch in launches if (name := _specialisation(launch)) not in self._compiled}
         if not new:
             return
@@ -698,7 +698,7 @@ class InterpretDevice(Service):
 
     @contextlib.contextmanager
     def _failures(self) -> Iterator[None]:
-        """Sorts what a kernel can raise under the interpreter."""
+        """Map what a kernel can raise under the interpreter to a Failure."""
         self.engine.install()
         try:
             yield
@@ -709,7 +709,7 @@ class InterpretDevice(Service):
         except Race as error:
             raise Failure(Outcome.NONDETERMINISTIC, f"race: {error}") from None
         except Unsupported as error:
-            self._assemblies(self.engine.launches[-1:])  # only what the compiler takes is unsupported
+            self._assemblies(self.engine.launches[-1:])  # unsupported only if the compiler accepts it
             unpriced = isinstance(error, Unpriced)
             raise Failure(Outcome.UNPROVEN if unpriced else Outcome.UNSUPPORTED, str(error)) from None
         except Stuck as error:
@@ -722,10 +722,10 @@ class InterpretDevice(Service):
             raise Failure(Outcome.RUNTIME_ERROR, f"{type(error).__name__}: {error}"[:400]) from None
 
     def _kernel_failure(self, error: KernelError) -> Failure:
-        """Whose failure an exception inside a kernel is: the compiler decides.
+        """Decide whose failure an exception inside a kernel is, by asking the compiler.
 
-        A compiled kernel cannot raise, except by `tl.device_assert`; so what the compiler takes and the
-        interpreter does not is the interpreter's limit.
+        A compiled kernel cannot raise, except by `tl.device_assert`. If the compiler accepts a kernel that raises in the
+        interpreter, that is the interpreter's limit.
         """
         try:
             self._assemblies(self.engine.launches[-1:])
@@ -737,7 +737,7 @@ class InterpretDevice(Service):
 
 
 def _as_text(item: tuple[object, ...]) -> str:
-    """Constants of a kernel, or a decision in it, as text."""
+    """A kernel's constants, or a decision in it, as text."""
     name, *rest = item
     if len(rest) == 2:
         return f"`{name}`{f' line {rest[0]}' if rest[0] else ''}: {rest[1]}"
@@ -766,8 +766,8 @@ def describe(launch: TracedLaunch) -> dict[str, Any]:
 
 
 def repeated_bytes(launch: TracedLaunch, work: cost.Work) -> dict[str, dict[str, float]]:
-    """By argument: bytes that the launch's plain stores write at least once (`written`), and how many instances read what any
-    does (`readers`), as far as a few instances tell."""
+    """By argument: bytes that the launch's plain stores write at least once (`written`), and how many instances read the same
+    (`readers`), estimated from a few instances."""
     if launch.coverage is None:
         return {"written": {}, "readers": {}}
     stored = work.stored_bytes
@@ -784,9 +784,9 @@ def repeated_bytes(launch: TracedLaunch, work: cost.Work) -> dict[str, dict[str,
 
 def warm(target: Target) -> None:
     """In the zygote, before any fork: fill Triton's caches (rewritten library functions, compiler)."""
-    import numpy.ma  # what `np.unique` asks for, 20 ms in every worker  # noqa: F401
+    import numpy.ma  # imported by `np.unique`, 20 ms in every worker  # noqa: F401
 
-    from kernelwright.verify.exact import field, session  # what a confined process may no longer read
+    from kernelwright.verify.exact import field, session  # a confined process can no longer read these files
     from kernelwright.verify.interpret import lean_triton, warmup
 
     assert session

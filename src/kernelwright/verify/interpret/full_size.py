@@ -1,8 +1,8 @@
-"""The memory of a few programs of a full-size call, run on real values: inputs that repeat take the room of one period.
+"""Memory for a few programs of a full-size call that run on real values: repeating inputs are stored as a single period.
 
-The kernel sees full-size addresses, all of them checked. A read of an input is answered from its one period, fresh
-memory is real and stays uncommitted but where it is written. Whatever the programs that are run do not decide
-(memory that others write, constants that nobody sent) ends the run as unsure, which is no accusation.
+The kernel sees full-size addresses, all of them checked. A read of an input is answered from its period. Fresh memory is
+real, and uncommitted until written. Whatever the programs that are run do not determine (memory that others write, constants
+that nobody sent) ends the run as unsure, which is no accusation.
 """
 
 from __future__ import annotations
@@ -19,34 +19,34 @@ from kernelwright.verify.repeats import Repeats
 from kernelwright.verify.trace.tape import View
 
 _MOST_STEPS = 2000
-"""Memory instructions of all programs together, after which the run ends."""
+"""Memory instructions of all programs together after which the run ends."""
 _FILLED_BYTES = 1 << 26
-"""Of memory that torch fills with something else than zeros."""
+"""The most bytes that torch may fill at once with something other than zeros."""
 _COPIED = 1 << 21
-"""Elements that torch copies or counts out."""
+"""The most elements that torch may copy or count."""
 
 
 class Unsure(Exception):
-    """What these programs write depends on more than they were given."""
+    """What these programs write depends on more than is known here."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Fold:
-    """Addresses of a full tensor, mapped to those of one period of it. Bytes."""
+    """Maps addresses of a full tensor to those of its one period. Bytes."""
 
     steps: tuple[tuple[int, Repeats | None, int], ...]
-    """(stride in the full tensor, what stands at its indices, stride in the one period), outermost first; elements.
-    None: every index is there."""
+    """(stride in the full tensor, how its indices repeat, stride in the period) in elements, outermost first. None: the axis
+    is stored in full."""
     itemsize: int
     start: int
-    """Where the full tensor begins in its storage."""
+    """Byte offset of the full tensor in its storage."""
     width: str
-    """Of numbers of elements: where a tensor has more than 32 bits count, they are counted in 64."""
+    """Integer type for element offsets: 64 bits only if 32 are too few."""
 
     @staticmethod
     def of(view: View, period: torch.Tensor, repeats: Sequence[Repeats | None]) -> Fold:
-        """`period` is contiguous, `repeats` by axis. Raises Unsure for a tensor with gaps, which nobody can tell apart from
-        the rest."""
+        """`period` is contiguous; `repeats` by axis. Raises Unsure for a tensor with gaps, whose bytes cannot be told from those
+        between."""
         axes = sorted(
             (
                 (stride, size, inner, drawn)
@@ -64,17 +64,17 @@ class Fold:
             filled *= size
         merged: list[tuple[int, Repeats | None, int]] = []
         follows = -1
-        """The stride in the period at which an axis goes on where the whole one before it ends."""
+        """The stride in the period at which the next axis continues the one before it, if that is whole."""
         for stride, size, inner, drawn in axes:  # innermost first
             if drawn is not None or inner != follows:
                 merged.append((stride, drawn, inner))
             follows = inner * size if drawn is None else -1
-        # numpy divides 32-bit numbers by a number several at a time
+        # numpy vectorises division of 32-bit numbers by a scalar
         width = "uint32" if view.end // view.itemsize < 1 << 32 else "uint64"
         return Fold(tuple(reversed(merged)), view.itemsize, view.offset * view.itemsize, width)
 
     def __call__(self, offsets: np.ndarray) -> np.ndarray:
-        """Byte offsets in the period's memory for byte offsets in the full storage."""
+        """Byte offsets in the period for byte offsets in the full storage."""
         offsets = offsets - np.uint64(self.start)
         shift = self.itemsize.bit_length() - 1
         width = np.dtype(self.width).type
@@ -89,14 +89,14 @@ class Fold:
 
 @dataclasses.dataclass
 class Compared:
-    """What a few programs of a launch did together (operations, memory instructions, bytes read of each argument): on real
-    values, and as they are priced."""
+    """Work of a few programs of a launch, summed (operations, memory instructions, bytes read of each argument): on real values,
+    and as priced."""
 
     programs: int = 0
     done: dict[str, float] = dataclasses.field(default_factory=dict)
     priced: dict[str, float] = dataclasses.field(default_factory=dict)
     guessed: bool = False
-    """Whether the price hangs on integers that nobody knew."""
+    """Whether the price depends on unknown integers."""
 
 
 class Sampled:
@@ -106,37 +106,37 @@ class Sampled:
         self.folds: dict[int, tuple[Fold, torch.Tensor]] = {}
         """Inputs and weights, by `_cdata` of the full storage."""
         self.fresh: set[int] = set()
-        """Storages that the call makes, and scratch that it finds: of neither anything is known but what is written."""
+        """Storages that the call allocates, and scratch that it finds: only what is written to them is known."""
         self.memory: dict[int, torch.Tensor] = {}
         self.written: dict[int, list[np.ndarray]] = {}
         """Byte offsets and item sizes of what was stored, by storage."""
         self.mine: dict[int, list[np.ndarray]] = {}
-        """Of `written`, what the program at hand stored."""
+        """The part of `written` that the current program stored."""
         self.final: dict[int, list[np.ndarray]] = {}
-        """Of `written`, what no program that was left out writes, before or after: by storage."""
+        """The part of `written` that no other program of the call writes, by storage."""
         self._filled: set[int] = set()
         """Storages of which every byte is known."""
         self._lazy: dict[int, tuple[torch.dtype, float]] = {}
-        """Large storages that torch filled with one value, which is put where somebody reads."""
+        """Large storages that torch filled with one value, which is stored only where it is read."""
         self._sorted: dict[int, tuple[int, np.ndarray]] = {}
         self.steps = self._before = 0
-        """Memory instructions of all programs, and of those before the one at hand."""
+        """Memory instructions of all programs, and of those before the current one."""
         self._loaded: dict[str, float] = {}
         self.compared_to: dict[int, Compared] = {}
-        """By launch, what programs of it did."""
+        """Work of a launch's programs, by launch."""
 
     def begin(self) -> None:
-        """Start another program."""
+        """Begin another program."""
         self._loaded, self._before = {}, self.steps
         self.mine.clear()
 
     def finish(self) -> None:
-        """What the program at hand stored is final."""
+        """Mark what the current program stored as final."""
         for key, parts in self.mine.items():
             self.final.setdefault(key, []).extend(parts)
 
     def place(self, region: Region) -> None:
-        """Say where a region really is."""
+        """Set a region's real address."""
         key = region.keep._cdata
         if key in self.folds:
             fold, period = self.folds[key]
@@ -145,7 +145,7 @@ class Sampled:
             region.real = self._room(key, region.size).data_ptr()
 
     def compared(self, launch: int, flops: float, traffic: Traffic) -> None:
-        """Enter what the program at hand did, and the `traffic` of the same program where it is priced."""
+        """Add the current program's work, and `traffic`, the same program's as priced."""
         known = self.compared_to.setdefault(launch, Compared())
         known.guessed |= traffic.guessed
         known.programs += 1
@@ -162,7 +162,7 @@ class Sampled:
     def reads(
         self, region: Region | None, offsets: Callable[[], np.ndarray], mask: np.ndarray, itemsize: int
     ) -> None:
-        """Raises Unsure where the value is not known here."""
+        """Record a load. Raises Unsure if the value is not known."""
         self._step()
         name = region.name if region is not None else "?"
         self._loaded[name] = self._loaded.get(name, 0.0) + float(np.count_nonzero(mask)) * itemsize
@@ -191,7 +191,7 @@ class Sampled:
         return bool((known[places] == asked).all())
 
     def _supply(self, key: int, offsets: np.ndarray) -> None:
-        """The value that a storage was filled with, in what nobody has written of these places."""
+        """Store the value that a storage was filled with at those of the places that nothing has written."""
         dtype, value = self._lazy[key]
         known = self.written.setdefault(key, [])
         missing = np.setdiff1d(offsets, np.concatenate(known)) if known else offsets
@@ -200,7 +200,7 @@ class Sampled:
         known.append(missing)
 
     def writes(self, region: Region | None, offsets: Callable[[], np.ndarray], itemsize: int) -> None:
-        """Raises Unsure for what must stay as it is."""
+        """Record a store. Raises Unsure for memory that may not be written."""
         self._step()
         if region is None:
             return
@@ -211,12 +211,12 @@ class Sampled:
         self.mine.setdefault(key, []).append(found)
 
     def _ours(self, key: int) -> None:
-        """Raises Unsure where no room is made for what is written."""
+        """Raises Unsure if a storage has no memory for writes."""
         if key not in self.fresh:
             raise Unsure("an input or a weight is written")
 
     def adds(self, region: Region | None, offsets: Callable[[], np.ndarray], itemsize: int) -> None:
-        """An atomic access: what it finds must be known as well. Raises Unsure."""
+        """Record an atomic access; the value it finds must be known as well. Raises Unsure."""
         if region is not None and not self._knows(region.keep._cdata, offsets):
             raise Unsure("an atomic access to memory that nobody wrote")
         self.writes(region, offsets, itemsize)
@@ -224,7 +224,7 @@ class Sampled:
     # -- what torch does -------------------------------------------------------------------------------------------
 
     def _room(self, key: int, size: int) -> torch.Tensor:
-        """Real memory of a fresh storage: zeros, which cost nothing until they are touched."""
+        """Real memory of a fresh storage: zeros, which cost nothing until touched."""
         if key not in self.memory:
             self.memory[key] = torch.zeros(size, dtype=torch.uint8)
         return self.memory[key]
@@ -234,7 +234,7 @@ class Sampled:
         return made.set_(self._room(key, size).untyped_storage(), view.offset, view.shape, view.stride)
 
     def fills(self, key: int, size: int, view: View, value: float) -> None:
-        """Raises Unsure for more memory than is filled here."""
+        """Fill as torch does. Raises Unsure for more memory than is filled here."""
         self._ours(key)
         whole = view.numel * view.itemsize == size and view.offset == 0
         if not (value == 0 and whole and key not in self.memory):
@@ -257,13 +257,13 @@ class Sampled:
         self.puts(key, size, view, numbers.reshape(view.shape))
 
     def puts(self, key: int, size: int, view: View, numbers: torch.Tensor) -> None:
-        """What torch puts into a tensor. Raises Unsure."""
+        """Store numbers that torch puts into a tensor. Raises Unsure."""
         self._ours(key)
         self._tensor(key, size, view).copy_(numbers)
         self._note_written(key, view, view.numel * view.itemsize == size)
 
     def copies(self, target: tuple[int, int, View], source: tuple[int, int, View]) -> None:
-        """(storage, bytes, view) of each. Raises Unsure."""
+        """Copy as torch does; (storage, bytes, view) of each. Raises Unsure."""
         key, size, view = source
         if view.numel > _COPIED:
             raise Unsure("a large tensor that torch copies")
@@ -294,7 +294,7 @@ class Sampled:
             raise Unsure("a long program")
 
     def stored(self, storage: int, view: View) -> tuple[torch.Tensor, torch.Tensor] | None:
-        """(flat positions in a tensor on that storage, their values) of what is final; None if nothing is."""
+        """(flat positions in a tensor on that storage, values) of final stores; None if there are none."""
         if storage not in self.final:
             return None
         offsets = distinct(np.concatenate(self.final[storage])).astype(np.int64)
@@ -319,7 +319,7 @@ class Sampled:
 
 
 def _places(view: View) -> np.ndarray:
-    """Byte offsets of a tensor's elements in its storage, in order."""
+    """Byte offsets of a tensor's elements in its storage, in row-major order."""
     found = np.full((1,) * len(view.shape), view.offset, dtype=np.int64)
     for axis, (extent, stride) in enumerate(zip(view.shape, view.stride, strict=True)):
         steps = np.arange(extent, dtype=np.int64) * stride

@@ -1,8 +1,8 @@
 """CUDA's libdevice functions on numpy arrays, by the symbol that Triton calls.
 
-Names follow NVIDIA's "libdevice User's Guide"; `__nv_` and the `f` of single precision do not count. What has no closed
-form in numpy is torch's function in double precision. A rounding in a stated direction is a rounding to nearest, moved by
-one step where it went the other way.
+Names are as in NVIDIA's "libdevice User's Guide", without `__nv_` and the `f` of single precision. Functions that numpy lacks
+are torch's, in double precision. A directed rounding is a rounding to nearest, corrected by one step where it went the
+other way.
 
 Not guaranteed: the last digits, which differ between libdevice and any host library.
 """
@@ -25,7 +25,7 @@ Function = Callable[..., Any]
 
 
 def _torch(function: Callable[..., torch.Tensor]) -> Function:
-    """A function of torch's on arrays, in double precision."""
+    """A torch function on arrays, in double precision."""
 
     def called(*given: np.ndarray) -> np.ndarray:
         found: np.ndarray = function(*(torch.from_numpy(one.astype(np.float64)) for one in given)).numpy()
@@ -48,7 +48,7 @@ def _gamma(x: float) -> float:
 
 
 def _bessel(first: Function, second: Function, n: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Order n from orders 0 and 1 by the forward recurrence; stable for n below x, as for the Y at any."""
+    """Order n from orders 0 and 1 by forward recurrence; stable for J if n < x, for Y always."""
     before: np.ndarray = first(x)
     here: np.ndarray = second(x)
     found: np.ndarray = np.where(n == 0, before, here)
@@ -104,7 +104,7 @@ def byte_perm(a: np.ndarray, b: np.ndarray, selector: np.ndarray) -> np.ndarray:
 
 
 def round_directed(exact: np.ndarray, kind: np.dtype, direction: str) -> np.ndarray:
-    """`exact`, of more digits, in a narrower type: to nearest (n), up, down, or towards zero (z)."""
+    """`exact`, which has more digits, rounded to a narrower type: to nearest (n), up (u), down (d), or towards zero (z)."""
     made = exact.astype(kind)
     back = made.astype(exact.dtype)
     if direction == "z":
@@ -119,7 +119,7 @@ def round_directed(exact: np.ndarray, kind: np.dtype, direction: str) -> np.ndar
 
 
 def saturate_to(x: np.ndarray, kind: np.dtype) -> np.ndarray:
-    """Whole numbers of a type, as PTX converts: held within its range, and 0 for NaN."""
+    """Floats to integers as PTX converts them: clamped to the type's range, NaN to 0."""
     limits = np.iinfo(kind)
     wide = np.nan_to_num(x.astype(np.float64), nan=0.0, posinf=np.inf, neginf=-np.inf)
     inside = np.clip(wide, -(2.0**63), 2.0**63 - 1024)
@@ -154,7 +154,7 @@ _FROM_WHOLE = re.compile(r"(?:int|uint|ll|ull|double)2(float|double)_r([nduz])$"
 
 
 def find(symbol: str) -> Function | None:
-    """What a symbol computes, or None. Given arrays; the caller knows the type of what comes out."""
+    """The function of a symbol on arrays, or None. The caller knows the result's type."""
     name = symbol.removeprefix("__nv_")
     return _TABLE.get(name) or _TABLE.get(re.sub("[fdi]$", "", name)) or _by_pattern(name)
 
@@ -180,7 +180,7 @@ def _by_pattern(name: str) -> Function | None:
 
 
 def _flushing(function: Function) -> Function:
-    """An instruction that is `.ftz` in single precision."""
+    """A function that is `.ftz` in single precision."""
     return lambda x: flush(function(flush(x)))
 
 

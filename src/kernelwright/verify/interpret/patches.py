@@ -1,8 +1,8 @@
-"""What is put in place of Triton's own interpreter while an engine is installed: every operation that is counted, checked, or
-computed otherwise than on a GPU.
+"""Replacements for parts of Triton's interpreter while an engine is installed: operations that are counted, checked, or
+computed differently on a GPU.
 
-Each function below gives (owner, attribute, value) of one kind of operation; `install` sets them all and gives back what
-undoes it. What a value does with memory and decisions is the engine's (`interpret/interpreter.py`).
+Each function below returns (owner, attribute, value) for one kind of operation; `install` sets them all and returns what
+undoes it. Memory and decisions are handled by the engine (`interpret/interpreter.py`).
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _OPERATORS = [
 
 
 class Watcher(Protocol):
-    """What the operations ask of an engine."""
+    """What the operations need of an engine."""
 
     units: set[str]
     traffic: Traffic | None
@@ -95,8 +95,8 @@ class Watcher(Protocol):
 def _from_a_place(
     engine: Watcher, start: tl.tensor, end: object, step: int, stages: int
 ) -> Iterator[tl.tensor]:
-    """A loop that begins where the place in the grid says: what decides is how many rounds it has, and programs of as many take
-    the same way, wherever they begin."""
+    """A loop whose start depends on the place in the grid: only the number of its rounds is a decision, so programs with equally
+    many rounds take the same path wherever they begin."""
     if isinstance(end, tl.tensor) and end.dtype.primitive_bitwidth > start.dtype.primitive_bitwidth:
         start = start.to(end.dtype)
     apart = plain(end) - start.to(tl.int64)
@@ -107,7 +107,7 @@ def _from_a_place(
 
 
 def install(engine: Watcher) -> Callable[[], None]:
-    """Returns what gives Triton's language back to its compiler."""
+    """Patch Triton for `engine`. Returns a function that restores Triton's language for its compiler."""
     patches: list[Patch] = [
         (jit.JITFunction, "__call__", _call),
         (interpreter, "_get_np_dtype", np_dtype),
@@ -145,9 +145,9 @@ def install(engine: Watcher) -> Callable[[], None]:
     for name, does in (("gdc_wait", engine.await_earlier), ("gdc_launch_dependents", lambda: None)):
         if hasattr(cuda, name):
             scope.set_attr(cuda, name, does)
-    # Triton 3.6 takes int() of an array of one element, which newer numpy refuses.
+    # Triton 3.6 calls int() on an array of one element, which newer numpy refuses.
     scope.set_attr(tl.tensor, "__index__", engine.deciding(lambda self: int(self.handle.data.squeeze())))
-    scope.set_attr(tl.dtype, "value", property(lambda self: self))  # a constant to whoever is called with it
+    scope.set_attr(tl.dtype, "value", property(lambda self: self))  # callees may expect a constexpr
     scope.set_attr(tl.tensor, "__bool__", engine.deciding(tl.tensor.__dict__["__bool__"]))
     outer, LOOPS["range"] = LOOPS["range"], loop
 
@@ -166,7 +166,7 @@ def _call(function: jit.JITFunction, *args: object, **kwargs: object) -> Any:
 
 
 def _products(engine: Watcher) -> list[Patch]:
-    """Products on tensor cores, in the precision that they are asked in, and multiply-adds."""
+    """Products on tensor cores in the precision asked for, and multiply-adds."""
     dot, fma = Builder.create_dot, Builder.create_fma
 
     def create_dot(
@@ -200,7 +200,7 @@ def _products(engine: Watcher) -> list[Patch]:
 
 
 def _elementwise(engine: Watcher) -> list[Patch]:
-    """What is done element by element."""
+    """Elementwise operations."""
     unary, binary = Builder.unary_op, Builder.binary_op
 
     def unary_op(self: Builder, arg: Handle, op: np.ufunc) -> Handle:
@@ -229,7 +229,7 @@ def _elementwise(engine: Watcher) -> list[Patch]:
         elif engine.traffic is not None and one.ndim > 1 and kind != "b":
             engine.traffic.indexed += one.size
         scalar = lhs.dtype.scalar
-        if kind in "fi" and type(scalar) is tl.dtype:  # as Triton's own does, without its detours
+        if kind in "fi" and type(scalar) is tl.dtype:  # what Triton does, without its detours
             made = op(one, rhs.data)
             if made.dtype == np.bool_:
                 return interpreter.TensorHandle(made, tl.int1)
@@ -238,7 +238,7 @@ def _elementwise(engine: Watcher) -> list[Patch]:
         if lhs.dtype.scalar.is_bf16() and rhs.dtype.scalar.is_bf16():
             return to_bfloat16_bits(binary(self, from_bfloat16_bits(lhs), from_bfloat16_bits(rhs), op))
         out = binary(self, lhs, rhs, op)
-        # Triton's own keeps the operands' type for a comparison, and splats it to integers later.
+        # Triton keeps the operands' type for a comparison, and splats it to integers later.
         return interpreter.TensorHandle(out.data, tl.int1) if out.data.dtype == np.bool_ else out
 
     def larger(self: Builder, lhs: Handle, rhs: Handle) -> Handle:
@@ -251,13 +251,13 @@ def _elementwise(engine: Watcher) -> list[Patch]:
         *((Builder, name, _flushing(Builder.__dict__[name])) for name in _FLUSHING),
         (Builder, "unary_op", unary_op),
         (Builder, "binary_op", binary_op),
-        (Builder, "create_maxnumf", larger),  # Triton 3.6 has NaN win in these, as no GPU does
+        (Builder, "create_maxnumf", larger),  # in Triton 3.6 NaN wins here, as on no GPU
         (Builder, "create_minnumf", smaller),
     ]
 
 
 def _flushing(own: Callable[[Builder, Handle], Handle]) -> Callable[[Builder, Handle], Handle]:
-    """An instruction that is `.ftz` in single precision: denormals are 0 to it, and none comes out."""
+    """An instruction that is `.ftz` in single precision: it reads and returns denormals as 0."""
 
     def operate(self: Builder, arg: Handle) -> Handle:
         if not isinstance(arg.data, np.ndarray) or arg.data.dtype != np.float32:
@@ -269,7 +269,7 @@ def _flushing(own: Callable[[Builder, Handle], Handle]) -> Callable[[Builder, Ha
 
 
 def _carry_sum(engine: Watcher, made: Handle, *operands: Handle) -> Handle:
-    """A sum, a product by a factor, or either in another type: what it is a sum of is carried on."""
+    """Carry the marks of `half_sums` through a sum, a multiplication or a cast."""
     if engine.mode != "execute" or not any(one.attr for one in operands):
         return made
     if made.dtype.scalar not in (tl.float16, tl.bfloat16):
@@ -280,8 +280,8 @@ def _carry_sum(engine: Watcher, made: Handle, *operands: Handle) -> Handle:
 
 
 def _conversions(engine: Watcher) -> list[Patch]:
-    """Casts, rounded as a GPU does it (Triton's own takes integers, truth values and doubles for the bits of a bfloat16); what an
-    integer cannot hold is undefined."""
+    """Casts, rounded as a GPU does (Triton's interpreter takes integers, booleans and doubles for bits of a bfloat16). What an
+    integer type cannot hold is undefined."""
     cast, fp_cast = Builder.cast_impl, Builder.create_fp_to_fp
 
     def cast_impl(self: Builder, src: Handle, dst_type: tl.dtype) -> Handle:
@@ -307,11 +307,11 @@ def _conversions(engine: Watcher) -> list[Patch]:
 
 
 def _reductions(engine: Watcher) -> list[Patch]:
-    """Reductions and scans, bracketed as the engine draws it."""
+    """Reductions and scans, with brackets that the engine draws."""
     reduce, scan = interpreter.ReduceOps.apply_impl, interpreter.ScanOps.apply_impl
 
     def combined(self: Fold, values: Sequence[tl.tensor]) -> None:
-        """A sum of products is half sums. What a kernel combines by its own function is counted where that runs."""
+        """Count a built-in reduction; the operations of a kernel's own function are counted as they run."""
         engine.barrier()
         if combine.at_once(self.combine_fn):
             floats = (value.handle.data for value in values if value.dtype.scalar.is_floating())
@@ -328,7 +328,7 @@ def _reductions(engine: Watcher) -> list[Patch]:
     to_tensor = interpreter.ReduceScanOpInterface.to_tensor
 
     def wrapped(self: Fold, value: Any, dtype: tl.dtype) -> tl.tensor:
-        """A single integer wraps as those of a block do, which Triton 3.6 refuses."""
+        """A single integer wraps like those of a block; Triton 3.6 raises instead."""
         if dtype.scalar.is_int() and not getattr(value, "shape", ()):
             value = np.asarray(value).astype(np_dtype(dtype.scalar))[()]
         return to_tensor(self, value, dtype)
@@ -341,7 +341,7 @@ def _reductions(engine: Watcher) -> list[Patch]:
 
 
 def _undefined_patches(engine: Watcher) -> list[Patch]:
-    """Division by zero, shifts beyond the width, gathers from outside of a block, and two blocks in any order."""
+    """Division by zero, too wide shifts, gathers from outside a block, and reordered blocks."""
 
     def divided(own: Operator) -> Operator:
         def divide(self: Builder, lhs: Handle, rhs: Handle) -> Handle:
@@ -358,19 +358,19 @@ def _undefined_patches(engine: Watcher) -> list[Patch]:
         return shift
 
     def cat(self: Builder, lhs: Handle, rhs: Handle) -> Handle:
-        """Of two blocks that may be reordered: any order that is no order."""
+        """Two blocks that may be reordered come in an arbitrary order."""
         both = np.concatenate([lhs.data, rhs.data])
         return interpreter.TensorHandle(np.roll(both[::-1], engine.garbage), lhs.dtype.scalar)
 
     def reshape(self: Builder, arg: Handle, shape: Sequence[int], reordered: bool) -> Handle:
-        """Where elements may be reordered: any order that is no order, the same for blocks of one size."""
+        """If elements may be reordered, an arbitrary order, the same for blocks of one size."""
         data = arg.data
         if reordered and data.size > 1:
             data = np.roll(data.reshape(-1)[::-1], engine.garbage)
         return interpreter.TensorHandle(data.reshape(shape), arg.dtype.scalar)
 
     def gather(self: Builder, src: Handle, indices: Handle, axis: int) -> Handle:
-        """Compiled, places outside of the block are read unchecked from the memory beside it."""
+        """A compiled gather reads memory next to the block, unchecked, for indices outside of it."""
         size = src.data.shape[axis]
         outside = (indices.data < 0) | (indices.data >= size)
         found = np.take_along_axis(src.data, np.where(outside, 0, indices.data), axis=axis)
@@ -392,12 +392,12 @@ def _undefined_patches(engine: Watcher) -> list[Patch]:
 
 
 def _lanes_in_order(handle: Handle, shape: tuple[int, ...], order: np.ndarray) -> Handle:
-    """A block's lanes in the order in which an atomic operation comes to them."""
+    """A block's lanes in the order in which an atomic operation serves them."""
     return interpreter.TensorHandle(np.broadcast_to(handle.data, shape).reshape(-1)[order], handle.dtype)
 
 
 def _given_back(data: np.ndarray, shape: tuple[int, ...], order: np.ndarray) -> np.ndarray:
-    """What lanes found that were served in that order, in their own."""
+    """Results of lanes that were served in that order, put back in place."""
     made = np.empty_like(data)
     made[order] = data
     return made.reshape(shape)
@@ -409,7 +409,7 @@ _NOT_READ = {
     "atomic_store": "atomic_store",
     "atomic_poll": "atomic_poll",
 }
-"""Methods of the builder, without `create_`, by what they do in the language."""
+"""Builder methods, without `create_`, and their names in the language."""
 
 
 def _memory(engine: Watcher) -> list[Patch]:
@@ -432,7 +432,7 @@ def _memory(engine: Watcher) -> list[Patch]:
     def update(
         self: Builder, op: object, real: Handle, val: Handle, mask: Handle, sem: object, scope: object
     ) -> Handle:
-        if "XCHG" in str(op):  # moves bits, but Triton's own knows only integers
+        if "XCHG" in str(op):  # moves bits, but Triton's interpreter only handles integers
             moved = rmw(self, op, real, as_integers(val), mask, sem, scope)
             return interpreter.TensorHandle(moved.data.view(val.data.dtype), val.dtype.scalar)
         if val.dtype.scalar.is_bf16():
@@ -457,7 +457,7 @@ def _memory(engine: Watcher) -> list[Patch]:
         (
             Builder,
             "create_masked_load",
-            # Triton 3.6 gives two policies, 3.9 one, descriptors none; volatile always comes last.
+            # Triton 3.6 passes two policies, 3.9 one, descriptors none; volatile always comes last.
             lambda self, ptrs, mask, other, *rest, is_volatile=False, **policies: engine.load(
                 ptrs, mask, other, bool(rest[-1] if rest else is_volatile)
             ),
@@ -474,7 +474,7 @@ def _memory(engine: Watcher) -> list[Patch]:
 
 
 def _addresses(engine: Watcher) -> list[Patch]:
-    """Whole numbers that become pointers."""
+    """Integers that become pointers."""
     own = Builder.create_int_to_ptr
 
     def int_to_ptr(self: Builder, val: Handle, kind: tl.dtype) -> Handle:
@@ -485,7 +485,7 @@ def _addresses(engine: Watcher) -> list[Patch]:
 
 
 def _unread(engine: Watcher) -> list[Patch]:
-    """What would do something to a process, or cost what nobody knows."""
+    """Operations that are refused: they affect the process, or their cost is unknown."""
     found = [(f"create_{name}", called) for name, called in _NOT_READ.items()]
     return [(Builder, name, _refused(called)) for name, called in found if hasattr(Builder, name)]
 
@@ -500,7 +500,7 @@ def _refused(name: str) -> Callable[..., object]:
 
 
 def _foreign(engine: Watcher) -> list[Patch]:
-    """Functions of libdevice and inline assembly."""
+    """libdevice functions and inline assembly."""
 
     def extern(
         self: Builder,
@@ -547,7 +547,7 @@ def _check_promise(engine: Watcher, kind: hints.Kind) -> Callable[[tl.tensor, An
     own = getattr(tl, hints.NAMES[kind])
 
     def promise(input: tl.tensor, values: object) -> tl.tensor:
-        given = own(input, values)  # raises where there are too few values
+        given = own(input, values)  # raises if there are too few values
         if engine.mode not in ("execute", "sample") or not isinstance(given, tl.tensor):
             return given
         units = hints.units(values, given.handle.data.ndim)
@@ -560,7 +560,7 @@ def _check_promise(engine: Watcher, kind: hints.Kind) -> Callable[[tl.tensor, An
 
 
 def _bare(own: Operator) -> Operator:
-    """A global `tl.constexpr` beside a tensor gives a tensor, as when compiled; Triton's interpreter makes it a constant."""
+    """A global `tl.constexpr` combined with a tensor gives a tensor, as when compiled; Triton's interpreter gives a constexpr."""
 
     def operate(self: tl.constexpr, other: object) -> object:
         made = own(self, other)
@@ -570,7 +570,7 @@ def _bare(own: Operator) -> Operator:
 
 
 class _Other(tl.tensor):
-    """What masked lanes hold, by the kernel's word, if it is a single 0 too (`if other` asks Triton)."""
+    """The value of masked lanes (`other`), true even if it is a single 0: Triton tests `if other`."""
 
     def __bool__(self) -> bool:
         return True
@@ -587,7 +587,7 @@ def _load(
     *rest: object,
     **options: object,
 ) -> tl.tensor:
-    """`tl.load`, which says whether there was an `other` where a single lane is loaded as well."""
+    """`tl.load` that keeps the information whether there was an `other` when a single lane is loaded, too."""
     if other is not None and mask is not None and ptr.type.scalar.is_ptr():
         kind = ptr.type.scalar.element_ty
         other = self.cast(other, tl.int8 if kind == tl.int1 else kind)
@@ -598,7 +598,7 @@ def _load(
 
 
 class _Results(tuple[Handle, ...]):
-    """What a line of assembly returns."""
+    """Results of inline assembly."""
 
     def get_result(self, place: int) -> Handle:
         return self[place]

@@ -1,13 +1,13 @@
 """What one program instance did, read as a function of the program's place in the grid.
 
-A recording (`recording.py`) is the list of what the first instance of a launch did. Here its integers are followed
-once more, for all programs of the grid at a time, without any memory: each value is "what it was for the recorded
-program, plus a shift of this program's own", or "a function of a key" where two programs of equal key have equal values
-(a mask at the edge of a tensor, a condition on the program's number). What comes out says which programs take the
-recorded way, which of them compute the same function of what they load, and where each of them loads and stores.
+A recording (`recording.py`) lists what the first instance of a launch did. Here its integers are followed again, for all
+programs of the grid at once and without memory. Each value is either "the recorded program's, plus a shift for this
+program", or "a function of a key", where programs of equal key have equal values (a mask at a tensor's edge, a condition
+on the program's number). The result tells which programs take the recorded path, which of them compute the same function
+of what they load, and where each loads and stores.
 
-Sound for what it says, up to what a load returns: values from memory count as data, whatever they are. What it cannot
-follow it turns into keys, so that programs come out as different that are alike, never the other way round.
+Sound up to what a load returns: values from memory count as data. What cannot be followed becomes a key, so programs that
+are alike may be told apart, but never the other way round.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kernelwright.verify.interpret.memory import distinct
 from kernelwright.verify.interpret.recording import Recording
 
 MOST_PROGRAMS = 1 << 20
-"""Programs of a launch that are followed; of more, nothing is said."""
+"""Launches of more programs are not followed."""
 _CALLS: dict[str, tuple[str, int, int]] = {
     "create_load": ("read", 0, -1),
     "create_masked_load": ("read", 0, 1),
@@ -32,25 +32,25 @@ _CALLS: dict[str, tuple[str, int, int]] = {
     "create_atomic_rmw": ("atomic", 1, 3),
     "create_atomic_cas": ("atomic", 0, -1),
 }
-"""What it does, and which of its arguments are the pointers and the mask."""
+"""Kind of access, and the positions of the pointers and the mask among the arguments."""
 _MOVES = frozenset(
     (
         "create_splat", "create_unsplat", "create_broadcast", "create_expand_dims", "create_reshape",
         "create_trans", "promise",
     )
 )  # fmt: skip
-"""They put the same values elsewhere: a shift of all of them stays one."""
+"""Operations that only move values, so that a shift of all values stays a shift."""
 _CASTS = frozenset(("create_int_cast", "cast_impl", "create_bitcast"))
 _COMPARISONS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("create_icmpSLT", "create_icmpULT", "create_icmpSGE", "create_icmpUGE"), ("left",)),
     **dict.fromkeys(("create_icmpSLE", "create_icmpULE", "create_icmpSGT", "create_icmpUGT"), ("right",)),
     **dict.fromkeys(("create_icmpEQ", "create_icmpNE"), ("left", "right")),
 }
-"""On which side of equal elements the threshold of a comparison lies."""
+"""The side of equal elements on which a comparison's threshold lies."""
 
 
 class NotFollowed(Exception):
-    """The recording does something whose meaning for other programs is not known here."""
+    """The recording does something whose meaning for other programs is unknown here."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,20 +58,20 @@ class Value:
     """What a step made, for every program."""
 
     at: np.ndarray | None
-    """For the recorded program; None where nobody kept it."""
+    """The recorded program's value; None if it was not kept."""
     shift: np.ndarray | None = None
-    """Added to it for each program; None is 0."""
+    """Added to `at` for each program; None means 0."""
     keys: frozenset[int] = frozenset()
     data: bool = False
     """Whether it depends on memory."""
     rank: bool = False
-    """Whether it depends on what an atomic access found."""
+    """Whether it depends on the result of an atomic access."""
     base: int | None = None
-    """Of pointers: the address that they are counted from."""
+    """For pointers: the address that they are relative to."""
 
     @property
     def pure(self) -> bool:
-        """One number for each program that nothing but its place decides."""
+        """Whether it is one number per program that depends only on the program's place."""
         return self.at is not None and self.at.size == 1 and not (self.keys or self.data or self.rank)
 
 
@@ -81,26 +81,26 @@ class Access:
 
     kind: str
     pointer: int
-    """The address that its pointers are counted from: a masked lane may point anywhere, such as before a tensor that begins
-    where another one ends."""
+    """The address that its pointers are relative to. Masked lanes may point anywhere, such as before a tensor that begins where
+    another one ends."""
     pointers: np.ndarray
-    """Of the recorded program: the unmasked ones."""
+    """The recorded program's unmasked pointers."""
     shift: np.ndarray
-    """Bytes by which each program's lie elsewhere."""
+    """Bytes by which each program's pointers are shifted."""
     keys: frozenset[int]
-    """What decides which lanes it has, and where they are beyond the shift."""
+    """Keys that decide which lanes are active, and where they point beyond the shift."""
     itemsize: int
     data: bool
-    """Whether memory decides where it goes or what it masks."""
+    """Whether memory decides where it goes or what is masked."""
 
 
 class ProgramMap:
-    """The recorded way, for all programs `index` (linear numbers) of a grid. Raises NotFollowed."""
+    """The recorded path, for all programs of a grid (linear numbers). Raises NotFollowed."""
 
     def __init__(
         self, recording: Recording, recorded: int, grid: tuple[int, ...], itemsize: Callable[[object], int]
     ) -> None:
-        """`itemsize` says how many bytes the elements behind a handle of pointers have."""
+        """`itemsize` gives the bytes per element behind a handle of pointers."""
         if math.prod(grid) > MOST_PROGRAMS:
             raise NotFollowed("more programs than are followed")
         self.count, self.recorded = math.prod(grid), recorded
@@ -111,19 +111,19 @@ class ProgramMap:
         self._known: dict[bytes, int] = {}
         self._classes: dict[frozenset[int], np.ndarray] = {}
         self._shifts: dict[int, np.ndarray] = {}
-        """By identity of an access's shifts, which many accesses share: each of them once, in order."""
+        """By id of an access's shifts, which many accesses share: the sorted distinct shifts."""
         self.explained = np.ones(self.count, dtype=bool)
-        """Programs that take the recorded way, as far as no loaded value decides."""
+        """Programs that take the recorded path, as far as no loaded value decides."""
         self._still = np.zeros(self.count, dtype=np.int64)
         self._scaled: dict[tuple[int, int], tuple[np.ndarray, np.ndarray]] = {}
-        """By identity of a shift and size of an element: that shift, and in bytes."""
+        """By id of a shift and element size: that shift, and the shift in bytes."""
         self.accesses: list[Access] = []
         self.fed_by: list[int] = []
-        """By access, the accesses whose loaded values it hangs on: a bit each."""
+        """By access, a bit for each access on whose loaded values it depends."""
         self.sinks: set[int] = set()
-        """Keys of all that is stored, decided or addressed."""
+        """Keys of everything that is stored, decided or addressed."""
         self.ranked = False
-        """Whether what an atomic access found reaches something that is stored or decided."""
+        """Whether the result of an atomic access reaches a store or decision."""
         self.data_decides = False
         self.branches: set[tuple[int, object]] = set()
         """(line, outcome) of every condition that no loaded value decides."""
@@ -132,7 +132,7 @@ class ProgramMap:
     # -- keys -------------------------------------------------------------------------------------------------
 
     def _key(self, column: np.ndarray) -> frozenset[int]:
-        """Enter what tells programs apart; nothing where it does not."""
+        """Enter a column that tells programs apart; empty if it does not."""
         if (column == column[0]).all():
             return frozenset()
         text = column.tobytes()
@@ -142,13 +142,13 @@ class ProgramMap:
         return frozenset((self._known[text],))
 
     def forced(self, value: Value) -> Value:
-        """The same value with its shift as a key."""
+        """The value with its shift turned into a key."""
         if value.shift is None:
             return value
         return dataclasses.replace(value, shift=None, keys=value.keys | self._key(value.shift), at=None)
 
     def classes(self, keys: set[int] | frozenset[int]) -> np.ndarray:
-        """A number for each program; programs of equal number agree in all those keys."""
+        """A number for each program; programs with equal numbers agree in all those keys."""
         known = self._classes.get(frozenset(keys))
         if known is not None:
             return known
@@ -159,7 +159,7 @@ class ProgramMap:
         return self._classes.setdefault(frozenset(keys), found)
 
     def shifts(self, access: Access, programs: np.ndarray) -> np.ndarray:
-        """Those of an access that some programs (truth values, by number) have, each once."""
+        """Distinct shifts of an access over some programs (boolean mask)."""
         if not programs.all():
             return distinct(access.shift[programs])
         if id(access.shift) not in self._shifts:
@@ -180,7 +180,7 @@ class ProgramMap:
 
         decisions = iter(recording.decisions)
         fed: dict[int, int] = {}
-        """By place, as `fed_by`."""
+        """`fed_by`, by place of the recording."""
         for (_, places, _, out), label in zip(recording.steps, recording.labels, strict=True):
             given = [of(place) for place in places]
             raw = [recording.values[place] for place in places]
@@ -259,11 +259,11 @@ class ProgramMap:
         return self._mixed(given)  # every shift becomes a key
 
     def _in_bytes(self, shift: np.ndarray, size: int) -> np.ndarray:
-        """One array for all rounds of a loop."""
+        """A shift in bytes: the same array for all rounds of a loop."""
         return self._scaled.setdefault((id(shift), size), (shift, shift * size))[1]
 
     def _mixed(self, given: list[Value], shift: np.ndarray | None = None) -> Value:
-        """What depends on all of them: through `shift`, or through their shifts as keys."""
+        """A value that depends on all of these: through `shift`, or with their shifts as keys."""
         keep = given if shift is not None else [self.forced(value) for value in given]
         return Value(
             None,
@@ -274,7 +274,7 @@ class ProgramMap:
         )
 
     def _exactly(self, label: str, given: list[Value], made: np.ndarray) -> Value | None:
-        """One number of each program by numbers of each program."""
+        """An integer operation on one number per program, done for all programs; None if it is another."""
         function = _EXACT.get(label)
         numbers = [(v.at, v.shift) for v in given if v.at is not None and v.at.dtype.kind in "iub"]
         if function is None or len(numbers) != 2 or made.size != 1:
@@ -288,7 +288,7 @@ class ProgramMap:
         return self._in_range(Value(None, found - found[self.recorded]), made)
 
     def _in_range(self, value: Value, made: np.ndarray | None) -> Value:
-        """Programs whose numbers leave the type are not explained: they wrap."""
+        """Excludes programs whose numbers leave the type and wrap."""
         if value.shift is None or made is None or made.dtype.kind not in "iu" or not made.size:
             return value
         if made.dtype == np.uint64:
@@ -363,7 +363,7 @@ class ProgramMap:
 
 
 def _base(value: Value) -> int | None:
-    """What pointers that are made of it are counted from: one address, which may be a block of it already."""
+    """The address that derived pointers are relative to; a block may already hold copies of it."""
     if value.base is None and value.at is not None and value.at.size:
         first = value.at.reshape(-1)[0]
         return int(first) if bool((value.at == first).all()) else None
@@ -393,7 +393,7 @@ def _sum(first: np.ndarray | None, second: np.ndarray | None) -> np.ndarray | No
 
 
 def _uniform(value: Value) -> int | None:
-    """The one whole number that it is for every program and lane."""
+    """The integer that it is for every program and lane, or None."""
     if value.at is None or value.shift is not None or value.keys or value.data or value.rank:
         return None
     if value.at.dtype.kind not in "iu" or not value.at.size:
@@ -403,7 +403,7 @@ def _uniform(value: Value) -> int | None:
 
 
 def _quotient(first: Any, second: Any) -> object:
-    """Towards zero, as a GPU divides."""
+    """Rounded towards zero, as GPUs divide."""
     return (np.abs(first) // np.abs(second)) * np.sign(first) * np.sign(second)
 
 
@@ -430,4 +430,4 @@ _EXACT: dict[str, Callable[[Any, Any], Any]] = {
     "create_icmpEQ": lambda a, b: a == b,
     "create_icmpNE": lambda a, b: a != b,
 }
-"""Whole numbers of each program, one a program. Comparisons give truth values."""
+"""Integer operations on one number per program. Comparisons give booleans."""

@@ -1,11 +1,11 @@
-"""Inline assembly that calculates, evaluated: a small PTX machine on numpy arrays.
+"""Evaluates inline assembly that calculates: a small PTX machine on numpy arrays.
 
-`trace/assembly.py` has let through nothing but instructions that calculate from their operands, and accesses to global
-memory. Here the calculations are done, lane by lane as `tl.inline_asm_elementwise` hands them over; so a kernel with a
-line of assembly is watched like any other. Registers hold bits; an instruction's type says what they mean.
+`trace/assembly.py` only admits instructions that compute from their operands, and accesses to global memory. Here the
+computations are done, lane by lane as `tl.inline_asm_elementwise` passes them, so kernels with inline assembly are checked
+like others. Registers hold bits; an instruction's type gives them meaning.
 
-Not evaluated, and said so by `NotEvaluated`: memory, exchanges between lanes, jumps, labels, and rare instructions.
-Approximate functions are exact here, but for `tanh`, whose eleven digits are kept.
+Not evaluated (raises `NotEvaluated`): memory, exchanges between lanes, jumps, labels, and rare instructions.
+Approximate functions have the manual's errors (`approximate.py`) where it models them, and are exact otherwise.
 
 Source: PTX ISA 8.7, chapters 6 (conversions, vectors) and 9 (instructions).
 """
@@ -27,7 +27,7 @@ _DECLARED = re.compile(r"\.reg\b(?:\s*\.v\d)?\s*\.(\w+)\s+(.*)", re.DOTALL)
 _STATEMENT = re.compile(r"(?:@(!?)([\w$%]+)\s+)?([a-z]\w*(?:(?:\.|::)\w+)*)\s*(.*)", re.DOTALL)
 _OPERANDS = re.compile(r"\{[^}]*\}|[^,\s][^,]*")
 _UNWRITTEN = 0x5A5A_7FC1_A5A5_7FC1
-"""What a register holds that was written on a condition only, where that does not hold."""
+"""Contents of a register that was only written conditionally, where the condition is false."""
 
 
 class NotEvaluated(Exception):
@@ -36,7 +36,7 @@ class NotEvaluated(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class _Kind:
-    """A type of PTX."""
+    """A PTX type."""
 
     letter: str
     """`s`, `u`, `b`, `f`, or `bf`."""
@@ -62,18 +62,18 @@ def _kinds(opcode: str) -> list[_Kind]:
 
 
 class _Machine:
-    """Registers by name, all lanes at once."""
+    """Registers by name, for all lanes at once."""
 
     def __init__(self, lanes: int) -> None:
         self.lanes = lanes
         self.registers: dict[str, np.ndarray] = {}
-        """Bits, unsigned."""
+        """Unsigned bit patterns."""
         self.widths: dict[str, int] = {}
 
     # -- operands ---------------------------------------------------------------------------------------------
 
     def bits(self, operand: str, width: int) -> np.ndarray:
-        """The bits of a register or an immediate, in that width."""
+        """The bits of a register or immediate, in that width."""
         if operand.startswith("{"):
             parts = [part.strip() for part in operand.strip("{}").split(",")]
             each = width // len(parts)
@@ -103,7 +103,7 @@ class _Machine:
         raise NotEvaluated(f"`{text}` is no operand that is known here")
 
     def read(self, operand: str, kind: _Kind) -> np.ndarray:
-        """As values; two lanes in one register come as a second axis."""
+        """An operand as values; two lanes in one register become a second axis."""
         if operand.startswith("-") and operand[1:] in self.registers:
             made: np.ndarray = -self.read(operand[1:], kind)
             return made
@@ -137,7 +137,7 @@ class _Machine:
     # -- instructions -----------------------------------------------------------------------------------------
 
     def step(self, statement: str) -> None:
-        """One instruction. Raises NotEvaluated."""
+        """Execute one instruction. Raises NotEvaluated."""
         said = _STATEMENT.fullmatch(statement)
         if said is None:
             raise NotEvaluated(f"`{statement[:40]}` is no instruction")
@@ -273,7 +273,7 @@ def _insert(
 def _table(
     parts: list[str], kind: _Kind, a: np.ndarray, b: np.ndarray, c: np.ndarray, t: np.ndarray
 ) -> np.ndarray:
-    """`lop3`: any function of three bits, by its table."""
+    """`lop3`: a function of three bits, by its truth table."""
     made = np.zeros_like(a)
     for row in range(8):
         chosen = [one if row >> (2 - place) & 1 else ~one for place, one in enumerate((a, b, c))]
@@ -379,7 +379,7 @@ def _convert(
     if to.letter == "s" and operands[0] in machine.widths and machine.widths[operands[0]] > to.bits:
         bits = _as_bits(
             bits.view(to.numpy).astype(np.int64), _Kind("s", 64)
-        )  # registers are filled with the sign
+        )  # wider registers are sign-extended
     machine.write(operands[0], bits, where)
 
 
@@ -455,7 +455,7 @@ _SPECIAL: dict[str, Callable[..., None]] = {
 def evaluate(
     text: str, constraints: str, given: Sequence[np.ndarray], results: Sequence[np.dtype], pack: int
 ) -> list[np.ndarray]:
-    """What `tl.inline_asm_elementwise` makes of arrays of equal shape: one array for each type of `results`.
+    """The results of `tl.inline_asm_elementwise` on arrays of equal shape: one array for each type of `results`.
 
     Raises NotEvaluated.
     """
@@ -499,7 +499,7 @@ def evaluate(
 
 
 def _register_bytes(kind: np.dtype, pack: int) -> int:
-    """Bytes of a register that holds elements of a type: smaller ones share 32 bits, as many as are packed."""
+    """Bytes of a register for elements of a type: smaller elements share 32 bits, as many as are packed."""
     return kind.itemsize * min(max(4 // kind.itemsize, 1), pack)
 
 
@@ -520,7 +520,7 @@ def _execute(machine: _Machine, text: str) -> None:
 
 
 def _statements(text: str) -> list[str]:
-    """Text between semicolons, without the braces of scopes (those of vectors stay)."""
+    """The statements, without the braces of scopes (those of vectors stay)."""
     found = []
     for raw in text.split(";"):
         plain = raw.strip()

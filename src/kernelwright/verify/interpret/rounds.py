@@ -1,13 +1,13 @@
-"""Rounds of a kernel's loop that do what the round before did, without the language.
+"""Runs the rounds of a kernel's loop that repeat the round before, without Python.
 
-While an instance is recorded (`recording.py`), the first rounds of a long loop are interpreted and what they call is noted. Where
-the third did what the second did, each call on results of its own round, of the one before, or of what was there before the
-loop, and where Python holds the same behind both, all rounds but the last follow as those calls. The recording has the same list
-then as if they had been interpreted, but for what is the same in each round, which is done once.
+While an instance is recorded (`recording.py`), the first rounds of a long loop are interpreted and their calls noted. If the
+third round made the same calls as the second, each on results of its own round, of the one before, or from before the loop,
+and if Python holds the same after both, then all further rounds but the last are run as those calls. The recording then has
+the same list as if they had been interpreted, except that what is the same in each round is done once.
 
-Python decides nothing in such a loop: `Round`, the loop's variable, is a number whose sums and products with numbers stay linear
-in it. Whoever asks it for anything else that is not the same in all rounds has the loop interpreted, and so has a truth value or
-a number asked of a tensor.
+Python must decide nothing in such a loop. The loop's variable is a `Round`: a number whose sums and products with numbers
+stay linear in it. Whatever else depends on it, unless it is the same in all rounds, makes us interpret the loop; so does
+reading a truth value or number from a tensor.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from kernelwright.verify.structures import Function
 
 _Handle = interpreter.TensorHandle
 Number: TypeAlias = Any
-"""What arithmetic with a number of Python's gives: that, or what says that the other has to be asked."""
+"""The result of arithmetic with a Python number: a number, or NotImplemented to let the other operand decide."""
 Out = int | tuple[int, ...] | None
-"""Of one result, of several, of none."""
+"""Place of one result, of several, or of none."""
 Work = tuple[list[int], Function, dict[str, object], Out]
-"""A call of a round: cells that it takes, the function, its keywords, and cells of what it makes."""
+"""A call of a round: cells of its arguments, the function, keyword arguments, cells of its results."""
 _READ = 3
 """Rounds that are interpreted before others follow."""
 FEWEST = 8
-"""Rounds of a loop that is looked at."""
+"""The least rounds of a loop for this to be tried."""
 _MADE = ("create_make_range",)
 _PLAIN = (int, float, bool, str, type(None))
 
 
 class Round(int):
-    """`factor` times the variable of a loop, plus a number, in the round at hand."""
+    """`factor` times a loop's variable plus `plus`, in the current round."""
 
     factor: int
     plus: int
@@ -54,7 +54,7 @@ class Round(int):
         return self
 
     def _linear(self, factor: int, other: object, by: int = 1) -> Number:
-        """`factor` times this and `by` times `other`."""
+        """`factor` times this plus `by` times `other`."""
         if isinstance(other, Round):
             if other.of is not self.of:
                 self.of.lose()
@@ -68,7 +68,7 @@ class Round(int):
         return Round.made(self.of, factor * self.factor, factor * self.plus + by * int(other))
 
     def _handed(self, other: object) -> Number:
-        """A tensor takes it from here, and a constant asks again; who else does keeps what nobody knows."""
+        """Tensors and constexprs take over the operation; anything else would keep a value that we cannot follow."""
         if not isinstance(other, tl.tensor | tl.constexpr):
             self.of.lose()
         return NotImplemented
@@ -136,7 +136,7 @@ _EQUAL = (int.__eq__, int.__ne__)
 
 
 def _not_linear(own: Function) -> Function:
-    """A method of a number that is not linear in it."""
+    """A method of `int` whose result is not linear in the number."""
 
     @functools.wraps(own)
     def ask(self: Round, *others: object) -> object:
@@ -157,7 +157,7 @@ for _name, _own in ((name, getattr(int, name)) for name in dir(int)):
 
 @dataclasses.dataclass(slots=True)
 class Call:
-    """One of the builder's, in a round."""
+    """One call of the builder in a round."""
 
     label: str
     function: Function
@@ -175,15 +175,15 @@ class Call:
 
 
 Place = tuple[str, int, int]
-"""A result: of the round at hand (`now`) or the one before, which call's, and which of its results."""
+"""A result: of the current round (`now`) or the one before, the number of its call, and which of the call's results."""
 
 
 class Differs(Exception):
-    """Two rounds are not alike, or nobody knows whether they are."""
+    """Two rounds differ, or may differ."""
 
 
 class Same:
-    """Equal to itself alone; of numbers that no call made, by value."""
+    """Equal only to itself; single numbers that no call made are compared by value."""
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -206,29 +206,29 @@ class Rounds:
         self.making, self.values, self.value = making, values, 0
         self.lost = False
         self.calls: list[list[Call]] = []
-        """By round."""
+        """Calls by round."""
         self.sizes: list[tuple[int, int]] = []
-        """Of the recording before each round, and behind the last: values and steps."""
+        """Values and steps in the recording before each round, and after the last."""
         self._held: dict[str, object] = {}
-        """What the kernel's names held behind the round before."""
+        """What the kernel's names held after the round before."""
 
     def lose(self) -> None:
-        """Interpret all of it."""
+        """Interpret the whole loop."""
         self.lost = True
 
     def note(self, label: str, function: Function, args: Sequence[object], kwargs: dict[str, object],
              made: object, step: bool, flops: float, line: int) -> None:  # fmt: skip
-        """The round at hand does that: a step of the recording, or once for all instances."""
+        """Record a call of the current round: a step of the recording, or something done once for all instances."""
         if not self.lost:
             self.calls[-1].append(Call(label, function, args, kwargs, made, step, flops, line))
 
     @staticmethod
     def plain(args: tuple[object, ...]) -> tuple[object, ...]:
-        """Arguments with the loop's variable as the number that it is."""
+        """Arguments with the loop's variable as a plain number."""
         return tuple([int.__int__(one) if type(one) is Round else one for one in args])
 
     def begin(self, place: int) -> int:
-        """The loop's variable in that round, which is interpreted."""
+        """The loop's variable in a round that is interpreted."""
         self.value = self.values[place]
         if self.lost or place >= _READ:
             self.making.rounds = None
@@ -239,8 +239,8 @@ class Rounds:
         return Round.made(self, 1, 0)
 
     def follow(self, place: int, frame: types.FrameType, each: Callable[[], None]) -> int:
-        """Do the rounds behind the one of that place, but for the last one; how many. `frame` is the kernel's, `each` is called
-        before each round."""
+        """Run the rounds after this place, except the last, and return how many. `frame` is the kernel's; `each` is called before
+        every round."""
         self.making.rounds = None
         if self.lost or place not in (_READ - 2, _READ - 1):
             return 0
@@ -266,10 +266,10 @@ class Rounds:
         return len(followed)
 
     def _told(self, value: object, places: dict[int, Place]) -> object:
-        """What a name holds, as far as two rounds can be told apart. Raises Differs."""
+        """What a name holds, in a form that can be compared between rounds. Raises Differs."""
         if type(value) is Round:
             if (value.factor, value.plus) != (1, 0):
-                raise Differs  # behind the rounds that follow nobody could put it right
+                raise Differs  # after the skipped rounds it could not be set right
             return "round"
         if type(value) in _PLAIN:
             return type(value), value
@@ -282,7 +282,7 @@ class Rounds:
         return Same(value)
 
     def places(self, number: int) -> dict[int, Place]:
-        """By identity of a handle that this round or the one before made, which of its results it is."""
+        """For ids of handles made in this round or the one before: which result of which call."""
         found: dict[int, Place] = {}
         for which, calls in (("now", self.calls[number]), ("before", self.calls[number - 1])):
             for place, call in enumerate(calls):
@@ -292,7 +292,7 @@ class Rounds:
 
 
 def _argument(value: object, places: dict[int, Place]) -> object:
-    """An argument of a call, as far as two rounds can be told apart. Raises Differs."""
+    """An argument of a call, in a form that can be compared between rounds. Raises Differs."""
     if isinstance(value, _Handle):
         return places.get(id(value)) or Same(value)
     if isinstance(value, Round):
@@ -307,7 +307,7 @@ def _argument(value: object, places: dict[int, Place]) -> object:
 
 
 def _function(call: Call) -> object:
-    """What tells a call's function from others. Raises Differs."""
+    """A call's function, in a form that can be compared. Raises Differs."""
     function = call.function
     if isinstance(function, functools.partial):
         return "partial", function.func, function.args, function.keywords
@@ -316,10 +316,10 @@ def _function(call: Call) -> object:
 
 
 class Follower:
-    """The calls of a round, for those behind it."""
+    """Repeats the calls of a round for the following rounds."""
 
     def __init__(self, rounds: Rounds, frame: types.FrameType) -> None:
-        """Raises Differs where the last two rounds are not alike."""
+        """Raises Differs if the last two rounds differ."""
         self._making, self._frame = rounds.making, frame
         self._calls = rounds.calls[-1]
         self._places = rounds.places(len(rounds.calls) - 1)
@@ -334,20 +334,20 @@ class Follower:
             raise Differs
         self._former = rounds.calls[-2]
         self._cells: list[Any] = []
-        """What calls take and make, in the round at hand."""
+        """Arguments and results of calls in the current round."""
         self._cell: dict[object, int] = {}
-        """By place, or by identity of what is the same in each round: where that is."""
+        """The cell of a result's place, or of the id of a value that is the same in each round."""
         self._still = self._same()
-        """Calls that make the same in each round."""
+        """Numbers of calls that make the same in each round."""
         self._handed: list[tuple[int, int]] = []
-        """Cells of results that the next round takes, and where it does."""
+        """Cells of results that the next round uses, and the cells in which it expects them."""
         self._variables: list[tuple[int, int, int]] = []
-        """Cells of numbers that are linear in the loop's variable: factor, and what is added."""
+        """Cells of numbers that are linear in the loop's variable: factor and summand."""
         self._program: list[Work] = []
         self._added: list[tuple[Step, list[bool], str, Out]] = []
-        """Steps of the recording, which of their places move on by a round, labels, cells of results."""
+        """Steps of the recording, which of their places move on in each round, labels, cells of results."""
         self._filled: list[tuple[int, int]] = []
-        """Places of the recording that hold what a cell does."""
+        """Places of the recording that hold a cell's value."""
         self._shift = self._count = 0
         self._once = sum(call.flops for call in self._calls if not call.step)
         steps = iter(self._steps)
@@ -397,7 +397,7 @@ class Follower:
         return len(self._cells) - 1
 
     def _of(self, value: object) -> tuple[int, Place | None]:
-        """The cell of an argument; whose result it is where that is another in each round."""
+        """The cell of an argument, and the place of the result that it is, if that changes from round to round."""
         place = self._places.get(id(value)) if isinstance(value, _Handle) else None
         if place is not None and place[1] in self._still:
             _, number, item = place
@@ -435,7 +435,7 @@ class Follower:
         self._added.append((step, moves, call.label, out))
 
     def round(self, value: int) -> None:
-        """The next round, of that value of the loop's variable."""
+        """Run the next round, with this value of the loop's variable."""
         cells, making = self._cells, self._making
         for now, before in self._handed:
             cells[before] = cells[now]
@@ -464,7 +464,7 @@ class Follower:
                     making.keep(place, cells[cell])
 
     def end(self) -> None:
-        """The last round is behind: let the recording and the kernel's names have what it made."""
+        """After the last followed round: store its results in the recording and in the kernel's names."""
         if not self._count:
             return
         self._making.count_once(self._once * self._count)
@@ -481,7 +481,7 @@ class Follower:
 
 
 def _pairs(out: Out, others: Any) -> Sequence[tuple[int, Any]]:
-    """Each result with what belongs to it."""
+    """Pairs of results and what belongs to them."""
     if type(out) is int:
         return ((out, others),)
     return () if not isinstance(out, tuple) else tuple(zip(out, others, strict=True))

@@ -1,12 +1,12 @@
-"""Launches at full size, looked at as a whole and run in part: which programs there are, what they write, whom they need.
+"""Launches at full size, analysed as a whole and run in part: which programs there are, what they write, what they need.
 
-A launch is planned before anything is run: one program is interpreted without memory, and `program_map.py` says for
-which others that stands. Programs that it does not stand for are planned in turn, a few times. From the plans follow
-the exact share of a tensor that a launch writes or reads, and the slice that a sample needs: the programs of earlier
-launches that write what it loads, and so on backwards.
+A launch is planned before anything is run: one program is interpreted without memory, and `program_map.py` tells for which
+others it stands. Programs that it does not stand for are planned in turn, a few times. The plans give the exact share of
+a tensor that a launch writes or reads, and the slice that a sample needs: the programs of earlier launches that write what
+it loads, and so on backwards.
 
-Says nothing of values. Where places depend on loaded numbers, or more ways lead through a kernel than are planned, it
-says that it does not know.
+Says nothing of values. If places depend on loaded numbers, or a kernel has more paths than are planned, the answer is
+"unknown".
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from kernelwright.verify.interpret.recording import Recording
 from kernelwright.verify.trace.tape import View
 
 MOST_WAYS, THOROUGH_WAYS = 6, 24
-"""Programs of a launch that are planned one by one, and where what reaches the outputs is asked for in particular."""
+"""The most programs of a launch that are planned, usually and when we ask in particular what reaches the outputs."""
 _CLASSES, _RANDOM, _ODD = 5, 8, 7
-"""Programs that are tried: one of each of so many kinds, some drawn from all, some whose loads do not follow their stores
-as those of the others do."""
+"""Programs to sample: one of each of this many kinds, some drawn from all, and some whose loads do not relate to their stores
+as most programs' do."""
 _PLANNED = 200
-"""Memory instructions of planned programs after which no further one is planned."""
+"""Memory instructions of planned programs after which no further program is planned."""
 _PIECES = 4_000_000
-"""Runs of bytes whose union is taken exactly."""
+"""The most runs of bytes whose union is taken exactly."""
 REACH = np.uint64((1 << REGION_BITS) - 1)
 
 Intervals = tuple[np.ndarray, np.ndarray]
@@ -40,20 +40,20 @@ Intervals = tuple[np.ndarray, np.ndarray]
 
 @dataclasses.dataclass(frozen=True)
 class Way:
-    """One program's recording and the programs that it stands for, as far as what they store and where."""
+    """A path through a kernel: one program's recording, and the programs that store the same way and to corresponding places."""
 
     recorded: int
     recording: Recording
     map: ProgramMap
     members: np.ndarray
-    """Whether, by linear number."""
+    """Boolean mask of these programs by linear number."""
 
     def accesses(self, kinds: Sequence[str]) -> Iterator[Access]:
         return (access for access in self.map.accesses if access.kind in kinds)
 
     @property
     def meetings(self) -> np.ndarray:
-        """By program, where it first updates a single place atomically; -1 where it does not, or where nobody knows."""
+        """By program, the place of its first atomic update of a single element; -1 if it has none or that is unknown."""
         for access in self.accesses(("atomic",)):
             if access.pointers.size == 1 and not access.data:
                 return np.where(self.members, int(access.pointers[0]) + access.shift, -1)
@@ -66,31 +66,31 @@ class Planned:
 
     name: str
     does: set[tuple[object, ...]]
-    """Its constants, and the decisions that no loaded value takes."""
+    """Its constants, and decisions that depend on no loaded value."""
     grid: tuple[int, int, int]
     memory: Memory
     ways: list[Way]
     rest: np.ndarray
-    """Programs that no way stands for."""
+    """Programs that belong to no way."""
     run: Callable[[int, Recording | None], None]
-    """Run one program, by its recording where there is one."""
+    """Runs one program, from its recording if there is one."""
     priced: Callable[[int], Traffic]
-    """What one program does where it is priced."""
+    """The work of one program as priced."""
     cut: bool = False
-    """Whether some programs were not planned for the number of steps alone."""
+    """Whether some programs were left unplanned because of the number of steps."""
 
     @property
     def whole(self) -> bool:
         return not self.rest.any()
 
     def storage(self, access: Access) -> int | None:
-        """The storage that an access goes to, by `_cdata`; None where its pointers belong to none."""
+        """The storage that an access goes to, by `_cdata`; None if its pointers belong to none."""
         slot = (access.pointer >> REGION_BITS) - 1
         return self.memory.regions[slot].keep._cdata if 0 <= slot < len(self.memory.regions) else None
 
     @property
     def inside(self) -> bool:
-        """Whether all places are known to be inside of their memory, but those on which loaded values decide."""
+        """Whether all accesses are known to be in bounds, except those that depend on loaded values."""
         return self.whole and all(
             access.data or not access.pointers.size or alike(way, access)
             for way in self.ways
@@ -98,8 +98,8 @@ class Planned:
         )
 
     def check(self) -> None:
-        """Raises OutOfBounds where a program strays, whatever is loaded: of those that have the lanes there that the recorded
-        one of their way has."""
+        """Raises OutOfBounds if a program strays whatever is loaded. Checks programs whose lanes are active as in the recorded
+        program of their way."""
         for way in self.ways:
             for access in way.map.accesses:
                 if access.data or not access.pointers.size:
@@ -123,12 +123,12 @@ class Planned:
 
     @property
     def ranked(self) -> bool:
-        """Whether what an atomic access finds decides what a program does."""
+        """Whether the result of an atomic access decides what a program does."""
         return any(way.map.ranked for way in self.ways)
 
     def met_by(self, program: int) -> set[int] | None:
-        """The programs, that one among them, whose first atomic update is at the same place: with them, whoever is the last
-        to come does what the last one does. None where that is not known."""
+        """The programs, including this one, whose first atomic update is at the same place: whichever of them comes last acts
+        as the last one. None if unknown."""
         found: set[int] = set()
         where = -1
         for way in self.ways:
@@ -146,7 +146,7 @@ class Planned:
     # -- what is touched --------------------------------------------------------------------------------------
 
     def touched(self, storage: int, kinds: Sequence[str]) -> list[Intervals] | None:
-        """The runs of bytes of a storage that all programs together touch; None where that is not known."""
+        """The runs of bytes of a storage that all programs together touch; None if unknown."""
         if not self.whole or any(way.map.data_decides for way in self.ways):
             return None
         found = []
@@ -156,7 +156,7 @@ class Planned:
                     continue
                 if access.data or not alike(
                     way, access
-                ):  # loads may be masked otherwise in programs that store alike
+                ):  # programs that store alike may mask loads differently
                     return None
                 if not access.pointers.size:
                     continue
@@ -170,7 +170,7 @@ class Planned:
         return found
 
     def producers(self, storage: int, needed: np.ndarray) -> np.ndarray | None:
-        """Programs that may write one of the sorted byte offsets; None where that is not known."""
+        """Programs that may write one of the sorted byte offsets; None if unknown."""
         found = np.zeros(math.prod(self.grid), dtype=bool)
         known = self.whole and not any(way.map.data_decides for way in self.ways)
         for way in self.ways:
@@ -182,14 +182,14 @@ class Planned:
                 high = int((access.pointers & REACH).max()) + max(access.itemsize, 1) + access.shift
                 near = (np.searchsorted(needed, low) < np.searchsorted(needed, high)) & way.members & ~found
                 starts, ends = runs(access)
-                for program in np.flatnonzero(near).tolist():  # between its runs it may write nothing
+                for program in np.flatnonzero(near).tolist():  # the offsets may lie between its runs
                     shift = access.shift[program]
                     inside = np.searchsorted(needed, starts + shift) < np.searchsorted(needed, ends + shift)
                     found[program] = inside.any()
         return np.flatnonzero(found) if known else None
 
     def writes(self, storage: int) -> bool:
-        """Whether any planned program does."""
+        """Whether any planned program writes to the storage."""
         return any(
             self.storage(access) == storage
             for way in self.ways
@@ -199,7 +199,7 @@ class Planned:
     # -- whom to try ------------------------------------------------------------------------------------------
 
     def sample(self, outputs: Mapping[int, View], dice: random.Random) -> list[int]:
-        """Programs that are worth a run on real values, the most telling first."""
+        """Programs worth running on real values, the most telling first."""
         chosen: list[int] = []
         for way in self.ways:
             chosen.append(way.recorded)
@@ -216,7 +216,7 @@ class Planned:
         return list(dict.fromkeys(first))
 
     def _odd(self, way: Way, outputs: Mapping[int, View], dice: random.Random) -> list[int]:
-        """Programs whose loads lie elsewhere than a linear function of where they store says, which holds for most."""
+        """Programs whose load places are not the linear function of their store places that most programs follow."""
         stores = [access for access in way.accesses(("write",)) if access.pointers.size]
         numbers = np.flatnonzero(way.members)
         if not stores or len(numbers) < 16:
@@ -236,7 +236,7 @@ class Planned:
 
     @staticmethod
     def _coordinates(offsets: np.ndarray, view: View | None) -> np.ndarray:
-        """Places in a tensor as indices along its axes, a row each, and 1."""
+        """Places in a tensor as rows of indices along its axes, followed by 1."""
         columns = []
         if view is None:
             columns.append(offsets)
@@ -250,7 +250,7 @@ class Planned:
 
 
 def _strays(where: np.ndarray, shift: np.ndarray, dice: random.Random) -> np.ndarray | None:
-    """Which rows do not follow the linear function that most follow; None where there is none."""
+    """Mask of rows that do not follow the linear function of most rows; None if none was fitted."""
     best: np.ndarray | None = None
     count, width = where.shape
     for _ in range(4):
@@ -265,7 +265,7 @@ def _strays(where: np.ndarray, shift: np.ndarray, dice: random.Random) -> np.nda
 
 
 def runs(access: Access) -> Intervals:
-    """The bytes of the recorded program as runs without gaps."""
+    """The recorded program's bytes as runs without gaps."""
     offsets = distinct(access.pointers & REACH).astype(np.int64)
     cuts = np.flatnonzero(np.diff(offsets) > access.itemsize)
     starts = offsets[np.concatenate(([0], cuts + 1))]
@@ -274,7 +274,7 @@ def runs(access: Access) -> Intervals:
 
 
 def alike(way: Way, access: Access) -> bool:
-    """Whether all programs have the lanes there that the recorded one has, none at all included."""
+    """Whether in all programs the same lanes are active as in the recorded one, possibly none."""
     if not access.keys:
         return True
     classes = way.map.classes(access.keys)
@@ -282,7 +282,7 @@ def alike(way: Way, access: Access) -> bool:
 
 
 def union(pieces: Sequence[Intervals], low: int, high: int) -> int:
-    """Bytes between `low` and `high` that are in any of the runs."""
+    """Bytes between `low` and `high` covered by the runs."""
     if not pieces:
         return 0
     starts = np.clip(np.concatenate([one[0] for one in pieces]), low, high)
@@ -299,7 +299,7 @@ def plan(
     dice: random.Random,
     thorough: bool = False,
 ) -> tuple[list[Way], np.ndarray]:
-    """The ways through a launch of `count` programs, and what none of them stands for. Raises NotFollowed."""
+    """The ways through a launch of `count` programs, and a mask of programs that belong to none. Raises NotFollowed."""
     most = THOROUGH_WAYS if thorough else MOST_WAYS
     ways: list[Way] = []
     rest, steps = np.ones(count, dtype=bool), 0
