@@ -31,9 +31,7 @@ def serve(
     deadline_s: Annotated[
         float, typer.Option("--deadline-s", help="Seconds that a verdict may take.", min=1)
     ] = 30.0,
-    queue: Annotated[
-        int, typer.Option(help="Requests judged or waiting at once; more get 429.", min=1)
-    ] = 256,
+    queue: Annotated[int, typer.Option(help="Requests at once; more get 429.", min=1)] = 256,
     per_token: Annotated[int, typer.Option("--per-token", help="The same for each token.", min=1)] = 128,
     largest_body: Annotated[
         int, typer.Option("--largest-body", help="Maximum bytes of a request.", min=1024)
