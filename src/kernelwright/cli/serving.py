@@ -33,9 +33,8 @@ def serve(
     ] = 30.0,
     queue: Annotated[int, typer.Option(help="Requests at once; more get 429.", min=1)] = 256,
     per_token: Annotated[int, typer.Option("--per-token", help="The same for each token.", min=1)] = 128,
-    largest_body: Annotated[
-        int, typer.Option("--largest-body", help="Maximum bytes of a request.", min=1024)
-    ] = 4 << 20,
+    largest_body: Annotated[int, typer.Option("--largest-body", help="Bytes per request.", min=1024)] = 4
+    << 20,
     store: options.Store = None,
     allow_source: options.AllowSource = False,
 ) -> int:
