@@ -1,13 +1,13 @@
-"""Updates of reinforcement compared by what the model writes after each: which of them makes it right more often?
+"""Compares updates of reinforcement learning: after which one are more of the model's kernels correct?
 
     python benchmarks/arms.py CHECKPOINT TASKS.jsonl [--asked 256] [--held 192] [--updates 4] [--epochs 1] ARM...
 
 An ARM is `key=value,...` of settings as in a recipe's `[frontend]`, such as `optimizer=muon,matrix_rate=2e-3,negatives=0`.
-CHECKPOINT writes 8 samples of each of the `asked` first tasks. Every arm starts from it, makes `updates` updates on equal
-parts of them, `epochs` times at a rate that falls to 0, and writes 4 samples of each of the `held` next tasks, with the same
-random numbers as CHECKPOINT did: what an update leaves alone is the same text, with the same verdict, so that differences
-are far less noisy than rates. Rewards are those of correctness. Printed are the share that is right, the difference with
-its 95 % interval (bootstrap over tasks), and how often a sample changed. Made for a GPU: 10 to 25 s an arm on an H200.
+CHECKPOINT writes 8 samples for each of the first `asked` tasks. Every arm starts from it, makes `updates` updates on equal
+parts of them, `epochs` times with a learning rate that falls to 0, and writes 4 samples for each of the next `held` tasks, with
+the same random numbers as CHECKPOINT: where an update changes nothing, text and verdict are the same, so differences
+are far less noisy than rates. Rewards are for correctness. Prints the share of correct samples, the difference with
+its 95 % interval (bootstrap over tasks), and how many samples changed. Made for a GPU: 10 to 25 s per arm on an H200.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from kernelwright.verify import VerifierPool
 SAMPLES, HELD_SAMPLES = 8, 4
 _TOKENS = 1600
 _REMEMBERED = 1 << 20
-"""Verdicts: all of them."""
+"""Number of cached verdicts: all of them."""
 
 
 def written(policy: HFPolicy, tasks: Sequence[Task], judge: Judge, n: int, seed: int) -> list[list[Rollout]]:
@@ -51,7 +51,7 @@ def written(policy: HFPolicy, tasks: Sequence[Task], judge: Judge, n: int, seed:
 def update(
     model: Any, optimizer: Any, rl: RlConfig, tokenizer: Any, groups: Sequence[Sequence[Rollout]], size: int
 ) -> None:
-    """One step of policy gradient over the groups that disagree."""
+    """One policy-gradient step over the groups whose samples are not all equally rewarded."""
     rows: list[tuple[list[int], Rollout, float]] = []
     for group in groups:
         paid = torch.tensor([float(r.verdict.correct) for r in group])
@@ -70,7 +70,7 @@ def update(
 
 
 def loss(model: Any, rl: RlConfig, rows: Sequence[tuple[list[int], Rollout, float]]) -> Tensor:
-    """Sum over the tokens of some samples; each row is (prompt's ids, sample, advantage)."""
+    """Sum of the loss over the tokens of some samples; each row is (prompt ids, sample, advantage)."""
     device = model.device
     said = [torch.tensor(r.completion.token_ids) for _, r, _ in rows]
     ids = pad_sequence(
@@ -152,7 +152,7 @@ def main() -> None:
 
 
 def rates(groups: Sequence[Sequence[Rollout]]) -> np.ndarray:
-    """Share of each task's samples that is right."""
+    """Share of correct samples by task."""
     return np.array([np.mean([r.verdict.correct for r in group]) for group in groups])
 
 

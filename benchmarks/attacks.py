@@ -1,4 +1,4 @@
-"""Judge a folder of attacks and honest kernels, and say which ended as they should.
+"""Judge a folder of attacks and honest kernels, and say which ended as expected.
 
     python benchmarks/attacks.py DIR                       # without a GPU
     python benchmarks/attacks.py DIR --backend cuda
@@ -6,11 +6,11 @@
 
 `DIR/index.json` maps a name to `{"expect": "reject" | "accept", "task": ..., "kernel": FILE}`, where the task is a
 file of the folder in KernelBench form, or a built-in task. An attack that ends `unproven` is not accepted, and is
-counted apart. The first letter of a name is its class; the table ends with totals by class. An outcome that is the
+counted separately. The first letter of a name is its class; the table ends with totals by class. An outcome that is the
 judge's own failure is never as expected.
 
-For a machine with a GPU, copy the folder into the checkout first. Exit code 0 when every item ended as expected.
-It does not check *why* an attack was rejected: read the details.
+For a machine with a GPU, copy the folder into the checkout first. Exit code 0 if every item ended as expected.
+Does not check *why* an attack was rejected: read the details.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from kernelwright.verify import VerifierPool
 
 @dataclasses.dataclass(frozen=True)
 class Item:
-    """One kernel of the folder and what should become of it."""
+    """One kernel of the folder and its expected outcome."""
 
     name: str
     expect: str
@@ -73,7 +73,7 @@ def read(folder: Path, prefixes: Sequence[str]) -> list[Item]:
 
 
 def judge(items: Sequence[Item], options: argparse.Namespace) -> list[tuple[Verdict, float]]:
-    """Verdicts in the order of `items`, each with the seconds since the one before it came."""
+    """Verdicts in the order of `items`, each with the seconds since the previous one came."""
     found: dict[int, tuple[Verdict, float]] = {}
     last = time.perf_counter()
 
@@ -97,7 +97,7 @@ def judge(items: Sequence[Item], options: argparse.Namespace) -> list[tuple[Verd
             index = asked[future]
             try:
                 note(index, future.result())
-            except UserError as error:  # one broken task is no reason to say nothing of the others
+            except UserError as error:  # a broken task must not hide the verdicts on the others
                 note(index, _broken(items[index], str(error), pool.backend))
     return [found[index] for index in range(len(items))]
 
@@ -125,7 +125,7 @@ def describe(item: Item, verdict: Verdict, seconds: float) -> str:
 
 
 def totals(items: Sequence[Item], verdicts: Sequence[Verdict]) -> list[str]:
-    """By class and over all: attacks rejected, unproven and accepted, honest kernels accepted."""
+    """By class and in total: attacks rejected, unproven and accepted, honest kernels accepted."""
     lines = [f"{'class':6} {'attacks':>7} {'rejected':>8} {'unproven':>8} {'missed':>6}   honest accepted"]
     for letter in [*sorted({item.name[0] for item in items}), "all"]:
         pairs = [

@@ -1,13 +1,13 @@
-"""`torch.compile(backend="kernelwright")` beside torch.compile on five blocks, forward and a training step, in bf16.
+"""Compares `torch.compile(backend="kernelwright")` with torch.compile on five blocks, forward and a training step, in bf16.
 
     python benchmarks/backend.py OUT [--search 40] [--only llama,vit] [--kinds forward,training,family] [--autotune] [--times 4]
 
-On a GPU; writes OUT/backend.jsonl as it goes. `family` compiles once for free sizes and times other batches and lengths without
-a new search. `--autotune` adds torch.compile in mode max-autotune-no-cudagraphs. `--times` makes batches so many times as
-large: a training step of one block at the sizes here waits for Python, in eager and torch.compile alike.
+Needs a GPU; writes OUT/backend.jsonl as it goes. `family` compiles once for free sizes and times other batches and lengths without
+a new search. `--autotune` adds torch.compile in mode max-autotune-no-cudagraphs. `--times` multiplies the batch size: at the
+sizes here, a training step of one block is bound by Python, in eager mode and torch.compile alike.
 
-Times are medians of CUDA events over interleaved turns of ten calls in a row, as in a model of many layers; gradients are
-compared with fp64 beside eager's own error.
+Times are medians of CUDA events over interleaved rounds of ten consecutive calls, as in a model of many layers; gradients are
+compared with fp64, next to eager's own error.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ BLOCKS: dict[str, tuple[Callable[[], nn.Module], tuple[tuple[int, ...], ...]]] =
 
 
 def median_ms(calls: list[Callable[[], Any]]) -> list[float]:
-    """Of each call, over rounds in which all take turns."""
+    """Median time of each call, over rounds in which the calls alternate."""
     times: list[list[float]] = [[] for _ in calls]
     for turn in range(ROUNDS + 5):
         order = (
@@ -150,7 +150,7 @@ def median_ms(calls: list[Callable[[], Any]]) -> list[float]:
 
 
 def peak_mib(call: Callable[[], Any]) -> float:
-    """Most memory that one call holds beside what was held before."""
+    """Peak memory of one call, beyond what was allocated before."""
     before = torch.cuda.memory_allocated()
     torch.cuda.reset_peak_memory_stats()
     call()
@@ -173,7 +173,7 @@ def forward(module: Any, inputs: tuple[torch.Tensor, ...]) -> Callable[[], None]
 
 
 def gradient_error(made: nn.Module, exact: nn.Module) -> float:
-    """Largest distance of a gradient from fp64's, over its norm."""
+    """Largest norm of a gradient's difference from fp64, relative to its norm."""
     return max(
         float((one.grad.double() - two.grad).norm() / two.grad.norm().clamp_min(1e-12))
         for one, two in zip(made.parameters(), exact.parameters(), strict=True)
@@ -203,7 +203,7 @@ def drawn(shapes: tuple[tuple[int, ...], ...]) -> tuple[torch.Tensor, ...]:
 
 
 def family(base: nn.Module, shapes: tuple[tuple[int, ...], ...], search: float) -> list[dict[str, Any]]:
-    """Forward at four sets of sizes, compiled once for free sizes: the search is at the first set."""
+    """Forward at four sets of sizes, compiled once for free sizes; the search runs at the first set."""
     plain_of, ours_of = (copy.deepcopy(base).eval() for _ in range(2))
     plain = torch.compile(plain_of, dynamic=True)
     ours = torch.compile(ours_of, backend="kernelwright", dynamic=True, options={"search": search})
@@ -224,7 +224,7 @@ def family(base: nn.Module, shapes: tuple[tuple[int, ...], ...], search: float) 
 def fixed(
     kind: str, base: nn.Module, inputs: tuple[torch.Tensor, ...], search: float, autotune: bool
 ) -> tuple[dict[str, Any], list[nn.Module]]:
-    """One kind of call at fixed sizes, and the modules that were called: eager, torch.compile's, ours."""
+    """A row for one kind of call at fixed sizes, and the modules that were called: eager, ours."""
     prepare = {"forward": forward, "training": step}[kind]
     modules = [copy.deepcopy(base) for _ in range(4)]
     if kind == "forward":
@@ -255,7 +255,7 @@ def fixed(
 def measure(
     name: str, search: float, kinds: Sequence[str], autotune: bool, times: int
 ) -> Iterator[dict[str, Any]]:
-    """A row for each kind, as it is measured: a clock that ends the run ends one kind."""
+    """Yield a row per kind when it is measured, so that a timeout loses only one kind."""
     make, shapes = BLOCKS[name]
     shapes = tuple((times * batch, *rest) for batch, *rest in shapes)
     torch.manual_seed(0)

@@ -1,8 +1,8 @@
-"""Groups of the blocks of `backend.py`, as its backend cuts them: those that lost to the faster of eager and torch.compile on an H100,
-those of the cuts that know their neighbours (`graph/neighbours.py`), and the gradients of their convolutions.
+"""Groups of the blocks of `backend.py`, as its backend cuts them: those slower than the faster of eager and torch.compile on an H100,
+those of the cuts in `graph/neighbours.py`, and the gradients of their convolutions.
 
-For `schedules.py --only block/`, `block/neighbours` or `block/gradients`. Sizes are those of the blocks: nothing here is drawn from for a corpus. The order is that of
-interest.
+For `schedules.py --only block/`, `block/neighbours` or `block/gradients`. Sizes are those of the blocks; no corpus draws from these.
+Ordered by interest.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _both(norm: str) -> str:
 
 
 def _gradients() -> Iterator[tuple[str, str, str]]:
-    """Of images and of weights, of the convolutions that the blocks have."""
+    """Gradients with respect to images and weights, of the blocks' convolutions."""
     for batch, channels, filters, side, taps in (
         (64, 256, 64, 56, 1), (64, 64, 64, 56, 3), (64, 64, 256, 56, 1), (32, 256, 256, 56, 7), (8, 320, 320, 64, 3),
     ):  # fmt: skip
@@ -104,7 +104,7 @@ _LINES: tuple[tuple[str, str, str], ...] = (
 
 
 def block_problems() -> list[Problem]:
-    """All of them, in order of interest."""
+    """All problems, ordered by interest."""
     made = [
         (name, Spelled(name, arguments, body, "bfloat16", random.Random(0)))
         for name, arguments, body in (*_gradients(), *_LINES)

@@ -1,4 +1,4 @@
-"""A chart of what searches have found after so many judged kernels, as SVG that stands alone and reads on light and dark."""
+"""A chart of the best kernel that searches found by number of judged kernels: a standalone SVG for light and dark pages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _COLOURS = ("#4c78a8", "#f58518", "#54a24b", "#e45756", "#b279a2", "#9d755d")
 
 
 def budget_chart(title: str, series: Mapping[str, Sequence[tuple[float, float]]]) -> str:
-    """`series`: search -> [(kernels judged, time over the best)]; kernels on a scale of doublings."""
+    """`series`: search -> [(kernels judged, time over the best)]; the number of kernels has a logarithmic scale."""
     points = [point for some in series.values() for point in some]
     assert points
     least, most = min(x for x, _ in points), max(x for x, _ in points)

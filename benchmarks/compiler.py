@@ -1,10 +1,10 @@
-"""How much of a suite the compiler rung answers, and how much of that is right; no model, no GPU.
+"""How many tasks of a suite the compiler rung answers, and how many answers are correct; no model, no GPU.
 
     python benchmarks/compiler.py --suite wright
     python benchmarks/compiler.py --suite kernelbench:PATH/level2 --sample 20 --contractions auto
     python benchmarks/compiler.py --graphs 100                    # sampled operator graphs
 
-Each answer goes once before the strict judge on the interpreter. Prints a line per task that is not accepted, then the
+The strict judge judges each answer once on the interpreter. Prints a line per task that is not accepted, then the
 counts by reason. `--json` keeps one row per task: id, seconds, reason, outcome, detail, code.
 """
 
@@ -31,7 +31,7 @@ from kernelwright.verify import VerifierPool
 
 
 def sampled_graphs(count: int, seed: int) -> list[Task]:
-    """Tasks on random graphs, as practice for reinforcement has them."""
+    """Tasks on random graphs, as in the practice tasks of reinforcement learning."""
     settings = CorpusSettings(seed=seed)
     return [problem(settings, number, practice=True).task for number in range(count)]
 
@@ -51,7 +51,7 @@ def compiled(suite: list[Task], args: argparse.Namespace) -> list[dict[str, Any]
 
 
 def judge(suite: list[Task], rows: list[dict[str, Any]], args: argparse.Namespace) -> None:
-    """Adds outcome and detail to the rows that have code."""
+    """Add outcome and detail to the rows that have code."""
     given = [(task, row) for task, row in zip(suite, rows, strict=True) if row["code"]]
     with VerifierPool(args.workers, backend="interpret", deadline_s=args.deadline) as pool:
         verdicts = pool.verify_many([(task, Candidate(code=row["code"])) for task, row in given])

@@ -1,9 +1,9 @@
-"""Seconds of a core for a cold verdict without a GPU, by who spends them; the pool's start is left out.
+"""CPU seconds of a cold verdict without a GPU, by process; excludes the pool's start.
 
     python benchmarks/core_seconds.py relu softmax_rows layernorm conv2d_standard loss_mse linear_gelu batchnorm_eval matmul_square
 
-Names are of built-in tasks, whose golds are judged one after the other. Reads /proc, so Linux alone; on a busy machine seconds of a
-core grow, too, so compare two versions side by side.
+Arguments are built-in tasks, whose golds are judged one after the other. Reads /proc, so Linux only. CPU seconds also grow on a
+busy machine, so compare two versions side by side.
 """
 
 import resource
@@ -21,13 +21,13 @@ def _used(who: int) -> float:
 
 
 def _of_workers(pid: int) -> float:
-    """Of a zygote and of the processes that it has waited for."""
+    """CPU seconds of a zygote and of the processes that it has waited for."""
     with open(f"/proc/{pid}/stat") as stat:
         return sum(map(int, stat.read().rpartition(")")[2].split()[11:15])) / 100.0
 
 
 def spent(suite: list[Task], warm: Task) -> tuple[float, float, float]:
-    """Of the judge, of assemblers, of workers and their zygote."""
+    """CPU seconds of (the judge, assemblers, workers with their zygote)."""
     with VerifierPool(1, "interpret", deadline_s=120.0) as pool:
         pool.verify(warm, Candidate(code=gold(warm.id)))
         pid = pool._zygote._process.pid

@@ -1,16 +1,16 @@
-"""Are a suite's tasks worth asking? Answers that no honest kernel would give, tried on every reference.
+"""Finds degenerate tasks: those where an answer passes that no honest kernel would give.
 
     python benchmarks/degenerate.py SUITE [--tolerance strict] [--seconds 20] [--json FILE]
 
-Tried on each task, under each protocol's inputs and tolerances: zeros, one constant, an input handed back (reshaped or
+Tries on each task, under each protocol's inputs and tolerances: zeros, one constant, an input returned (reshaped or
 broadcast), another seed's output, memory left over from another call, an input ignored, an input's elements in another
-order, and the reference against itself. What passes makes the task degenerate under that tolerance.
+order, and the reference against itself. If one passes, the task is degenerate under that tolerance.
 
-References are executed in a confined process of their own (`verify.sandbox.confine`), at sizes that grow from the interpreter's
-small ones towards the task's own for as long as time and memory last; every finding says at which it holds. Where the
-error falls steadily with the size, as a mean's does, it is extrapolated to the full size, and said to be.
+References run in a confined process of their own (`verify.sandbox.confine`), at sizes that grow from the interpreter's
+small ones towards the task's own as far as time and memory permit; every finding says at which sizes it holds. If the
+error falls steadily with the size, as a mean's does, it is extrapolated to the full size, and labelled so.
 
-Does not guarantee that a task without findings is a good one: only these answers are tried, on a few seeds.
+A task without findings is not necessarily good: only these answers are tried, on a few seeds.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ STEPS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 """Sizes tried, from the small ones (0) to the task's own (1), in geometric steps."""
 _SEEDS = (11, 12)
 _MOSTLY = 0.1
-"""Zeros that are wrong for less than this share of the elements are a finding of their own."""
+"""If zeros are wrong for less than this share of the elements, that is a separate finding."""
 _PATIENCE = 6.0
-"""Wall-clock time given for the CPU time that a task may use: other processes want the cores too."""
+"""Factor of wall-clock time over the CPU time that a task may use, since other processes use the cores too."""
 _MEANING = {
     "zeros": "zeros pass",
     "mostly_zeros": "zeros are right for nearly all elements",
@@ -126,7 +126,7 @@ def levels(task: Task) -> list[dict[str, int]]:
 
 
 def _between(small: int, full: int, step: float) -> int:
-    """A size on the way, a multiple of what divides both ends."""
+    """A size in between, a multiple of the greatest common divisor of both ends."""
     if small >= full or small <= 0:
         return small
     unit = math.gcd(small, full)
@@ -157,7 +157,7 @@ def judge(task: Task, protocols: Sequence[str], answer: Mapping[str, Any]) -> li
 
 
 def _holds(series: list[tuple[int, float]], last: Mapping[str, Any], full: int) -> Sizes | None:
-    """Whether an answer passes, given (input elements, error as a share of the allowed one) from small to large."""
+    """At which sizes an answer passes, given (input elements, error relative to the allowed one) from small to large; None if it fails."""
     elements, ratio = series[-1]
     if last["full"]:
         return "full" if ratio <= 1.0 else None
@@ -175,11 +175,11 @@ def _holds(series: list[tuple[int, float]], last: Mapping[str, Any], full: int) 
 
 
 def _telling(told: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Without what follows from another finding: where zeros pass, so does every small constant."""
+    """Drop findings implied by another: if zeros pass, so does every small constant."""
     if "random" in told:
         return {"random": told["random"]}
     if told.get("imprecise", {}).get("sizes") == "extrapolated":
-        del told["imprecise"]  # an error that grows is not one that falls: nothing is known of the full size
+        del told["imprecise"]  # a difference that grows must not be extrapolated: the full size is unknown
     implied = {
         "zeros": ("constant", "mostly_zeros", "another_seed", "stale_memory", "ignores_input", "order"),
         "constant": ("another_seed", "stale_memory", "ignores_input", "order"),
@@ -213,9 +213,9 @@ def examine(
     max_elements: int,
     emit: Callable[[Mapping[str, Any]], Any],
 ) -> None:
-    """Measure one task at each of `sizes` in turn; `emit` is called with a row for each.
+    """Measure one task at each of `sizes` in turn; calls `emit` with a row for each.
 
-    A row: `elements`, `full`, and `ratios` (protocol -> answer -> error as a share of the allowed one, the worst
+    A row: `elements`, `full`, and `ratios` (protocol -> answer -> error relative to the allowed one, the worst
     of all cases); or `failed`, with the exception. Executes the task's source in this process.
     """
     with contextlib.suppress(Exception):
@@ -238,7 +238,7 @@ def examine(
 
 
 def _elements(reference: Any) -> int:
-    """Input elements, counted on tensors without data."""
+    """Number of input elements, counted on meta tensors."""
     with torch.device("meta"):
         made = reference.arguments()
     return sum(tensor.numel() for tensor in flatten(list(made)))
@@ -272,7 +272,7 @@ def _measured(reference: Any, rules: Sequence[Protocol], first: bool) -> dict[st
                     if name == "zeros":
                         _worst(found, "mostly_zeros", share / _MOSTLY)
                     if name in ("random", "imprecise"):
-                        # Here it is to pass that is right: the other way round.
+                        # Here passing is the correct result, so the ratio is inverted.
                         if name == "random":
                             ratio = _apart(answers["imprecise"], outputs, rule)
                         found[name] = min(found.get(name, math.inf), 1.0 / max(ratio, 1e-9))
@@ -286,7 +286,7 @@ def _worst(found: dict[str, float], name: str, ratio: float) -> None:
 
 
 def _ratio(outputs: list[Any], case: Any, rule: Protocol) -> tuple[float, float]:
-    """(error as a share of the allowed one, share of wrong elements), the worst over all outputs."""
+    """(error relative to the allowed one, share of wrong elements), the worst over all outputs."""
     if len(outputs) != len(case.expected):
         return math.inf, 1.0
     worst, share = 0.0, 0.0
@@ -300,7 +300,7 @@ def _ratio(outputs: list[Any], case: Any, rule: Protocol) -> tuple[float, float]
 
 
 def _apart(one: list[Any], two: list[Any], rule: Protocol) -> float:
-    """How far two runs on the same inputs differ, as a share of what the protocol allows."""
+    """Difference of two runs on the same inputs, relative to what the protocol allows."""
     worst = 0.0
     for first, second in zip(one, two, strict=True):
         rtol, atol = rule.preset(str(first.dtype).removeprefix("torch."))
@@ -311,7 +311,7 @@ def _apart(one: list[Any], two: list[Any], rule: Protocol) -> float:
 
 
 def _answers(module: Any, one: Any, two: Any, case: Any, first: bool) -> Iterator[tuple[str, list[Any]]]:
-    """(name, output tensors) of every answer that is tried for the inputs `one`; `two` are another seed's."""
+    """(name, output tensors) of every answer to try for the inputs `one`; `two` are another seed's."""
     shapes = [item.shape for item in case.expected]
     dtypes = [item.dtype for item in case.expected]
     kept: list[Any] = []
@@ -365,13 +365,13 @@ def _keeper(kept: list[Any]) -> Any:
 
 
 def _with(inputs: Any, index: int, tensor: Any) -> Any:
-    """The nest with its `index`-th tensor replaced."""
+    """The nested inputs with the `index`-th tensor replaced."""
     counter = iter(range(1 << 30))
     return convert(inputs, lambda old: tensor if next(counter) == index else old)
 
 
 def _fitted(tensor: Any, shape: tuple[int, ...]) -> Any:
-    """The tensor in another shape: reshaped or broadcast; None where neither fits."""
+    """The tensor reshaped or broadcast to another shape; None if neither works."""
     if tensor.numel() == math.prod(shape):
         return tensor.reshape(shape)
     with contextlib.suppress(RuntimeError):
@@ -380,7 +380,7 @@ def _fitted(tensor: Any, shape: tuple[int, ...]) -> Any:
 
 
 def _middle(tensor: Any) -> Any:
-    """Halfway between the extremes, as a number of the tensor's kind."""
+    """The midpoint of the extremes, as a number of the tensor's kind."""
     if tensor.numel() == 0 or tensor.dtype == torch.bool:
         return 0
     wide = tensor.double()
@@ -392,7 +392,7 @@ def _middle(tensor: Any) -> Any:
 def _confined(
     task: Task, protocols: Sequence[str], seconds: float, max_elements: int, scratch: Path
 ) -> dict[str, Any]:
-    """Rows of a child that may read torch and nothing else, write nothing, and reach no network."""
+    """Rows of a child process that may read only torch, write nothing, and reach no network."""
     patience = _PATIENCE * seconds
     ended = run_forked(lambda out: _measure(task, protocols, seconds, max_elements, scratch, out), patience)
     over = f"nothing within {patience:g} s"
@@ -430,7 +430,7 @@ def _measure(
 
 
 def warm_up() -> None:
-    """What a confined child could not import or compile any more."""
+    """Import and compile what a confined child can no longer import or compile."""
     torch.set_num_threads(1)
     examine(Task(id="audit/warm", suite="audit", source=WARM_UP), [{}], list(PROTOCOLS), 64, lambda row: None)
 

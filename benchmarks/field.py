@@ -6,9 +6,9 @@
     python benchmarks/field.py whole --site FOLDER --from field-groups.jsonl --sample 30
     python benchmarks/field.py report field-capture.jsonl
 
-`FOLDER` is where the packages were installed (the command is in benchmarks/field/__init__.py). Rows go to `--out`, and
-what is there already is not measured again. A worker that dies or exceeds `--seconds` on a module costs that module
-only. Failures of `transformers`, `torchvision`, `monai` and `open_clip` are counted by cause; their messages are not kept.
+`FOLDER` is where the packages are installed (the command is in benchmarks/field/__init__.py). Rows go to `--out`; modules
+with a row are not measured again. A worker that dies or exceeds `--seconds` on a module costs only that module.
+Failures of `transformers`, `torchvision`, `monai` and `open_clip` are counted by cause; their messages are not kept.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Row = dict[str, Any]
 
 
 def run(order: dict[str, Any], limit_s: float) -> Iterator[tuple[str, Row | None]]:
-    """Rows by key, as they come; a worker that dies or stalls is replaced, and its module is a row of failure."""
+    """(key, row) as they come; a worker that dies or stalls is replaced, and its module gets a row of failure."""
     while True:
         under_way, ended = "", False
         for line in _lines(order, limit_s):
@@ -63,7 +63,7 @@ def run(order: dict[str, Any], limit_s: float) -> Iterator[tuple[str, Row | None
 
 
 def _lines(order: dict[str, Any], limit_s: float) -> Iterator[dict[str, Any]]:
-    """What one worker writes, then `{"end": exit status}`; None for one that was ended after `limit_s` of silence."""
+    """What one worker writes, then `{"end": exit status}`; status None if it was killed after `limit_s` of silence."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(HERE), *sys.path[1:]])}
     command = [sys.executable, "-m", "field.worker"]
     worker = subprocess.Popen(
@@ -92,7 +92,7 @@ def _lines(order: dict[str, Any], limit_s: float) -> Iterator[dict[str, Any]]:
 
 
 def measure(given: argparse.Namespace) -> None:
-    """Appends to `--out` what is not there yet, prints a line a module and the table."""
+    """Append missing rows to `--out`; prints a line per module and the table."""
     out = Path(given.out or f"field-{given.stage}.jsonl")
     found = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
     dtypes = ["float32", "bfloat16"] if given.dtype == "both" else [given.dtype]
@@ -115,7 +115,7 @@ def measure(given: argparse.Namespace) -> None:
 
 
 def _sampled(given: argparse.Namespace, package: str) -> dict[str, list[str]]:
-    """Keys by model, of a sample of the modules in the rows file `--from`; half of them of packages for measurement only."""
+    """Model -> keys of a sample of the modules in the rows file `--from`; half of them of packages for measurement only."""
     if not given.among:
         return {}
     lines = [json.loads(line) for line in given.among.read_text().splitlines()]

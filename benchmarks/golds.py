@@ -1,10 +1,10 @@
-"""The golds through the judge on a GPU and through the cost model: are modelled times in the order of measured ones?
+"""The golds through the judge on a GPU and through the cost model: do modelled times rank like measured ones?
 
     python benchmarks/golds.py OUT.jsonl [--suite wright] [--workers 8]
     python benchmarks/golds.py --interpret [--workers 2]
 
 Prints, per task, measured and modelled milliseconds of gold and eager, then Spearman's rank correlations. With
-`--interpret`, on a machine without a GPU: verdicts a second, seconds of a core, and how many golds each protocol accepts.
+`--interpret`, on a machine without a GPU: verdicts per second, CPU seconds, and how many golds each protocol accepts.
 """
 
 import argparse
@@ -31,7 +31,7 @@ def judged(suite: list, backend: str, workers: int, protocol: str = "strict") ->
 
 
 def _cpu_seconds() -> float:
-    """Of this process and of all that it has waited for: told on a busy machine, too, where a clock is not."""
+    """CPU seconds of this process and its finished children, which are meaningful on a busy machine, unlike wall-clock time."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(one.ru_utime + one.ru_stime for one in used)
 

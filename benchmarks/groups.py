@@ -1,13 +1,13 @@
-"""Distinct groups of harvested or own modules, each up the ladder: how many get a verified kernel, and what those hold.
+"""Searches kernels for distinct groups of harvested or own modules: how many get a verified kernel, and their share of work.
 
     python benchmarks/field.py groups --site FOLDER --limit 30        # modules -> field-groups.jsonl, tasks -> field-groups/
     python benchmarks/groups.py field-groups.jsonl --sample 60        # -> field-groups-verified.jsonl, then the table
     python benchmarks/groups.py own-groups.jsonl
 
-A group is a graph by digest: the same layer in two packages is one. `--sample` draws so many at random, by `--seed`, of those
-that occur in a package that may be read, and as many of those that occur in packages for measurement only: the two are
-reported apart, the latter without messages. Contractions are `auto`. Shares of nodes and of modelled eager time count a group
-as often as it occurs in the modules. What is in the rows file already is not searched again.
+Groups are identified by the digest of their graph: the same layer in two packages is one. `--sample` draws that many at random,
+by `--seed`, from groups of packages that may be read, and as many from those of packages for measurement only. The two are
+reported separately, the latter without messages. Contractions are `auto`. Shares of nodes and of modelled eager time count a group
+as often as it occurs in the modules. Groups that are in the rows file are not searched again.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Row = dict[str, Any]
 
 
 def groups_of(path: Path) -> dict[str, Row]:
-    """By digest: packages, nodes, modelled us, and how often it occurs, of the modules' rows in a file."""
+    """Digest -> packages, nodes, modelled us and number of occurrences, from the modules' rows in a file."""
     found: dict[str, Row] = {}
     for line in path.read_text().splitlines():
         row = json.loads(line)
@@ -54,7 +54,7 @@ def open_to_reading(group: Row) -> bool:
 
 
 def search(groups: list[Row], folder: Path, out: Path, seconds: float) -> None:
-    """Appends a row a group to `out`."""
+    """Append a row per group to `out`."""
     done = {json.loads(line)["digest"] for line in out.read_text().splitlines()} if out.exists() else set()
     with VerifierPool(2, backend="interpret", deadline_s=30.0) as pool, out.open("a") as file:
         rungs = [CompilerRung("h200", "auto"), LibraryRung("h200")]
@@ -92,7 +92,7 @@ def one_group(group: Row, folder: Path, ladder: Ladder, seconds: float) -> Row:
 
 
 def table(groups: dict[str, Row], rows: list[Row]) -> str:
-    """Markdown: a line for each kind of package, then causes."""
+    """A Markdown table: a line for each kind of package, then causes."""
     lines = ["| groups | distinct | searched | verified | share, exact 95 % | of nodes | of eager time |"]
     lines.append("|---|---|---|---|---|---|---|")
     for name, kept in (("open packages", True), ("measurement only", False)):
@@ -116,7 +116,7 @@ def table(groups: dict[str, Row], rows: list[Row]) -> str:
 
 
 def _weight(groups: dict[str, Row], rows: list[Row], key: str) -> float:
-    """Nodes or modelled time of these groups, as often as they occur."""
+    """Nodes or modelled time of these groups, counted as often as they occur."""
     return sum(groups[row["digest"]][key] * groups[row["digest"]]["count"] for row in rows)
 
 

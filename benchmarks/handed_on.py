@@ -1,14 +1,14 @@
-"""What each stage of training hands on for held-out graphs, against the library's best known schedule, by one clock.
+"""Kernels that each training stage hands on for held-out graphs, compared with the library's best known schedule on one clock.
 
     python benchmarks/handed_on.py OUT.jsonl EXAMPLES --sft CHECKPOINT --frontend CHECKPOINT --midend CHECKPOINT [--limit 120]
     python benchmarks/handed_on.py OUT.jsonl TASKS ... [--compiled]      # any tasks in function form, such as own_tasks.jsonl
 
-EXAMPLES: pairs, of which the held-out graphs are asked, or tasks. SFT and front end write `--samples` kernels of each graph. SFT, once
-more, and mid-end are shown the first right kernel of the front end with its profile, and say `--samples` plans, which the library
-prints. All kernels are judged and timed in one process, the same kernel once. OUT has a row a graph and writer; the last lines
-printed are the table: a writer's kernel is its first right sample; `handed on` is that or what was shown, whichever is faster
-beyond the noise. Times are ratios over graphs on which both are right, with 95 % intervals (bootstrap over graphs). A GPU where there is one
-(`--backend interpret` for a rehearsal: modelled times).
+EXAMPLES: pairs, whose held-out graphs are used, or tasks. SFT and front end write `--samples` kernels for each graph. SFT (a
+second time) and mid-end are shown the front end's first correct kernel with its profile, and write `--samples` plans, which the
+library prints. One process judges and times all kernels, equal ones once. OUT has a row per graph and writer; the table
+is printed last. There a writer's kernel is its first correct sample; `handed on` is this or the kernel that was shown, whichever
+is faster beyond the noise. Times are ratios over graphs on which both are correct, with 95 % intervals (bootstrap over graphs). Uses
+a GPU if there is one (`--backend interpret` for a rehearsal: modelled times).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def tasks_in(path: Path, limit: int) -> list[Task]:
 
 
 def by_library(tasks: Sequence[Task], judge: Judge, target: str) -> list[list[Said]]:
-    """The library's best known schedule of each graph; nothing where it has none."""
+    """The library's best known schedule of each graph, empty if it has none, judged."""
     asked: list[tuple[Candidate, Any] | None] = []
     for task in tasks:
         graph = Graph.model_validate_json(task.graph)
@@ -70,7 +70,7 @@ def by_library(tasks: Sequence[Task], judge: Judge, target: str) -> list[list[Sa
 def by_model(
     spec: str, asked: Sequence[Prompt], tasks: Sequence[Task], judge: Judge, n: int
 ) -> list[list[Said]]:
-    """What a checkpoint says to each prompt, judged."""
+    """A checkpoint's completions of each prompt, judged."""
     if not asked:
         return []
     policy = load_policy(spec)
@@ -102,14 +102,14 @@ def ms(said: Said | None) -> float | None:
 
 
 def better(given: Said | None, made: Said | None) -> Said | None:
-    """The new one where it is faster beyond the noise."""
+    """The new kernel if it is faster beyond the noise, else the given one."""
     if given is None or made is None:
         return given
     return made if faster(made[1].timing, given[1].timing) else given
 
 
 def over(ours: Sequence[Said | None], theirs: Sequence[Said | None]) -> str:
-    """How many times as long theirs take as ours."""
+    """Ratio of their times to ours."""
     both = [
         (b / a,)
         for a, b in zip(map(ms, ours), map(ms, theirs), strict=True)
@@ -134,7 +134,7 @@ def over_baseline(ours: Sequence[Said | None], name: str) -> str:
 
 
 def share(said: Sequence[Sequence[Said]], of: int) -> str:
-    """Graphs right at one sample (the mean over samples), or with one right of `of`."""
+    """Share of graphs that are right at one sample (mean over samples), or in one of `of`."""
     each = [
         mean([float(one[1].correct) for one in group]) if of == 1 else float(any(v.correct for _, v in group))
         for group in said
@@ -147,7 +147,7 @@ def share(said: Sequence[Sequence[Said]], of: int) -> str:
 
 
 def table(all_said: dict[str, list[list[Said]]], handed: dict[str, list[Said | None]], samples: int) -> str:
-    """Markdown."""
+    """The table in Markdown."""
     library, sft = handed["library"], handed.get("sft", handed["library"])
     lines = [
         f"| | right at one, % | one of {samples}, % | over the library's best known | over SFT's | over eager | over compile |",

@@ -1,10 +1,11 @@
-"""Share of a step in which the generator waits for verdicts, by how many steps ahead it may write.
+"""Share of a training step in which the generator waits for verdicts, by staleness (how many steps ahead it may write).
 
     python benchmarks/idle.py [--staleness 0,1,2] [--steps 6] [--turns 1] [--base default] [--stage frontend] [--tiny] [KEY=VALUE]...
 
-A stage of recipes/default_model.toml goes on from `--base`, a model folder: the front end on `data.tasks`, practice graphs of a corpus, judged by
-values on the CPU cores of the same machine, or the mid-end on `data.examples`, clocked on the GPUs of `verify.devices`. `--tiny` is a model of 40 k random weights and a judge that takes `--seconds` for a candidate and has
-`--workers`: what it measures is the order of things, no machine.
+Continues a stage of recipes/default_model.toml from `--base`, a model folder: the front end on `data.tasks`, a corpus's practice
+graphs, judged by values on the CPU cores of this machine; or the mid-end on `data.examples`, timed on the GPUs of `verify.devices`.
+`--tiny` uses a model of 40 k random weights and a judge with `--workers` that takes `--seconds` per candidate: that
+measures the order of events, not a machine.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from kernelwright.train import train
 
 
 class Slow:
-    """Judges by chance, after a while."""
+    """A judge with random verdicts after a delay."""
 
     def __init__(self, workers: int, seconds: float) -> None:
         self.pool, self.seconds = ThreadPoolExecutor(workers), seconds
@@ -107,7 +108,7 @@ def main() -> None:
             recipe = recipe_of(asked, home, staleness)
             judge: Verifier | None = Slow(asked.workers, asked.seconds) if asked.tiny else None
             train(recipe, home / "run", verifier=judge, quiet=True)
-            # The first step has nothing written ahead, and waits for what is compiled once.
+            # The first step has no rollouts written ahead, and waits for one-time compilation.
             lines = RunFolder(home / "run").lines("curves.jsonl")[1:]
         seconds = [line["seconds"] for line in lines]
         judged = sum(sum(line["outcomes"].values()) for line in lines)

@@ -1,10 +1,10 @@
-"""Pairs in the old form: how many are migrated, judged right, and trained on.
+"""Imports pairs in the old form: counts how many are migrated, judged correct, and trained on.
 
     python benchmarks/imports.py [--pairs 200] [--steps 8] [--out DIR]
 
-Inductor writes the Triton of small modules, `tests/data/old_form.py` reverses the renames that came since, and `data import`
-reads the file as it would KernelBook's. The same rows are judged as they were written, too. SFT then goes a few steps
-on what was accepted: what it learns is not the question, only how many examples reach it. No GPU.
+Inductor writes the Triton of small modules, `tests/data/old_form.py` reverts the later renames, and `data import`
+reads the file as it would KernelBook's. The same rows are also judged unmigrated. SFT then takes a few steps
+on the accepted ones: not to learn from them, only to count how many examples reach it. No GPU.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def main() -> None:
 
 
 def trained_on(out: Path, accepted: Path, steps: int) -> int:
-    """SFT of a very small model on them; how many examples its epochs hold."""
+    """Run SFT of a very small model on them; returns the number of examples in its epochs."""
     from kernelwright.train import train
     from kernelwright.train.batches import training_rows
     from kernelwright.train.model import load_tokenizer

@@ -1,13 +1,13 @@
 """Whether two correct candidates differ only in lanes that never reach a result.
 
-Both tapes are played by the interpreter side by side. At every small size all outputs must agree to the bit, on every
-distribution; and there as at every other size, in the corners of every grid and in instances drawn at random, each access
-of the second must cover that of the first: the same address in every lane that the first does not mask, and for a
-store no lane more. This tells a mask that another condition makes needless, or padding that cancels out, from one that
-the sizes judged at do not reach.
+The interpreter plays both tapes. At every small size all outputs must agree bit for bit, on every
+distribution. There and at all other sizes, in the corners of every grid and in random instances, each access
+of the second must cover that of the first: the same address in every unmasked lane of the first, and for a
+store no further lane. This distinguishes a mask that another condition makes redundant, or padding that cancels out, from one
+that the judged sizes do not exercise.
 
-Not a proof: data that are judged never show may still tell the two apart where masks depend on data. Runs kernels that
-were accepted, in this process: for bugs planted in trusted modules, not for candidates of a policy.
+Not a proof: where masks depend on data, other data may still distinguish the two. Runs accepted kernels
+in this process: use it for bugs planted in trusted modules, not for a policy's candidates.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ if TYPE_CHECKING:
     import torch
 
 _DRAWN = 16
-"""Instances of a launch that are looked at besides those in the corners of its grid."""
+"""Random instances of a launch to check besides the corners of its grid."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Tapes:
-    """What a verification learnt of one candidate."""
+    """Traces recorded in the verification of one candidate."""
 
     small: Sequence[Trace]
     """One for each of the judge's small shapes."""
     large: Sequence[Trace]
-    """One for each other set of sizes: tapes that are looked at without data."""
+    """One for each other set of sizes; these traces have no data."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,7 +54,7 @@ class _Access:
     mask: np.ndarray
 
     def covers(self, other: _Access) -> bool:
-        """Whether this reaches what the other does, and stores nowhere else."""
+        """Whether this reaches everything that `other` does, and stores nowhere else."""
         if (self.what, self.pointers.shape) != (other.what, other.pointers.shape):
             return False
         if self.what == "read":
@@ -65,7 +65,7 @@ class _Access:
 
 
 class _Witness(Engine):
-    """Notes every access; models the corners of a grid first."""
+    """Records every access; models the corners of a grid first."""
 
     def __init__(self, price: Callable[[TracedLaunch], float]) -> None:
         super().__init__(price)
@@ -87,7 +87,7 @@ class _Witness(Engine):
 
 
 class _Player(InterpretDevice):
-    """A device in this process, whose kernels the compiler has taken before."""
+    """A device in this process, for kernels that have already been compiled."""
 
     def __init__(self, target: Target) -> None:
         super().__init__(target)
@@ -100,7 +100,7 @@ class _Player(InterpretDevice):
     def answer(
         self, body: dict[str, Any], tensors: list[torch.Tensor], outputs: list[torch.Tensor]
     ) -> dict[str, Any]:
-        """As the device answers; the language is given back after each command, for the other player."""
+        """Answer as the device does, then uninstall the interpreter for the other player."""
         try:
             return super().answer(body, tensors, outputs)
         finally:
@@ -126,7 +126,7 @@ class _Player(InterpretDevice):
         return found, accesses
 
     def model_once(self, trace: Trace) -> list[_Access]:
-        """The accesses at full size. Seeded, so that another player looks at the same instances."""
+        """The accesses at full size. Seeded, so that both players sample the same instances."""
         self.witness.accesses, self.witness.watching = [], True
         self.witness.dice.seed(0)
         self.answer({"command": "model", "trace": trace.answer, "compile": "", "samples": 1}, [], [])
@@ -134,10 +134,10 @@ class _Player(InterpretDevice):
 
 
 def alike(target: Target, shapes: Sequence[object], one: Tapes, two: Tapes) -> bool:
-    """Whether candidate `two` does all that `one` does and no more that shows; both were accepted at `shapes`."""
+    """Whether candidate `two` does all that `one` does and nothing else that is visible; both were accepted at `shapes`."""
     first, second = _Player(target), _Player(target)
     try:
-        # Behind these come sizes that one of them names, and the other perhaps not.
+        # Extra shapes follow for sizes that only one of them may name, hence no strict zip.
         for shape, here, there in zip(shapes, one.small, two.small, strict=False):
             if not _same_launches(here, there):
                 return False

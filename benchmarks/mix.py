@@ -1,11 +1,11 @@
-"""Verdicts a second on what a policy writes during reinforcement learning: half of it dies before the GPU.
+"""Verdicts per second on a mix as policies write it in reinforcement learning: half of it fails before the GPU.
 
     python benchmarks/mix.py [--backend interpret|cuda] [--workers N] [--groups 58] [--seed 0]
 
-For each built-in task, a group of eight, each another source text: four right kernels (the gold under other names) and
+For each built-in task, a group of eight with distinct sources: four correct kernels (the gold under other names) and
 four that fail, one of each kind that policies write most: no code block, torch instead of a kernel, a name that does
-not exist, and a planted bug. On a GPU the reference is made in the time that is clocked, too. Prints the rate, and at
-which gate how many ended.
+not exist, and a planted bug. On a GPU the time includes making the reference. Prints the rate, and how many
+ended at which gate.
 """
 
 import argparse

@@ -1,13 +1,13 @@
-"""How many planted bugs the judge finds: gold kernels with one fault each, put before a `VerifierPool`.
+"""Measures how many planted bugs the judge finds: gold kernels with one fault each go to a `VerifierPool`.
 
     python benchmarks/mutants.py [--suite wright/relu,silu] [--kinds race,wrong_axis] [--per-kind 2] [--json FILE]
 
-A mutant ends as one of `STATES`. The kill rate is killed / (killed + survived). Left out of it, and counted apart:
+A mutant ends as one of `STATES`. The kill rate is killed / (killed + survived). Excluded and counted separately:
 *stillborn* mutants, which Triton's compiler or Python refuses (any judge would find them); *unjudged* ones, which the
-backend cannot run; and *equivalent* ones, which survived and change nothing: an operator says so (`faults`), a person
-has read them and said why (`equivalent_mutants.toml`), they compile to the same binaries, launched in the same way, as
-the original (trivial compiler equivalence: Papadakis et al., ICSE 2015), or a fault of masks and addresses touches the
-same elements at every size and gives the same bits (`lanes.py`). The raw rate counts these as survivors.
+backend cannot run; and *equivalent* ones, which survived but change nothing. A mutant is equivalent if its operator says so
+(`faults`), if a person reviewed it (`equivalent_mutants.toml` has the reason), if it compiles to the same binaries, launched the
+same way, as the original (trivial compiler equivalence: Papadakis et al., ICSE 2015), or if a fault of masks and addresses touches
+the same elements at every size and gives the same bits (`lanes.py`). The raw rate counts these as survivors.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _PLACES = {
     "mask_off_by_one", "mask_missing", "wrong_padding", "wrong_axis", "wrong_stride", "wrong_offset", "loop_bound",
     "grid_too_small", "swapped_sizes",
 }  # fmt: skip
-"""Faults in where a kernel reads and writes. What a fault of values does is a matter of the data it is tried on."""
+"""Faults in where a kernel reads and writes. The effect of faults in values depends on the data tried."""
 
 _REFUSED = {
     Outcome.SYNTAX_ERROR, Outcome.NO_ENTRY, Outcome.NOT_TRITON, Outcome.INVALID_IMPORT, Outcome.LOAD_ERROR,
@@ -61,19 +61,19 @@ _REFUSED = {
 
 @dataclasses.dataclass(frozen=True)
 class Mutant:
-    """One gold with one fault, and what became of it."""
+    """One gold with one fault, and its result."""
 
     task_id: str
     fault: faults.Fault
     state: State
     outcome: str = ""
-    """The judge's outcome; empty for what never reached it."""
+    """The judge's outcome; empty if it was not judged."""
     detail: str = ""
     """The judge's reason, or why the mutant is equivalent."""
 
     @property
     def precision(self) -> bool:
-        """Whether the fault costs digits only."""
+        """Whether the fault only reduces precision."""
         return self.fault.kind in faults.PRECISION
 
     def to_json(self) -> dict[str, Any]:
@@ -95,7 +95,7 @@ class Tally:
 
     @property
     def rate(self) -> float | None:
-        """Share of real bugs that were found; None where none was planted."""
+        """Share of real bugs that were found; None if none was planted."""
         real = self.counts["killed"] + self.counts["survived"]
         return self.counts["killed"] / real if real else None
 
@@ -110,7 +110,7 @@ class Tally:
 
 
 def tally(mutants: Iterable[Mutant], by: Callable[[Mutant], str]) -> dict[str, Tally]:
-    """Counts in groups, in the order of first appearance."""
+    """Counts by group, in the order of first appearance."""
     found: dict[str, Tally] = {}
     for mutant in mutants:
         found.setdefault(by(mutant), Tally()).counts[mutant.state] += 1
@@ -118,7 +118,7 @@ def tally(mutants: Iterable[Mutant], by: Callable[[Mutant], str]) -> dict[str, T
 
 
 def summary(mutants: Sequence[Mutant]) -> dict[str, Any]:
-    """All rates: in all, logic and precision apart, per kind, per task."""
+    """All rates: overall, for logic and precision separately, by kind, by task."""
     return {
         "all": tally(mutants, lambda _: "all").get("all", Tally()).to_json(),
         "logic": tally([m for m in mutants if not m.precision], lambda _: "").get("", Tally()).to_json(),
@@ -134,7 +134,7 @@ def summary(mutants: Sequence[Mutant]) -> dict[str, Any]:
 def plant(
     tasks: Sequence[Task], per_kind: int, seed: int = 0, kinds: Sequence[str] = ()
 ) -> list[tuple[Task, faults.Fault]]:
-    """At most `per_kind` faults of each kind for every task's gold. Raises UserError for an unknown kind, no gold."""
+    """At most `per_kind` faults of each kind for every task's gold. Raises UserError for an unknown kind, or a task without gold."""
     known = [*faults.KINDS, *faults.PRECISION]
     for kind in kinds:
         if kind not in known:
@@ -151,10 +151,10 @@ def plant(
 def run(
     planted: Sequence[tuple[Task, faults.Fault]], pool: Pool, advance: Callable[[str], Any] = lambda _: None
 ) -> list[Mutant]:
-    """Judge every mutant, in order; `advance(note)` is called as each is known.
+    """Judge every mutant, in order; calls `advance(note)` for each result.
 
-    Those known to be equivalent are judged as well: what is killed is no equivalent, whatever was known. Raises
-    UserError where a gold itself is rejected: nothing could be learnt from its mutants.
+    Mutants known as equivalent are judged, too: one that is killed is not equivalent, whatever was noted. Raises
+    UserError if a gold itself is rejected, since its mutants would show nothing.
     """
     originals = {task.id: (task, Candidate(code=gold(task.id))) for task, _ in planted}
     for (task, _), verdict in zip(originals.values(), pool.verify_many([*originals.values()]), strict=True):
@@ -187,7 +187,7 @@ def run(
 
 @functools.cache
 def reviewed() -> dict[tuple[str, int, str], str]:
-    """(task id, line, what) of mutants of built-in golds that were read and found equivalent, with the reason."""
+    """(task id, line, what) -> reason, for mutants of built-in golds that a person reviewed and found equivalent."""
     rows = tomllib.loads(Path(__file__).with_name("equivalent_mutants.toml").read_text("utf-8"))["equivalent"]
     return {(row["task"], row["line"], row["what"]): row["reason"] for row in rows}
 
@@ -197,7 +197,7 @@ def _state(verdict: Verdict) -> State:
         return "survived"
     if not verdict.outcome.judged:
         return "unjudged"
-    # What the host code itself raises, before any kernel has run, everybody would notice.
+    # Any judge would notice an exception of the host code before a kernel has run.
     raised = verdict.outcome is Outcome.RUNTIME_ERROR and verdict.gate is Gate.TRACE
     return "stillborn" if raised or verdict.outcome in _REFUSED else "killed"
 
@@ -211,12 +211,12 @@ class Pool(VerifierPool):
         self._tapes: dict[tuple[str, str], _Tapes] = {}
 
     def same_binaries(self, task: Task, one: str, two: str) -> bool:
-        """Whether two candidates, both judged and correct, have the same assembler text and launches at full size."""
+        """Whether two candidates, both judged correct, have the same assembly and launches at full size."""
         first, second = (self._compiled.get((task.id, Candidate(code=code).digest)) for code in (one, two))
         return first is not None and first == second
 
     def same_lanes(self, task: Task, one: str, two: str) -> bool:
-        """Whether two candidates, both judged and correct, differ only in lanes that never reach a result."""
+        """Whether two candidates, both judged correct, differ only in lanes that never reach a result."""
         first, second = (self._tapes.get((task.id, Candidate(code=code).digest)) for code in (one, two))
         if first is None or second is None:
             return False
@@ -234,7 +234,7 @@ class Pool(VerifierPool):
 
 
 class _Recorded(InterpretedVerification):
-    """Notes the assembler text that the compiler made of the kernels, how they were launched, and the tapes."""
+    """Records the assembly of the kernels, their launches, and the tapes."""
 
     def __init__(
         self, book: dict[tuple[str, str], Any], tapes: dict[tuple[str, str], _Tapes], *args: Any
@@ -251,9 +251,9 @@ class _Recorded(InterpretedVerification):
         return taken, trace
 
     def _funnel(self) -> Timing | None:
-        """Then, of what is accepted, the tapes at sizes that are not small; none where one of them fails."""
+        """Also trace accepted candidates at sizes that are not small; no traces if one fails."""
         timing = super()._funnel()
-        with contextlib.suppress(Exception):  # the reference may have no tape there, or the candidate none
+        with contextlib.suppress(Exception):  # reference or candidate may fail to trace there
             self._large = [self._at(sizes) for sizes in self._sizes()]
         return timing
 
@@ -304,10 +304,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every mutant there")
     options = parser.parse_args(argv)
     try:
-        # By default a convolution may be made in TF32, and a product that loses its digits is no fault.
+        # The default permits TF32 in convolutions, where a product with fewer digits is no fault.
         tasks = [asked_in(task, "ieee") for task in load_suite(options.suite)]
         planted = plant(tasks, options.per_kind, options.seed, list(filter(None, options.kinds.split(","))))
-        # A mutant that is only slow, on a busy machine, must not count as found.
+        # A generous deadline: on a busy machine a mutant that is only slow must not count as found.
         with Pool(options.workers, options.backend, options.protocol, deadline_s=120.0) as pool:
             judged = run(planted, pool)
     except UserError as error:

@@ -1,8 +1,8 @@
-"""Kernels raced against themselves: how often does the clock call one faster, and does its interval hold the truth?
+"""Races kernels against themselves: how often is one called faster, and does the interval contain the true ratio?
 
     python benchmarks/noise.py [--tasks relu,softmax_rows,layernorm,matmul_batched] [--races 50] [--precision 0.01]
 
-The truth is a ratio of 1. Prints the share of races whose interval's lower end lies beyond the 3 % dead band (a false
+The true ratio is 1. Prints the share of races whose interval lies entirely beyond the 3 % dead band (a false
 "faster"), and the share whose 95 % interval contains 1.
 """
 

@@ -1,11 +1,11 @@
 """Measures the pipeline on the thirty modules of benchmarks/own_modules/, 45 seconds each on two cores.
 
 python benchmarks/own.py list                          # calls each once
-python benchmarks/own.py capture                       # the rows go to own-capture.jsonl; what is there is not measured again
+python benchmarks/own.py capture                       # the rows go to own-capture.jsonl; modules with a row are not measured again
 python benchmarks/own.py whole --only geglu --only focal_loss
 FIELD_GROUPS=own-groups python benchmarks/own.py groups      # then benchmarks/groups.py own-groups.jsonl
 
-For `whole` each module has a process of its own, so that what it starts and imports is paid within its budget.
+For `whole` each module has a process of its own, so that its budget includes imports and startup.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from own_modules import MODULES, Entry
 
 
 def measured(entry: Entry, stage: str) -> dict[str, Any]:
-    """A module's row, made here."""
+    """A module's row, measured in this process."""
     case = entry.make()
     row = {"package": "own", "class": entry.name, "dtype": entry.dtype, **STAGES[stage](case)}
     torch._dynamo.reset()
@@ -32,7 +32,7 @@ def measured(entry: Entry, stage: str) -> dict[str, Any]:
 
 
 def apart(entry: Entry, stage: str) -> dict[str, Any]:
-    """The same, made in a process of its own."""
+    """The same, measured in a process of its own."""
     command = [sys.executable, __file__, stage, "--only", entry.name, "--row"]
     ended = subprocess.run(command, stdout=subprocess.PIPE, text=True)
     if ended.returncode:

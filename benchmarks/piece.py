@@ -1,11 +1,11 @@
-"""One piece of a training run on a machine that is lent for minutes: unpack, go on, stop in time, pack what the next needs.
+"""Runs one piece of a training run on a machine lent for minutes: unpacks, continues, stops in time, packs for the next piece.
 
     python benchmarks/piece.py RECIPE RUN --seconds 540 --pack OUT/run.tar [--from OUT/run.tar] [KEY=VALUE ...]
 
-Runs `kernelwright train RECIPE -o RUN --resume`, interrupts it when time is nearly up (what was done since the last
-checkpoint is done again in the next piece: set `save_every` to a minute or two), and packs the run folder: logs, finished
-checkpoints, of the running stage its last checkpoint alone, in files of at most `--part` MiB: run.tar.0, run.tar.1 ... The corpus is
-packed only if it lies in RUN. Says in its last line which stages are done, and exits with 0 when all are, with 75 when another piece is wanted.
+Runs `kernelwright train RECIPE -o RUN --resume` and interrupts it when time is nearly up (work since the last
+checkpoint is repeated in the next piece: set `save_every` to a minute or two). Then packs the run folder: logs, finished
+checkpoints, and only the last checkpoint of the running stage, in files of at most `--part` MiB: run.tar.0, run.tar.1 ... The
+corpus is packed only if it lies in RUN. The last line says which stages are done. Exit code 0 if all are, 75 if another piece is needed.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from kernelwright.runs import RunFolder
 AGAIN = 75
 """Exit code: stopped in time, and not done."""
 GRACE_S = 40.0
-"""For an interrupted run to put everything away."""
+"""Seconds for an interrupted run to shut down."""
 
 
 def unpack(pack: Path, run: Path) -> None:
-    """Over whatever is there."""
+    """Unpack over existing files."""
     run.mkdir(parents=True, exist_ok=True)
     parts = sorted(pack.parent.glob(f"{pack.name}.*"), key=lambda one: int(one.suffix[1:]))
     with tarfile.open(fileobj=io.BytesIO(b"".join(one.read_bytes() for one in parts))) as tar:
@@ -49,7 +49,7 @@ def wanted(run: Path) -> Iterator[Path]:
 
 
 def pack(run: Path, out: Path, part: float) -> float:
-    """Write the archive in parts of so many MiB; its size in MiB."""
+    """Write the archive in parts of `part` MiB; returns its size in MiB."""
     out.parent.mkdir(parents=True, exist_ok=True)
     for old in out.parent.glob(f"{out.name}.*"):
         old.unlink()
@@ -64,7 +64,7 @@ def pack(run: Path, out: Path, part: float) -> float:
 
 
 def go_on(recipe: Path, run: Path, seconds: float, overrides: list[str]) -> None:
-    """The command, interrupted after so many seconds."""
+    """Run the command, and interrupt it after so many seconds."""
     command = [sys.executable, "-m", "kernelwright", "train", str(recipe), "-o", str(run), *overrides]
     process = subprocess.Popen([*command, *(["--resume"] if (run / "config.json").exists() else [])])
     try:

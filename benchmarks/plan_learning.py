@@ -1,14 +1,14 @@
-"""Does a policy find faster schedules than the one before it, on graphs it never saw? Recorded times replay; no GPU needed.
+"""Does each stage's policy find faster schedules than the previous one, on graphs it never saw? Replays recorded times; no GPU needed.
 
     python benchmarks/plan_learning.py OUT TABLE --seeds 3 [frontend.best_of=8 ...]     # TABLE: benchmarks/plan_search.py record
     kernelwright data make DRAWN graphs=0 practice=3000 catalogue=0.4 most_operators=5 'precisions=[["bf16",0.6],["default",0.25],["tf32",0.15]]'
     cat DRAWN/parts/practice-*[0-9].jsonl > TASKS
     python benchmarks/plan_learning.py OUT TABLE --drawn TASKS --keep elite             # and on these random graphs
 
-Each seed holds other graphs of the table out. Plans for random graphs are the first of each graph's schedules by the linear model
-of `synth/ranking.py`, fitted without the measured rows of any problem that has the sizes of one that is held out, nor are graphs
-drawn that have its structure. A seed's folder is a run that can be stopped and gone on with. What is said of each graph after each stage is in
-OUT/said-STAGE.jsonl, for `plan_search.py replay --plans`.
+Each seed holds out other graphs of the table. Plans for random graphs are the best of each graph's schedules by the linear model
+of `synth/ranking.py`, which is fitted without problems that have the sizes of a held-out one; random graphs with the structure of
+a held-out graph are excluded. A seed's folder is a resumable run. OUT/said-STAGE.jsonl has the completions for each graph after
+each stage, for `plan_search.py replay --plans`.
 """
 
 from __future__ import annotations
@@ -52,20 +52,20 @@ SAMPLES = 32
 
 @dataclass(frozen=True)
 class Lesson:
-    """What a seed is taught."""
+    """Training data of a seed."""
 
     drawn: Sequence[Task]
-    """Random graphs beside the table's, in function form."""
+    """Random graphs besides the table's, in function form."""
     keep: str
-    """`elite`: the fastest plans of a graph. `alike`: of the table all that ran, of a random graph as many, drawn."""
+    """`elite`: the fastest plans of a graph. `alike`: all plans of the table that ran, and as many random ones of a random graph."""
     raced: int
-    """Random graphs of which every schedule is in an archive, for reinforcement by the linear model; 0: by the table."""
+    """Number of random graphs with every schedule in an archive, for reinforcement by the linear model; 0: by the table."""
     most: int = 3
-    """Plans of a random graph."""
+    """Most plans of a random graph."""
 
 
 def make(archive: Archive, folder: Path, seed: int, recipe: Recipe, lesson: Lesson) -> None:
-    """Examples and a tokenizer, and an archive of random graphs where they are raced, where there are none yet."""
+    """Make examples, a tokenizer and, if random graphs are raced, their archive, unless they exist."""
     if (folder / "tokenizer").is_dir():
         return
     folder.mkdir(parents=True, exist_ok=True)
@@ -98,7 +98,7 @@ def make(archive: Archive, folder: Path, seed: int, recipe: Recipe, lesson: Less
 
 
 def _weights(held: set[str]) -> dict[str, dict[str, float]]:
-    """The linear model, fitted without the problems that have sizes of one that is held out."""
+    """The linear model, fitted without problems that have the sizes of a held-out one."""
     sizes = {fitted.sizes_of(name) for name in held}
     return fitted.fit(
         {name: rows for name, rows in fitted.read().items() if fitted.sizes_of(name) not in sizes}
@@ -106,7 +106,7 @@ def _weights(held: set[str]) -> dict[str, dict[str, float]]:
 
 
 def _ordered(task: Task, graph: Graph, weights: dict[str, dict[str, float]]) -> list[tuple[float, Any]]:
-    """(log2 of the time but for a constant, schedule), the fastest first; the table of best schedules is not asked."""
+    """(log2 of the time up to a constant, schedule), fastest first, without the table of best schedules."""
     with mock.patch.object(library, "_table", dict):
         found = schedules_of(graph, "h200", task.precision)
     source, nest = scheduled_part(graph)
@@ -148,12 +148,12 @@ def _plain(task: Task) -> Task:
 
 
 def _precision(task: Task) -> Any:
-    """As the table asks: bf16 is a matter of the graph's dtypes."""
+    """The precision in the table's terms: bf16 is expressed by the graph's dtypes."""
     return "default" if task.precision == "bf16" else task.precision
 
 
 def _race(task: Task, graph: Graph, order: Sequence[tuple[float, Any]]) -> Iterator[Entry]:
-    """Every schedule of a random graph with the time that the linear model gives it; the fastest takes 100 us."""
+    """Every schedule of a random graph with its time by the linear model, scaled so that the fastest takes 100 us."""
     label = label_of(graph)
     for log, schedule in order:
         try:
@@ -183,7 +183,7 @@ def _pairs(archive: Archive, race: Sequence[Entry], held: set[str]) -> list[Pair
 
 
 def measure(recipe: Recipe, archive: Archive, run: Path, stage: str, seed: int) -> dict[str, Any]:
-    """What a stage's checkpoint says of every graph: time over the table's best, where it was recorded."""
+    """Results of a stage's checkpoint on every graph: time over the table's best, where recorded."""
     held = {
         json.loads(line)["digest"]
         for line in (run / "data/examples.jsonl").open()
@@ -208,14 +208,14 @@ def measure(recipe: Recipe, archive: Archive, run: Path, stage: str, seed: int) 
 
 
 class _Nobody:
-    """A verifier that is never asked: every verdict is recorded."""
+    """A verifier that must never be asked, since every verdict is recorded."""
 
     def submit(self, task: Any, candidate: Any) -> Any:
         raise AssertionError("what is not recorded is not judged")
 
 
 def _figures(some: Sequence[tuple[Sequence[Entry], Sequence[Rollout]]]) -> dict[str, Any]:
-    """`slower`: geometric mean of time over the table's best, of what was recorded; its best of 4, too."""
+    """`slower`: geometric mean of recorded times over the table's best; `best_of_4`: the same for the best of four."""
     ratios, best4 = [], []
     for race, group in some:
         times = [

@@ -1,12 +1,12 @@
 """Searches over schedules at an equal budget, replayed from a recorded table: graphs x schedules x time.
 
-    python benchmarks/schedules.py OUT --limit 256 --seconds 500               # on a GPU: times by a clock
+    python benchmarks/schedules.py OUT --limit 256 --seconds 500               # on a GPU: measured times
     python benchmarks/plan_search.py record TABLE --rows OUT/rows.jsonl        # those times; --estimates adds the model's
-    python benchmarks/plan_search.py record TABLE --seconds 300                # without a GPU: the cost model is the clock
+    python benchmarks/plan_search.py record TABLE --seconds 300                # without a GPU: times from the cost model
     python benchmarks/plan_search.py replay TABLE --seeds 32 [--plans SAID.jsonl] [--plot docs/plan_search.svg]
 
-TABLE is an archive (`kernelwright.archive`), compressed if its name ends in .gz. Recording goes on where it stopped.
-SAID.jsonl has a line a graph and seed: {"problem": name, "plans": [...]}, what a policy sampled, in order.
+TABLE is an archive (`kernelwright.archive`), compressed if its name ends in .gz. Recording resumes where it stopped.
+SAID.jsonl has a line per graph and seed: {"problem": name, "plans": [...]}, the plans that a policy sampled, in order.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ SAVE_EVERY = 20
 
 
 def load(path: Path) -> Archive:
-    """The table; empty where there is none yet."""
+    """The table; empty if the file does not exist."""
     if not path.exists():
         return Archive()
     raw = path.read_bytes()
@@ -51,7 +51,7 @@ def load(path: Path) -> Archive:
 
 
 def save(archive: Archive, path: Path) -> None:
-    """Write it, compressed where its name says so."""
+    """Write the table, compressed if its name ends in .gz."""
     plain = path.with_suffix("") if path.suffix == ".gz" else path
     archive.write(plain)
     if path.suffix == ".gz":
@@ -93,14 +93,14 @@ def record(
 
 
 def _plans(problem: Problem) -> list[str]:
-    """The library's rule of thumb first: its table of best schedules is made of such rows, and would give them away."""
+    """The library's schedules in the order of its rule of thumb; its table of best schedules comes from such rows, and would leak them."""
     label = label_of(problem.graph)
     with mock.patch.object(library, "_table", dict):
         return [print_plan(label, one) for one in schedules_of(problem.graph, TARGET, problem.precision)]
 
 
 def _clocked(path: Path) -> dict[str, dict[str, float | None]]:
-    """problem -> plan -> ms of `schedules.py`'s rows; None for a schedule that failed. The longer measurement counts."""
+    """problem -> plan -> ms from `schedules.py`'s rows; None for a schedule that failed. The longer measurement counts."""
     found: dict[str, dict[str, float | None]] = {}
     for line in path.read_text("utf-8").splitlines():
         row = json.loads(line)
@@ -114,7 +114,7 @@ def _clocked(path: Path) -> dict[str, dict[str, float | None]]:
 def _judged(
     problem: Problem, plan: str, ms: float | None, eager_ms: float | None, estimates: bool
 ) -> Iterable[Entry]:
-    """The entry of one schedule: by the clock with the model's estimate, or by the model alone."""
+    """The entry of one schedule: its measured time and the model's estimate, or the model's alone."""
     from kernelwright.verify.interpret.clock import NoFit, modelled_microseconds
 
     code = print_from_plan(problem.graph, plan)
@@ -148,7 +148,7 @@ def _precision(problem: Problem) -> Any:
 def races(
     archive: Archive, clock: str, sampled: Mapping[str, Sequence[Sequence[str]]], least: int
 ) -> Iterator[Race]:
-    """The graphs with at least so many schedules by that clock, the library's first."""
+    """The graphs with at least `least` schedules timed by that clock, the library's schedule first."""
     order = {problem.graph.digest: {p: i for i, p in enumerate(_plans(problem))} for problem in problems()}
     for graph, task in archive.tasks.items():
         some = [entry for entry in archive if entry.graph == graph and entry.clock == clock]
@@ -167,7 +167,7 @@ def races(
 
 
 def _said(path: Path) -> dict[str, list[list[str]]]:
-    """problem -> rows of plans, under the graph's own label: what a policy calls the operators changes no kernel."""
+    """problem -> rows of plans, under the graph's own label: the operator names in a policy's plan do not affect the kernel."""
     labels = {problem.name: label_of(problem.graph) for problem in problems()}
     found: dict[str, list[list[str]]] = {}
     for line in path.read_text("utf-8").splitlines():
@@ -183,14 +183,14 @@ def _said(path: Path) -> dict[str, list[list[str]]]:
 
 
 def replay(chosen: Sequence[Race], seeds: int) -> dict[str, dict[int, list[list[float]]]]:
-    """search -> budget -> by graph, the best time over the table's best, a number a seed; of graphs whose library schedule ran."""
+    """search -> budget -> per graph, the best time over the table's best for each seed; only graphs whose library schedule ran."""
     chosen = [race for race in chosen if math.isfinite(race.time(0))]
     found: dict[str, dict[int, list[list[float]]]] = {}
     for name, search in SEARCHES.items():
         if name == "policy" and not any(race.sampled for race in chosen):
             continue
         if "cost model" in name and not all(min(race.modelled) < math.inf for race in chosen):
-            continue  # nothing is ranked without estimates: record --estimates
+            continue  # cannot rank without estimates: record --estimates
         budgets: dict[int, list[list[float]]] = {budget: [] for budget in BUDGETS}
         for race in chosen:
             tried = [
@@ -198,7 +198,7 @@ def replay(chosen: Sequence[Race], seeds: int) -> dict[str, dict[int, list[list[
                 for seed in range(seeds)
             ]
             for budget in BUDGETS:
-                # The library's own schedule is at hand, whatever a search finds.
+                # The library's own schedule is always available, whatever a search finds.
                 own = race.time(0) / race.best_us
                 budgets[budget].append([min(best_after(race, one, budget), own) for one in tried])
         found[name] = budgets
@@ -206,7 +206,7 @@ def replay(chosen: Sequence[Race], seeds: int) -> dict[str, dict[int, list[list[
 
 
 def table(found: Mapping[str, Mapping[int, list[list[float]]]]) -> str:
-    """Markdown: geometric mean over graphs and seeds with its 95 % interval over graphs."""
+    """A Markdown table: geometric mean over graphs and seeds with its 95 % interval over graphs."""
     lines = ["| search | " + " | ".join(f"after {budget}" for budget in BUDGETS) + " |", "|---" * 6 + "|"]
     for name, budgets in found.items():
         cells = []
@@ -219,7 +219,7 @@ def table(found: Mapping[str, Mapping[int, list[list[float]]]]) -> str:
 
 
 def ranking(chosen: Iterable[Race]) -> str:
-    """How the cost model ranks the schedules of one graph: Spearman's correlation, the median over graphs."""
+    """How well the cost model ranks the schedules of one graph: Spearman's correlation, median over graphs."""
     found = []
     for race in chosen:
         both = [
@@ -243,13 +243,13 @@ def _spearman(one: Sequence[float], other: Sequence[float]) -> float:
 
 
 def _ranks(values: Sequence[float]) -> list[float]:
-    """Ranks from 0, the mean of them for equal values."""
+    """Ranks from 0; equal values share their mean rank."""
     order = sorted(values)
     return [(order.index(v) + len(order) - 1 - order[::-1].index(v)) / 2 for v in values]
 
 
 def plot(found: Mapping[str, Mapping[int, list[list[float]]]], clock: str, path: Path) -> None:
-    """The best time over the table's best by budget, as SVG that reads on light and dark pages."""
+    """The best time over the table's best by budget, as SVG for light and dark pages."""
     from budget_chart import budget_chart
 
     points = {

@@ -1,10 +1,10 @@
-"""Searches over a graph's schedules at an equal budget of judged kernels, on a recorded table: any of them replays for free.
+"""Searches over a graph's schedules at an equal budget of judged kernels, replayed on a recorded table without judging.
 
-    race = Race(plans, schedules, us, modelled)        one graph: what each schedule took, None where it failed
+    race = Race(plans, schedules, us, modelled)        one graph: the time of each schedule, None if it failed
     tried = SEARCHES["evolve"](race, 32, random.Random(0))      indices in the order in which they were judged
     best_after(race, tried, 4)                         the best time of the first four, over the best of the table
 
-A search sees the time of what it has judged, the cost model's estimates of everything, and nothing else. The first
+A search sees the times of what it has judged and the cost model's estimates of everything, and nothing else. The first
 schedule of a race is the library's.
 """
 
@@ -31,16 +31,16 @@ class Race:
     schedules: Sequence[Schedule]
     us: Sequence[float | None]
     modelled: Sequence[float]
-    """The cost model's estimates; infinite where it refuses."""
+    """The cost model's estimates; infinite if it refuses a schedule."""
     sampled: Sequence[Sequence[str]] = field(default=())
-    """Plans that a policy sampled for the graph, a row a seed."""
+    """Plans that a policy sampled for the graph, a row per seed."""
 
     @property
     def best_us(self) -> float:
         return min(one for one in self.us if one is not None)
 
     def time(self, index: int) -> float:
-        """What a judge would say: infinite for a kernel that fails, and for what is not in the table."""
+        """The time that a judge would report: infinite for a kernel that fails or is not in the table."""
         found = self.us[index] if index >= 0 else None
         return math.inf if found is None else found
 
@@ -49,7 +49,7 @@ Search = Callable[[Race, int, random.Random], list[int]]
 
 
 def best_after(race: Race, tried: Sequence[int], budget: int) -> float:
-    """The best of the first `budget` times over the table's best, 1.0 or more; infinite where none ran."""
+    """The best of the first `budget` times over the table's best, at least 1.0; infinite if none ran."""
     return min((race.time(index) for index in tried[:budget]), default=math.inf) / race.best_us
 
 
@@ -59,19 +59,19 @@ def at_random(race: Race, budget: int, chance: random.Random) -> list[int]:
 
 
 def ranked(race: Race, budget: int, chance: random.Random) -> list[int]:
-    """Random legal schedules, twice as many as may be judged, those first that the cost model prefers."""
+    """Twice as many random legal schedules as the budget, of which the cost model's favourites are judged."""
     drawn = at_random(race, 2 * budget, chance)
     return sorted(drawn, key=lambda index: race.modelled[index])[:budget]
 
 
 def model_first(race: Race, budget: int, chance: random.Random) -> list[int]:
-    """All legal schedules by the cost model."""
+    """All legal schedules in the order of the cost model."""
     order = at_random(race, len(race.us), chance)
     return sorted(order, key=lambda index: race.modelled[index])[:budget]
 
 
 def tune(race: Race, budget: int, chance: random.Random) -> list[int]:
-    """From the library's schedule: the untried one nearest to the best so far, again and again."""
+    """From the library's schedule: repeatedly judge the untried one nearest to the best so far."""
     tried, best = [0], 0
     while len(tried) < min(budget, len(race.us)):
         left = at_random(race, len(race.us), chance)
@@ -84,7 +84,7 @@ def tune(race: Race, budget: int, chance: random.Random) -> list[int]:
 
 
 def evolve(race: Race, budget: int, chance: random.Random) -> list[int]:
-    """Crossover of the decisions of two good schedules, some of them drawn anew; the nearest legal one is judged."""
+    """Crossover of two good schedules' decisions, some of them mutated at random; the nearest legal one is judged."""
     tried = [0, *(one for one in at_random(race, _POPULATION, chance) if one)][: min(budget, _POPULATION)]
     while len(tried) < min(budget, len(race.us)):
         ranked_so_far = sorted(tried, key=race.time)[:_POPULATION]
@@ -102,7 +102,7 @@ def evolve(race: Race, budget: int, chance: random.Random) -> list[int]:
 
 
 def policy(race: Race, budget: int, chance: random.Random) -> list[int]:
-    """What a policy sampled, in its order; what it says again is not judged again, and what the table lacks has failed."""
+    """Plans that a policy sampled, in order; repeated plans are judged once, and plans not in the table count as failed."""
     rows = race.sampled
     said = rows[chance.randrange(len(rows))] if rows else ()
     places = {plan: index for index, plan in enumerate(race.plans)}
@@ -120,7 +120,7 @@ SEARCHES: dict[str, Search] = {
 
 
 def distance(one: Schedule, other: Schedule) -> float:
-    """How many decisions differ, sizes by how many doublings; another nest is far away."""
+    """Number of differing decisions, sizes in doublings; another nest is far away."""
     if one.get("nest") != other.get("nest"):
         return 100.0
     return sum(_apart(one[name], other.get(name)) for name in one)

@@ -1,10 +1,10 @@
-"""The museum asked in several precisions: how many exploits are caught and honest kernels accepted in each.
+"""The museum in several precisions: how many exploits are caught and honest kernels accepted in each.
 
     python benchmarks/precision.py [--backend interpret|cuda] [--precisions default,ieee,tf32,bf16,fp16] [--out FILE.json]
 
-Exhibits that name a precision are judged in that one and counted in the first run only. In bf16 and fp16 most honest kernels
-were written for float32: those that store float32, or ask Triton for what half precision has not, are counted apart, and
-every other refusal is printed. Exit code 1 where an exploit was accepted or an honest kernel refused.
+Exhibits that name a precision are judged in that one and counted in the first run only. Most honest kernels were written for
+float32: those that fail in bf16 and fp16 because they store float32, or need what Triton lacks in half precision, are counted
+separately; every other refusal is printed. Exit code 1 if an exploit was accepted or an honest kernel refused.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kernelwright.precision import NAMES, check_name
 
 
 def judged(precision: str, backend: str, workers: int, first: bool) -> dict[str, Any]:
-    """One run: counts, and what did not end as expected."""
+    """One run: counts, and exhibits that did not end as expected."""
     items = [*museum.exhibits("hacks", backend), *museum.exhibits("honest", backend)]
     items = [item for item in items if first or not item.precision]
     began = time.perf_counter()

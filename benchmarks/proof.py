@@ -1,4 +1,4 @@
-"""Exact arithmetic by itself: how many honest kernels end `proven`, and what it sees of attacks.
+"""Exact arithmetic in isolation: how many honest kernels end `proven`, and its results on attacks.
 
     python benchmarks/proof.py museum                        # tests/honest and tests/hacks
     python benchmarks/proof.py golds                         # the built-in tasks' own kernels
@@ -6,9 +6,9 @@
     python benchmarks/proof.py inductor                      # the compiler rung's answers to the built-in tasks
     python benchmarks/proof.py attacks --folder DIR          # a folder as benchmarks/attacks.py takes it
 
-Each kernel is traced at the first two small sizes and run in exact arithmetic there, without any other check of the
-judge: what ends `proven` among attacks is equal to its reference at those sizes. Prints a line for each kernel that is
-not proven, then counts by group and by reason, and the median of seconds a kernel, once its task is known and with that.
+Each kernel is traced at the first two small sizes and run in exact arithmetic there, without the judge's other
+checks: an attack that ends `proven` equals its reference at those sizes. Prints a line for each kernel that is
+not proven, then counts by group and by reason, and the median seconds per kernel, without and with preparing its task.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Item:
 
 
 class Proving(InterpretedVerification):
-    """A verification of that step alone."""
+    """A verification that consists of that step alone."""
 
     def _funnel(self) -> None:
         self._read()

@@ -1,17 +1,17 @@
-"""Kernels that somebody called correct, before our judge: how many it rejects, and why.
+"""Judges published kernels whose authors call them correct: how many our judge rejects, and why.
 
     python benchmarks/published.py ROWS.jsonl FOLDER... [--precision bf16,default,tf32] [--backend cuda] [--rounds 60]
     python benchmarks/published.py ROWS.jsonl                  the table of what was judged so far
 
 FOLDER is a checkout of KernelAgent's artifacts or of its optimisation artifacts (folders with a reference in the KernelBench
-form beside a file that defines `kernel_function`; with `--rounds` also so many of the kernels of the optimisation's rounds
-that were clocked), or of Liger-Kernel (`published_liger.py`). Each becomes a `ModelNew`: for KernelAgent's the constructor is
-the reference's, and forward calls `kernel_function` with the inputs, then the parameters, then what of the constructor's
-arguments it asks for by name.
+form next to a file that defines `kernel_function`; `--rounds` adds that many of the kernels timed in the optimisation's
+rounds), or of Liger-Kernel (`published_liger.py`). Each becomes a `ModelNew`. For KernelAgent's, the constructor is
+the reference's, and forward calls `kernel_function` with the inputs, then the parameters, then those constructor
+arguments that it takes by name.
 
-Judged in each precision until one accepts it. A verdict is a line of ROWS.jsonl at once, and what has a line is not judged
-again: delete lines to have them judged anew. Does not say that a rejection is right: each is read by eye, and docs/audit.md
-says what was found. Writes nothing of theirs.
+A kernel is judged in each precision until one accepts it. Each verdict becomes a line of ROWS.jsonl at once, and is not
+repeated: delete lines to judge again. A rejection may be wrong: each is reviewed by a person, see docs/audit.md.
+Writes none of their code to disk.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _IMPORTS = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F
 
 @dataclasses.dataclass(frozen=True)
 class Published:
-    """A kernel that somebody called correct."""
+    """A kernel whose authors call it correct."""
 
     name: str
     reference: str
@@ -56,7 +56,7 @@ class Published:
 
 
 def found(root: Path, rounds: int) -> Iterator[Published]:
-    """What a checkout holds that can be bound to a reference."""
+    """Kernels of a checkout that can be bound to a reference."""
     if (root / "src/liger_kernel").is_dir():
         yield from (Published(*one) for one in published_liger.found(root))
         return
@@ -73,7 +73,7 @@ def found(root: Path, rounds: int) -> Iterator[Published]:
 
 
 def bound(entries: Iterable[tuple[str, str, Path]]) -> Iterator[Published]:
-    """Those that define what their reference can be bound to; others are named."""
+    """Kernels that define a function that their reference can be bound to; prints the names of the others."""
     for name, reference, kernel in entries:
         try:
             yield Published(name, reference, wrapped(reference, read_text(kernel)))
@@ -82,7 +82,7 @@ def bound(entries: Iterable[tuple[str, str, Path]]) -> Iterator[Published]:
 
 
 def wrapped(reference: str, kernel: str) -> str:
-    """The kernel's file with a `ModelNew` for the reference. Raises UserError where it has no such function."""
+    """The kernel's file with a `ModelNew` for the reference. Raises UserError if it has no such function."""
     model = next(
         one for one in ast.parse(reference).body if isinstance(one, ast.ClassDef) and one.name == "Model"
     )
@@ -117,11 +117,11 @@ _WEIGHTS = """        weights = [one for child in self.children() for one in chi
         weights += self._parameters.values()
         statistics = dict(self.named_buffers())
 """
-"""Of submodules first: constructors make those first mostly, and functions take them so."""
+"""Parameters of submodules come first: most constructors make those first, and functions take them in this order."""
 
 
 def _without_tests(kernel: str) -> str:
-    """The file without what only its own test runs: functions that `kernel_function` does not reach, and the guarded end."""
+    """The file without code that only its own test runs: functions that `kernel_function` does not reach, and the main guard."""
     tree = ast.parse(kernel)
     named = {one.name: one for one in tree.body if isinstance(one, ast.FunctionDef | ast.ClassDef)}
     others = [one for one in tree.body if one not in named.values() and not isinstance(one, ast.If)]
@@ -144,8 +144,8 @@ def _names(node: ast.AST) -> set[str]:
 
 
 def _arguments(function: ast.FunctionDef, forward: list[str], given: list[str], init: str) -> Iterator[str]:
-    """What to call it with: inputs by place, then by name constructor's arguments, running statistics, a dictionary of all
-    weights, or the parameters in order. Of `*args` it gets the weights, and then the numbers that the constructor keeps."""
+    """Arguments for the call: inputs by position, then by name constructor arguments, running statistics, a dictionary of all
+    weights, or the parameters in order. `*args` receives the weights, then the numbers that the constructor keeps."""
     yield from forward
     numbers = [name for name in given if f"self.{name} = {name}" in init]
     if function.args.vararg is not None:
@@ -171,7 +171,7 @@ def _arguments(function: ast.FunctionDef, forward: list[str], given: list[str], 
             and f"nn.Parameter(torch.randn({name}))" not in init
             and f"self.{name} = nn" not in init
         ):
-            if name != "bias":  # of a constructor, a switch
+            if name != "bias":  # a constructor's `bias` is a switch
                 yield f"{name}=self._given[{name!r}]"
                 continue
             yield f"{name}=weights[{weight}] if len(weights) > {weight} else None"
@@ -186,7 +186,7 @@ def _arguments(function: ast.FunctionDef, forward: list[str], given: list[str], 
 
 
 def judge(pool: VerifierPool, one: Published, precision: str) -> dict[str, str]:
-    """A row: what the judge says of a kernel in one precision."""
+    """The row of a kernel's verdict in one precision."""
     row = {"name": one.name, "precision": precision}
     try:
         task = Task(
@@ -207,11 +207,11 @@ def judge(pool: VerifierPool, one: Published, precision: str) -> dict[str, str]:
 
 
 _FOR_ANOTHER = ("runtime_error", "wrong_dtype", "no_reference")
-"""Outcomes of a kernel that was written for another precision: they say least."""
+"""Outcomes typical of a kernel that was written for another precision: the least informative ones."""
 
 
 def table(rows: list[dict[str, str]]) -> str:
-    """What came of each kernel: accepted in one precision, or the refusal that says most."""
+    """The result of each kernel: accepted in one precision, or the most informative refusal."""
     best: dict[str, tuple[int, dict[str, str]]] = {}
     for row in rows:
         rank = 0 if row["outcome"] == "correct" else 2 if row["outcome"] in _FOR_ANOTHER else 1

@@ -1,8 +1,8 @@
-"""Liger-Kernel's forward functions as candidates: the file of an operator, as far as its forward reaches, and a `ModelNew`.
+"""Liger-Kernel's forward functions as candidates: the part of an operator's file that its forward reaches, and a `ModelNew`.
 
-What the files import of Liger is taken from `utils.py` by name where it is plain (`calculate_settings`), and stands in where it
-asks for another vendor's GPU. References are written here, as torch says them. Backward passes, operators that work in place
-(rope, cross entropy), those that leave a sum to torch (KL divergence, TVD, JSD) and distributed ones are not covered.
+Helpers that a file imports from Liger are taken from `utils.py` if they are plain (`calculate_settings`), and replaced by
+stubs if they query another vendor's GPU. References are written here in torch. Not covered: backward passes, operators that work
+in place (rope, cross entropy), those that leave a sum to torch (KL divergence, TVD, JSD) and distributed ones.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Does the model of `synth/ranking.py` order the schedules of one graph as the clock does? Fit, and rank correlation.
+"""Does the model of `synth/ranking.py` rank the schedules of one graph like measured times? Fit, and rank correlation.
 
-    python benchmarks/ranking.py             # each problem left out of the fit, with all of its sizes: Spearman's correlation, and what
-                                             # the best of the first four costs over the best measured
+    python benchmarks/ranking.py             # each problem left out of the fit, with all of its sizes: Spearman's correlation, and
+                                             # the time of the best of the first four over the best measured
     python benchmarks/ranking.py --fit       # the same, then weights from all rows to src/kernelwright/synth/ranking.json
 
-Rows are those of `benchmarks/schedules.py` on one H200, in `schedule_rows.tsv`. The mean of each problem is taken out of
-features and log times before the ridge regression, one a nest.
+Rows are those of `benchmarks/schedules.py` on one H200, in `schedule_rows.tsv`. Features and log times are centred per problem
+before the ridge regression, one for each nest.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from kernelwright.synth.to_triton import source_of
 HERE = Path(__file__).parent
 RIDGE = 2.0
 FEWEST = 20
-"""Schedules of a problem that is reported."""
+"""Least number of schedules of a problem to report it."""
 FAMILY = {"transpose": "map"}
 
 Rows = dict[str, list[tuple[str, ranking.Features, float]]]
-"""By problem: nest, features, log2 of the time."""
+"""Problem -> (nest, features, log2 of the time)."""
 
 
 def read() -> Rows:
@@ -95,12 +95,12 @@ def guess(weights: dict[str, dict[str, float]], nest: str, found: ranking.Featur
 
 
 def sizes_of(name: str) -> str:
-    """Kind and sizes: problems that share them, with another dtype or epilogue, leave the fit together."""
+    """Kind and sizes: problems with the same ones, in another dtype or epilogue, leave the fit together."""
     return "/".join(name.split("/")[:3] if name.startswith("conv") else name.split("/")[:2])
 
 
 def report(rows: Rows) -> list[float]:
-    """A line for each problem with enough schedules, fitted without it and its like."""
+    """Print a line for each problem with enough schedules, fitted without it and problems of its sizes."""
     found = []
     rng = random.Random(0)
     print(f"{'problem':42} schedules  spearman  best of 4  by chance")

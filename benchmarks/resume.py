@@ -1,13 +1,13 @@
-"""Kill a run with SIGKILL at random moments, resume it, and compare all that it made with an uninterrupted one.
+"""Kill a run with SIGKILL at random moments, resume it, and compare all its results with an uninterrupted run's.
 
     python benchmarks/resume.py [--kills 10] [--seed 0] [--recipe recipes/laptop.toml] [--out DIR]
         [--data DIR] [KEY=VALUE]...
 
 Runs the real command and the real verifier: data, then every stage. By default the laptop recipe with few steps;
-settings given as KEY=VALUE come after those. With `--data`, a run's data folder, moments fall into training only. Exit
-code 0 when every resumed run has the data, losses, rewards, rollouts and weights of the uninterrupted one. With `--out`
-the uninterrupted run stays there for more kills. A kill leaves what was written: that files survive a power cut is not
-tested. On a machine so loaded that verifications run out of time two runs differ whether killed or not, which is said.
+KEY=VALUE settings override those. With `--data`, a run's data folder, kills happen only in training. Exit
+code 0 if every resumed run has the data, losses, rewards, rollouts and weights of the uninterrupted one. `--out`
+keeps the uninterrupted run for more kills. Does not test a power cut: after a kill, written files persist.
+If verifications time out on a loaded machine, two runs differ even without a kill, and the output says so.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def command(recipe: Path, settings: list[str], out: Path) -> list[str]:
 
 
 def whole(arguments: list[str]) -> float:
-    """Run to the end; seconds it took. Its last words are shown when it fails."""
+    """Run to the end; returns the seconds it took. On failure, exits with the end of its stderr."""
     began = time.perf_counter()
     made = subprocess.run(arguments, capture_output=True, text=True, check=False)
     if made.returncode:
@@ -52,7 +52,7 @@ def whole(arguments: list[str]) -> float:
 
 
 def killed(arguments: list[str], after: float) -> bool:
-    """Start, wait `after` seconds, kill with everything it started. False when it was done before."""
+    """Start, wait `after` seconds, kill it and its children. False if it was done before."""
     process = subprocess.Popen(
         arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
     )
@@ -67,7 +67,7 @@ def killed(arguments: list[str], after: float) -> bool:
 
 
 def reached(out: Path) -> tuple[str, str]:
-    """The part of the run that the kill fell into, and how far that had come."""
+    """The part of the run that was killed, and its progress."""
     if not out.exists() or not (run := RunFolder(out)).file("config.json").exists():
         return "start", ""
     config = run.read_json("config.json") or {}
@@ -81,7 +81,7 @@ def reached(out: Path) -> tuple[str, str]:
 
 
 def losses(out: Path) -> list[dict[str, Any]]:
-    """What each step did, without how long it took."""
+    """The log of each step, without times."""
     lines = RunFolder(out).lines("curves.jsonl")
     for line in lines:
         line.pop("seconds", None)
@@ -91,7 +91,7 @@ def losses(out: Path) -> list[dict[str, Any]]:
 
 
 def rollouts(out: Path) -> list[dict[str, Any]]:
-    """What was asked, said, decided and paid, without how long it took. Evidence follows the judge's secret inputs."""
+    """Prompts, completions, verdicts and rewards, without times. Leaves out evidence, which depends on the judge's secret inputs."""
     lines = RunFolder(out).lines("rollouts.jsonl")
     for line in lines:
         line.pop("seconds")
@@ -101,14 +101,14 @@ def rollouts(out: Path) -> list[dict[str, Any]]:
 
 
 def digests(out: Path) -> dict[str, str]:
-    """Of the data that were made, and of each stage's weights."""
+    """Hashes of the data and of each stage's weights."""
     names = ("data/examples.jsonl", "data/tasks.jsonl", "stages/*/checkpoint/*.safetensors")
     files = sorted(path for name in names for path in out.glob(name))
     return {str(path.relative_to(out)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
 def timeouts(out: Path) -> int:
-    """Verifications that ran out of time: a loaded machine decides those, and no resumed run can repeat them."""
+    """Number of verifications that timed out: these depend on the machine's load, so a resumed run cannot reproduce them."""
     run = RunFolder(out)
     verdicts = [
         row["verdict"] for name in ("data/rejected.jsonl", "rollouts.jsonl") for row in run.lines(name)
@@ -121,7 +121,7 @@ def made(out: Path) -> dict[str, Any]:
 
 
 def different(found: dict[str, Any], expected: dict[str, Any]) -> str:
-    """Empty when both runs are one; else what differs and where it begins."""
+    """Empty if both runs are equal; else what differs and where it begins."""
     for kind, wanted in expected.items():
         if isinstance(wanted, dict):
             names = [name for name in {**wanted, **found[kind]} if wanted.get(name) != found[kind].get(name)]
@@ -150,7 +150,7 @@ def main() -> int:
         settings.append(f'data.tokenizer="{asked.data / "tokenizer"}"')
     reference = home / "reference"
     seconds = whole(command(asked.recipe, settings, reference))
-    # That of an earlier call is passed over, and its parts say how long they took.
+    # An earlier call's run is skipped; its parts' times are recorded.
     seconds = max(seconds, sum((RunFolder(reference).read_json("seconds.json") or {}).values()))
     expected = made(reference)
     print(
@@ -163,7 +163,7 @@ def main() -> int:
         out = home / f"killed-{number}"
         moment = chance.uniform(0.02, 0.98) * seconds
         while not killed(command(asked.recipe, settings, out), moment):
-            shutil.rmtree(out)  # it was faster this time
+            shutil.rmtree(out)  # this run finished before the kill
             moment = chance.uniform(0.02, 0.98) * seconds
         part, where = reached(out)
         places[part] += 1

@@ -1,10 +1,10 @@
-"""A random part of KernelBench by rungs of the ladder, many tasks at once, until the clock says stop.
+"""Evaluates rungs of the ladder on a random part of KernelBench, many tasks at once, until time is up.
 
     python benchmarks/rungs.py PATH [--seconds 400] [--jobs 24] [--levels 1,2,3] [--rungs compiler,library,model,ladder] [--json OUT]
 
-PATH holds level1/ ... Every task is asked of all rungs before the next one, each by `kernelwright eval` in a process of its
-own, bf16, strict, on the interpreter; levels take turns, tasks are drawn at random. What is under way when time is up is ended and
-not counted. Failures are counted by the verdict's outcome: nothing of what was said is kept. KernelBench is what this measures.
+PATH holds level1/ ... Each task goes to all rungs before the next task, each by `kernelwright eval` in a process of its
+own, bf16, strict, on the interpreter; levels alternate, tasks are drawn at random. Runs still going when time is up are killed and
+not counted. Failures are counted by the verdict's outcome; messages are not kept. KernelBench is used for measurement only.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from typing import Any
 from kernelwright.tasks import kernelbench
 
 LIMIT_S = 240.0
-"""For one process, start and verdicts included."""
+"""Time limit of one process, startup and verdicts included."""
 
 
 def order(path: Path, levels: list[int], rungs: list[str], seed: int) -> list[tuple[int, int, str]]:
-    """(level, id, rung) as they are asked."""
+    """(level, id, rung) in the order of evaluation."""
     drawn = []
     for level in levels:
         names = [task.id.rpartition("/")[2] for task in kernelbench.load(f"{path}/level{level}")]
@@ -43,7 +43,7 @@ def order(path: Path, levels: list[int], rungs: list[str], seed: int) -> list[tu
 
 
 def asked(given: argparse.Namespace, level: int, number: int, rung: str, until: float) -> dict[str, Any]:
-    """What became of one task: `outcome` and, of the search, seconds; "cut" where the clock came first."""
+    """The row of one task: `outcome` and seconds of the search; "cut" if time ran out."""
     row: dict[str, Any] = {"level": level, "id": number, "rung": rung}
     began, left = time.monotonic(), until - time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
@@ -63,7 +63,7 @@ def asked(given: argparse.Namespace, level: int, number: int, rung: str, until: 
 
 
 def ended(command: list[str], limit_s: float) -> None:
-    """Waits for a command; what is left of it and of its children then is ended. Raises TimeoutExpired."""
+    """Wait for a command, then kill whatever is left of it and its children. Raises TimeoutExpired."""
     process = subprocess.Popen(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
     )
@@ -76,7 +76,7 @@ def ended(command: list[str], limit_s: float) -> None:
 
 
 def told(rows: list[dict[str, Any]]) -> str:
-    """Right of asked by level and rung, then failures by outcome."""
+    """Correct and evaluated tasks by level and rung, then failures by outcome."""
     cells: dict[tuple[int, str], Counter[str]] = {}
     for row in rows:
         cells.setdefault((row["level"], row["rung"]), Counter())[row["outcome"]] += 1

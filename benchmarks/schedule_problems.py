@@ -1,7 +1,7 @@
-"""What `schedules.py` measures: products, rows, reductions, maps, attention, convolutions, scans and pooling, as graphs.
+"""Problems that `schedules.py` measures: products, rows, reductions, maps, attention, convolutions, scans and pooling, as graphs.
 
-Sizes are round ones, large enough to leave L2 where memory is the limit. The order is that of interest: a run that ends
-early has measured the first.
+Sizes are round, and exceed L2 where memory is the limit. Ordered by interest, so that a run that stops
+early has measured the most interesting ones.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ Vendor = Callable[[dict[str, torch.Tensor]], Callable[[], Any]]
 
 @dataclasses.dataclass(frozen=True)
 class Problem:
-    """A graph, the precision that the reference runs in, and a vendor's call to compare with."""
+    """A graph, the precision of its reference, and a vendor's call for comparison."""
 
     name: str
     graph: Graph
     precision: str = "default"
     vendor: Vendor | None = None
     source: str = ""
-    """Of a task in function form, whose `get_inputs` draws the arguments."""
+    """The source of a task in function form, whose `get_inputs` draws the arguments."""
     positive: frozenset[str] = frozenset()
-    """Arguments that are drawn above 0, such as variances."""
+    """Arguments to draw as positive numbers, such as variances."""
 
     @property
     def bytes(self) -> int:
-        """Arguments read once and results written once."""
+        """Bytes moved if arguments are read once and results written once."""
         types = self.graph.types()
         names = [*(one.name for one in self.graph.arguments), *self.graph.results]
         return sum(_bytes(types[name]) for name in names)
@@ -157,7 +157,7 @@ def _turned(name: str, shape: tuple[int, int, int], dtype: str) -> Problem:
 
 
 def problems() -> list[Problem]:
-    """All of them, in order of interest."""
+    """All problems, ordered by interest."""
     gelu, big = "aten.gelu.default", (8192, 8192)
     found = [
         _product("product/1024x8192x8192/bf16/gelu", 1024, 8192, 8192, "bfloat16", gelu),

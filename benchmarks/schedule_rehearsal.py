@@ -1,6 +1,6 @@
-"""Rehearses a kernel where no GPU is: traced at full size without data, and compiled for sm_90.
+"""Rehearses a kernel without a GPU: traces it at full size without data, and compiles it for sm_90.
 
-For `schedules.py --dry-run`. Says registers, spills and shared memory; times and values need a GPU.
+For `schedules.py --dry-run`. Reports registers, spills and shared memory; times and values need a GPU.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kernelwright.verify.interpret.interpreter import Engine
 
 
 def rehearse(code: str, graph: Graph) -> str:
-    """One line: what the binaries need on an H200, or what the compiler says."""
+    """One line: the resources that the binaries need on an H200, or the compiler's error."""
     import importlib.util
 
     engine, sheet = Engine(lambda launch: 1.0), target("h200")

@@ -1,4 +1,4 @@
-"""Measures schedules of the library on a GPU, against eager, torch.compile and the vendors' kernels, in one run.
+"""Measures the library's schedules on a GPU, against eager, torch.compile and the vendors' kernels, in one run.
 
     python benchmarks/schedules.py OUT --seconds 480              # on a GPU; writes OUT/rows.jsonl as it goes, resumes
     python benchmarks/schedules.py OUT --tasks TASKS.jsonl --limit 16 --no-compile      # random graphs of `data make`, drawn schedules
@@ -7,8 +7,8 @@
     python benchmarks/schedules.py OUT --table src/kernelwright/synth/best.json    # the best known schedules, from rows
 
 Kernels compile in processes of their own (`--jobs`), one wave of problems at a time, and are measured while nothing else
-runs: median of CUDA events around each call with L2 flushed before it. What is measured is first checked against fp64, with
-the error of eager PyTorch beside it. Does not judge: accepted kernels go through the judge elsewhere.
+runs: median of CUDA events around each call with L2 flushed before it. Each is first checked against fp64, with
+eager PyTorch's error for comparison. Does not judge: accepted kernels go through the judge elsewhere.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from kernelwright.synth.stages import nest_of
 from kernelwright.synth.to_triton import label_of, print_triton, source_of
 
 WAVE = 160
-"""Kernels that are compiled before any of them is measured."""
+"""Kernels to compile before any of them is measured."""
 FINAL = 3
-"""Schedules of a problem that are measured again for longer."""
+"""Schedules of a problem to measure again for longer."""
 _FLUSH_BYTES = 256 * 2**20
 
 
@@ -53,7 +53,7 @@ _FLUSH_BYTES = 256 * 2**20
 
 
 def median_ms(call: Callable[[], Any], budget_ms: float) -> float:
-    """Median time of a call in ms, L2 flushed before each; as many calls as the budget takes, 5 at least."""
+    """Median time of a call in ms, L2 flushed before each; as many calls as the budget permits, at least 5."""
     flush = torch.empty(_FLUSH_BYTES // 4, dtype=torch.int32, device="cuda")
     call()
     torch.cuda.synchronize()
@@ -78,7 +78,7 @@ def median_ms(call: Callable[[], Any], budget_ms: float) -> float:
 
 
 def draw(problem: Problem, seed: int = 0) -> dict[str, torch.Tensor]:
-    """Arguments on the GPU: as the task draws them, else normal floats, small weights, indices within their tables."""
+    """Arguments on the GPU: drawn as in the task, else normal floats, small weights, indices within their tables."""
     graph = problem.graph
     if problem.source:
         names: dict[str, Any] = {}
@@ -105,7 +105,7 @@ def draw(problem: Problem, seed: int = 0) -> dict[str, torch.Tensor]:
 
 
 def error_of(got: tuple[torch.Tensor, ...], expected: tuple[torch.Tensor, ...]) -> float:
-    """Largest absolute error over the reference's root mean square; infinite for another shape or dtype's NaN."""
+    """Largest absolute error over the reference's root mean square; infinite for a different shape or an unmatched NaN."""
     worst = 0.0
     for ours, theirs in zip(got, expected, strict=True):
         if ours.shape != theirs.shape:
@@ -117,7 +117,7 @@ def error_of(got: tuple[torch.Tensor, ...], expected: tuple[torch.Tensor, ...]) 
 
 
 def load(path: Path) -> Any:
-    """The module in a file."""
+    """Import the module in a file."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
@@ -127,7 +127,7 @@ def load(path: Path) -> Any:
 
 
 def compile_one(path: str, arguments: list[tuple[tuple[int, ...], str]]) -> str:
-    """In a process of its own: compile a kernel by calling it once. Returns what went wrong, or nothing."""
+    """In a process of its own: compile a kernel by calling it once. Returns the error, or an empty string."""
     tensors = []
     for shape, dtype in arguments:
         kind = getattr(torch, dtype)
@@ -159,11 +159,11 @@ class Attempt:
 
 
 def attempts(problem: Problem, folder: Path, limit: int) -> list[Attempt]:
-    """Every schedule that prints, the best known first; of a block's groups those first that a search would try first."""
+    """Every printable schedule, the best known first; for groups of blocks then in the order of a search."""
     found: list[Attempt] = []
     seen: set[Path] = set()
     order = schedules_of(problem.graph, precision=problem.precision)
-    if problem.source:  # a sample, the best known with it
+    if problem.source:  # a sample that includes the best known
         order = order[:1] + random.Random(problem.name).sample(order[1:], len(order) - 1)
     if problem.name.startswith("block/"):
         order = [*order[:1], *(one for one in rank_schedules(problem.graph, order) if one != order[0])]
@@ -181,7 +181,7 @@ def attempts(problem: Problem, folder: Path, limit: int) -> list[Attempt]:
 
 
 class Bench:
-    """A run: rows that exist, the deadline, and the file that rows go to."""
+    """A run: existing rows, the deadline, and the file for new rows."""
 
     def __init__(self, out: Path, seconds: float, compiled: bool = True) -> None:
         self.compiled = compiled
@@ -197,14 +197,14 @@ class Bench:
         return self.deadline - time.monotonic()
 
     def write(self, **row: Any) -> None:
-        """One row, flushed."""
+        """Append one row and flush."""
         row["device"] = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
         self.rows.append(row)
         with self.rows_path.open("a", encoding="utf-8") as out:
             out.write(json.dumps(row) + "\n")
 
     def measure(self, problem: Problem, tried: list[Attempt]) -> None:
-        """Baselines, every schedule shortly, the best again for longer."""
+        """Measure baselines, every schedule briefly, and the best ones again for longer."""
         from kernelwright.graph.execute import execute
 
         torch.backends.cuda.matmul.allow_tf32 = problem.precision == "tf32"
@@ -227,7 +227,7 @@ class Bench:
 
     def attempt(self, one: Attempt, values: dict[str, torch.Tensor], expected: Any, eager_error: float,
                 budget: float) -> tuple[float, Any] | None:  # fmt: skip
-        """(ms, kernel) of one schedule that is right; None and a row with the fault otherwise."""
+        """(ms, kernel) of a correct schedule; else None, after writing a row with the fault."""
         base = {"problem": one.problem.name, "plan": one.plan, "schedule": one.schedule.model_dump()}
         if one.fault:
             self.write(**base, fault=one.fault)
@@ -251,7 +251,7 @@ class Bench:
         return ms, kernel
 
     def baselines(self, problem: Problem, values: dict[str, torch.Tensor], expected: Any) -> float:
-        """Rows for eager, torch.compile and a vendor's best; the error of eager."""
+        """Write rows for eager, torch.compile and a vendor's best; returns the error of eager."""
         from kernelwright.graph.fx import to_fx
 
         module = to_fx(problem.graph, device="cuda")
@@ -283,7 +283,7 @@ class Bench:
         return error
 
     def summary(self, problem: Problem) -> None:
-        """One line on the screen."""
+        """Print one line."""
         own = [row for row in self.rows if row["problem"] == problem.name and "ms" in row]
         base = {row["plan"]: row["ms"] for row in own if "schedule" not in row}
         ours = [row for row in own if row.get("final")] or [row for row in own if "schedule" in row]
@@ -306,7 +306,7 @@ class Bench:
 def waves(
     chosen: list[Problem], bench: Bench, folder: Path, limit: int
 ) -> Iterator[list[tuple[Problem, list[Attempt]]]]:
-    """Problems with what is left to try, in portions that compile together."""
+    """Problems with their untried schedules, in portions that compile together."""
     wave: list[tuple[Problem, list[Attempt]]] = []
     for problem in chosen:
         if any(row["problem"] == problem.name and row.get("final") for row in bench.rows):
@@ -358,7 +358,7 @@ def run(
 
 
 def dry_run(chosen: list[Problem], limit: int) -> None:
-    """Count schedules, and compile the first of every problem for sm_90 where no GPU is."""
+    """Count schedules, and compile the first of every problem for sm_90 without a GPU."""
     from schedule_rehearsal import rehearse
 
     total = 0
@@ -372,7 +372,7 @@ def dry_run(chosen: list[Problem], limit: int) -> None:
 
 
 def table(out: Path, path: Path, arch: str) -> None:
-    """Write the best known schedules: of each key the one that took least time, among those measured for longer."""
+    """Write the best known schedules: for each key the fastest among those measured for longer."""
     best: dict[str, dict[str, Any]] = {}
     for line in (out / "rows.jsonl").read_text("utf-8").splitlines():
         row = json.loads(line)
@@ -420,7 +420,7 @@ def main() -> None:
 
 
 def _fits(problem: Problem) -> bool:
-    """Whether the library has a nest for it yet; said where not."""
+    """Whether the library has a nest for it; prints why if not."""
     try:
         nest_of(source_of(problem.graph))
     except Unsupported as error:

@@ -1,15 +1,15 @@
-"""The judge behind HTTP under load and under attack: nothing lost, nothing doubled, no one gets in.
+"""The judge behind HTTP under load and under attack: no verdict is lost or duplicated, and nobody gets in.
 
     python benchmarks/serve.py [--verdicts 500] [--clients 8] [--requests 5000]
 
-Starts two real servers with `kernelwright serve`, and counts:
-    load      `--clients` clients ask for `--verdicts` verdicts of both; one server is killed and started again meanwhile.
+Starts two real servers with `kernelwright serve`, and measures:
+    load      `--clients` clients request `--verdicts` verdicts from both; one server is killed and restarted meanwhile.
               Every answer must have the outcome that a pool in this process gives.
-    overhead  milliseconds that HTTP adds to a verdict that is known already
-    garbage   200 requests that are none, and 50 exhibits of the museum: each gets a status or a verdict
-    memory    of a server over `--requests` requests, at a tenth of the way and at the end
+    overhead  milliseconds that HTTP adds to a cached verdict
+    garbage   200 invalid requests, and 50 exhibits of the museum: each gets a status or a verdict
+    memory    of a server over `--requests` requests, after a tenth and at the end
 
-Without a GPU. Exit code 1 when anything is not as it should be.
+Without a GPU. Exit code 1 if anything is not as expected.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def two_servers() -> Iterator[list[Server]]:
 
 
 def pairs(limit: int) -> list[tuple[Task, Candidate]]:
-    """Golds of the built-in tasks, right as they are, wrong by another's code, and broken: `limit` different ones."""
+    """`limit` different candidates: golds of the built-in tasks, as they are, with another task's code, and broken."""
     suite = tasks.load_suite("wright")
     golds = [(task, gold(task.id)) for task in suite]
     made: list[tuple[Task, Candidate]] = []

@@ -1,12 +1,12 @@
-"""Tokens a second of supervised fine-tuning, and what each thing that makes it fast is worth.
+"""Tokens per second of supervised fine-tuning, and the contribution of each optimisation.
 
     python benchmarks/sft.py [--recipe recipes/default_model.toml] [--steps 30] [--batch 64] [--without NAME ...]
         [--alone] [--examples EXAMPLES.jsonl --tokenizer FOLDER] [--profile] [--json FILE]
 
-Trains the recipe's model through the package's own trainer, first as it is, then without one thing after the other
-(`--alone`: each thing alone on top of none). Each is run twice and timed the second time, when all is compiled. Examples are random tokens of the lengths of a real corpus (lognormal,
-median 570), or those of a file. The first third of the steps is warm-up. `--profile` adds a run under torch.profiler:
-share of the time in which the GPU had nothing to do, kernels a step, and where the host spends its time.
+Trains the recipe's model with the package's own trainer, first with everything, then without one optimisation at a time
+(`--alone`: each one alone on top of none). Each variant runs twice, and the second run counts, after compilation. Examples are
+random tokens with a real corpus's lengths (lognormal, median 570), or those of a file. The first third of the steps is warm-up.
+`--profile` adds a run under torch.profiler: share of time in which the GPU was idle, kernels per step, and where the host spends time.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ CHANGES = {
 
 
 def synthetic(recipe: Recipe, vocab: int, count: int) -> Rows:
-    """Rows of random tokens, lengths and prompts distributed as in the corpus of the default model."""
+    """Rows of random tokens, with lengths and prompts distributed as in the default model's corpus."""
     chance = np.random.default_rng(0)
     lengths = np.clip(chance.lognormal(np.log(570), 0.6, count), 100, recipe.model.context).astype(np.int64)
     starts = np.concatenate([[0], np.cumsum(lengths)])
@@ -56,7 +56,7 @@ def synthetic(recipe: Recipe, vocab: int, count: int) -> Rows:
 
 
 def stand_in() -> Any:
-    """A tokenizer with nothing but its special tokens: nothing is tokenised here."""
+    """A tokenizer with only its special tokens, since nothing is tokenised here."""
     words = tokenizers.models.WordLevel({"<pad>": 0, "<eos>": 1}, unk_token="<pad>")
     inner = tokenizers.Tokenizer(words)
     return transformers.PreTrainedTokenizerFast(tokenizer_object=inner, pad_token="<pad>", eos_token="<eos>")
@@ -80,7 +80,7 @@ class Clock(transformers.TrainerCallback):
 def measure(
     recipe: Recipe, tokenizer: Any, rows: Rows, steps: int, off: set[str], profiler: Any = None
 ) -> dict[str, float]:
-    """Seconds a step and tokens a second with the changes named in `off` undone."""
+    """Seconds per step and tokens per second without the optimisations in `off`."""
     cuda = torch.cuda.is_available()
     table = recipe.model_dump(mode="json")
     table["sft"] |= {"steps": steps, "save_every": 10**6, "log_every": 1 if "log" in off else 10}
@@ -119,7 +119,7 @@ def measure(
 
 
 class Counting:
-    """A collator that counts what it made after the warm-up."""
+    """A collator that counts its batches and tokens after the warm-up."""
 
     def __init__(self, inner: Any, warm: int) -> None:
         self.inner, self.warm, self.calls, self.real, self.padded = inner, warm, 0, 0, 0
@@ -134,7 +134,7 @@ class Counting:
 
 
 def undo(trainer: Any, off: set[str], recipe: Recipe, tokenizer: Any, rows: Rows) -> None:
-    """Give a trainer back what was changed."""
+    """Revert optimisations of a trainer."""
     import trl
 
     stock = type(trainer)
@@ -175,7 +175,7 @@ def undo(trainer: Any, off: set[str], recipe: Recipe, tokenizer: Any, rows: Rows
 
 
 def profile(recipe: Recipe, tokenizer: Any, rows: Rows, steps: int, off: set[str]) -> None:
-    """Print what torch.profiler saw in the last two thirds of the steps."""
+    """Print what torch.profiler recorded in the last two thirds of the steps."""
     kinds = [torch.profiler.ProfilerActivity.CPU]
     kinds += [torch.profiler.ProfilerActivity.CUDA] if torch.cuda.is_available() else []
     profiler = torch.profiler.profile(activities=kinds)
@@ -254,7 +254,7 @@ def main() -> None:
     figures = {}
     for label, off in runs:
         first = measure(recipe, tokenizer, rows, asked.steps, off)
-        # What was compiled in the first run is there in the second.
+        # The second run reuses what the first compiled.
         figures[label] = made = measure(recipe, tokenizer, rows, asked.steps, off)
         made["first_run_s"] = first["whole_run_s"]
         print(

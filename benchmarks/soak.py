@@ -1,11 +1,11 @@
-"""Thousands of verdicts with one hostile candidate in ten: none lost, none stuck, nothing leaks, honest ones unmoved.
+"""Thousands of verdicts with one hostile candidate in ten: none lost or stuck, no leaks, honest candidates unaffected.
 
     python benchmarks/soak.py [--backend interpret|cuda] [--verdicts 2000] [--workers 2] [--deadline 10]
 
 The hostile ones are the museum's exhibits of the verdict channel (lines 29 to 35) and of denial (36 to 38); the honest
-ones are golds, judged alone by a pool of their own first. Linux only. Exit code 1 when anything is not as it should be.
-Under `--backend cuda` a verdict's numbers depend on the clock, so outcome and number of cases are compared, and memory
-of the GPU is measured as well.
+ones are golds, first judged by a pool of their own. Linux only. Exit code 1 if anything is not as expected.
+Under `--backend cuda` a verdict's numbers depend on the clock, so only outcome and number of cases are compared; GPU memory
+is also measured.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ LINES = set(range(29, 39))
 HONEST = 24
 """Golds to choose from."""
 SLACK_S = 2.0
-"""Beyond twice its deadline (a machine's failure is tried again) nothing may go on for longer."""
+"""Margin over twice the deadline (a machine's failure is retried), after which a verdict counts as stuck."""
 PRICE_SPREAD = 0.1
 SECRET = 20_240_711
 MARKS = 40
@@ -61,7 +61,7 @@ def children(pid: int) -> list[int]:
 
 
 def private_mib(pid: int) -> float:
-    """Memory that a process shares with no file: anonymous, in MiB; 0 for one that has just gone."""
+    """Anonymous memory of a process in MiB; 0 if it has just ended."""
     with contextlib.suppress(OSError, IndexError):
         for line in Path(f"/proc/{pid}/status").read_text().splitlines():
             if line.startswith("RssAnon:"):
@@ -70,7 +70,7 @@ def private_mib(pid: int) -> float:
 
 
 def gpu_mib() -> float:
-    """Memory of the first GPU that is in use, by whomever."""
+    """Used memory of the first GPU in MiB, by any process."""
     import torch
 
     free, total = torch.cuda.mem_get_info(0)
@@ -78,7 +78,7 @@ def gpu_mib() -> float:
 
 
 def slope(points: list[tuple[float, float]]) -> float:
-    """Least squares: y per x."""
+    """Least-squares slope, y per x."""
     mean_x = sum(x for x, _ in points) / len(points)
     mean_y = sum(y for _, y in points) / len(points)
     spread = sum((x - mean_x) ** 2 for x, _ in points)
@@ -86,7 +86,7 @@ def slope(points: list[tuple[float, float]]) -> float:
 
 
 class Gauges:
-    """What the judge and its zygote hold, read every so many verdicts; workers come and go and are not counted."""
+    """Resources of the judge and its zygote, read periodically; short-lived workers are not counted."""
 
     def __init__(self, pool: VerifierPool) -> None:
         self._pool = pool
@@ -106,7 +106,7 @@ class Gauges:
         self.readings.append((done, reading))
 
     def table(self) -> list[str]:
-        """A line per gauge: first and last, and the slope over the second half, when all caches are full."""
+        """A line per gauge: first and last value, and the slope over the second half, when all caches are full."""
         later = self.readings[len(self.readings) // 2 :]
         lines = []
         for name in self.readings[0][1]:
@@ -117,7 +117,7 @@ class Gauges:
 
 
 def differs(verdict: Verdict, alone: Verdict) -> bool:
-    """Whether what must not depend on other verifications does. A modelled price is drawn from a sample of programs."""
+    """Whether values differ that must not depend on other verifications. A modelled price may vary, since it samples programs."""
     if (verdict.outcome, verdict.evidence.cases) != (alone.outcome, alone.evidence.cases):
         return True
     if verdict.timing is None or alone.timing is None or verdict.backend == "cuda":
@@ -129,7 +129,7 @@ def differs(verdict: Verdict, alone: Verdict) -> bool:
 def mixture(
     count: int, backend: str
 ) -> tuple[list[tuple[Task, Candidate, museum.Exhibit | None]], list[Task]]:
-    """(what is submitted, the tasks of the honest ones). A comment makes every candidate another one."""
+    """(candidates to submit, the honest ones' tasks). A comment makes every candidate unique."""
     hostile = [item for item in museum.exhibits("hacks", backend) if LINES & set(item.lines)]
     quick = [t for t in tasks.load_suite("wright") if t.family not in ("conv", "attention", "matmul")]
     dice = random.Random(0)
@@ -168,7 +168,7 @@ def main() -> int:
 
 
 def soak(options: argparse.Namespace, below: set[int], scratch: Path) -> int:
-    """Run and report; 1 when anything is wrong."""
+    """Run and report; 1 if anything is wrong."""
     pairs, chosen = mixture(options.verdicts, options.backend)
     golds = {task.id: (task, Candidate(code=gold(task.id))) for task in chosen}
     with VerifierPool(1, options.backend, deadline_s=60.0, secret=SECRET, compiled=False) as pool:
@@ -177,7 +177,7 @@ def soak(options: argparse.Namespace, below: set[int], scratch: Path) -> int:
     seconds: dict[int, float] = {}
     outcomes: dict[int, Outcome] = {}
     told: dict[int, str] = {}
-    """Details of what is not as it should be. Whole verdicts are not kept: their memory would look like a leak."""
+    """Details of unexpected verdicts. Whole verdicts are not kept: their memory would look like a leak."""
     moved: list[int] = []
     passed: list[int] = []
     otherwise: list[int] = []
@@ -222,7 +222,7 @@ def soak(options: argparse.Namespace, below: set[int], scratch: Path) -> int:
         total = time.perf_counter() - start
     time.sleep(1.0)
     left = set(children(os.getpid())) - below
-    # The lock of a GPU stays: another pool may hold it.
+    # The lock of a GPU stays, since another pool may hold it.
     folders = [p.name for p in scratch.glob("kernelwright-*") if not p.name.startswith("kernelwright-gpu")]
 
     limit = 2 * options.deadline + SLACK_S

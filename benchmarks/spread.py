@@ -1,10 +1,10 @@
-"""Verdicts a second of the judge's pool, by how many GPUs it has, and of the service and of Ray beside it.
+"""Verdicts per second of the judge's pool by number of GPUs, compared with the service and Ray.
 
     python benchmarks/spread.py [pool:1 pool:2 service:2 ray:2] [--verdicts 120] [--workers 14] [--backend cuda]
 
-Golds of the built-in tasks under names of their own, so that none finds its binary or its verdict; `--verdicts` and `--workers` are for
-each GPU. A first pass over the tasks makes references and baselines and is not counted. All ways judge under `strict` with the
-service's own settings, and every verdict has to be `correct`. A way is held against itself with fewer GPUs, and against the pool with
+Candidates are golds of the built-in tasks under unique names, so that no binary or verdict is cached; `--verdicts` and `--workers`
+are per GPU. A first pass over the tasks makes references and baselines and is not counted. All ways judge under `strict` with the
+service's own settings, and every verdict must be `correct`. Each way is compared with itself on fewer GPUs, and with the pool on
 as many. Not measured: several machines.
 """
 
@@ -143,7 +143,7 @@ def main() -> int:
     )
     given = [f"--{name}={getattr(asked, name)}" for name in ("backend", "target", "verdicts", "workers")]
     for way in asked.ways:
-        # CUDA takes a number of GPUs once a process.
+        # A process can set the number of CUDA devices only once.
         done = subprocess.run(
             [sys.executable, __file__, way, "--here", *given], stdout=subprocess.PIPE, text=True
         )
@@ -156,7 +156,7 @@ def main() -> int:
 
 
 def line(rows: list[dict[str, Any]]) -> str:
-    """The last row, and what of the rows before it is its measure."""
+    """The last row, with its ratio to comparable earlier rows."""
     row, beside = rows[-1], []
     for other in rows[:-1]:
         fewer = other["way"] == row["way"] and other["gpus"] < row["gpus"]

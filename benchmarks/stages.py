@@ -2,9 +2,9 @@
 
     python benchmarks/stages.py RUN...
 
-Front end over SFT: the difference in the share of correct samples, task by task. Mid-end over front end: the ratio of
-modelled times, of every verified kernel that the mid-end was shown, to what it handed on (its own kernel where that was
-verified and faster, else what it was given). Intervals are 95 %, by bootstrap over tasks; every seed has its own.
+Front end over SFT: the difference in the share of correct samples, task by task. Mid-end over front end: the time of each
+verified kernel that the mid-end was shown, over that of the kernel it handed on (its own if it was verified and faster, else the
+one shown); times are modelled. Intervals are 95 %, by bootstrap over tasks; each seed has its own.
 """
 
 import argparse
@@ -21,7 +21,7 @@ ByTask = Mapping[str, Sequence[Rollout]]
 
 @dataclass(frozen=True)
 class Estimate:
-    """A figure with its 95 % interval, and how many tasks it is of."""
+    """A figure with its 95 % interval and number of tasks."""
 
     value: float
     low: float
@@ -37,12 +37,12 @@ class Estimate:
 
 
 def average(values: Sequence[float]) -> Estimate:
-    """The mean of one value a task."""
+    """The mean of one value per task."""
     return Estimate(mean(values), *bootstrap_interval(values, mean), len(values))
 
 
 def ratio(groups: Sequence[Sequence[float]]) -> Estimate | None:
-    """The geometric mean of all values; intervals resample whole groups, one a task. None where there are no values."""
+    """The geometric mean of all values; intervals resample whole groups, one per task. None without values."""
     values = [value for group in groups for value in group]
     return Estimate(geometric_mean(values), *geometric_mean_interval(groups), len(groups)) if values else None
 
@@ -54,7 +54,7 @@ def as_ratio(found: Estimate | None) -> str:
 
 
 def by_task(run: Path, stage: str) -> ByTask:
-    """The evaluation's rollouts of one stage."""
+    """One stage's evaluation rollouts by task."""
     found: dict[str, list[Rollout]] = defaultdict(list)
     for rollout in read_jsonl(run / "eval" / stage / "rollouts.jsonl", Rollout):
         found[rollout.task_id].append(rollout)
@@ -72,12 +72,12 @@ def times(rollouts: Sequence[Rollout]) -> list[float]:
 
 
 def gains(before: ByTask, after: ByTask) -> list[float]:
-    """Difference in the share of correct samples, one a task."""
+    """Difference in the share of correct samples, one per task."""
     return [correct(after[task]) - correct(before[task]) for task in before]
 
 
 def handed_on(given: ByTask, handed: ByTask) -> list[list[float]]:
-    """Time given over time handed on, of every correct sample; a list for each task that has one."""
+    """Ratio of the time given to the time handed on, for every correct sample; a list for each task that has one."""
     return [
         [old / new for old, new in zip(times(given[task]), times(handed[task]), strict=True)]
         for task in given

@@ -1,9 +1,9 @@
-"""What compiles for which GPU: every gold of the built-in tasks and every honest exhibit, by the judge's own compiler.
+"""Which kernels compile for which GPU: every gold of the built-in tasks and every honest exhibit, by the judge's own compiler.
 
     python benchmarks/targets.py [--targets b200,l40s] [--museum] [--workers 2]
 
-Judges each kernel once a target without a GPU, and counts by outcome: `correct` means compiled, assembled and right. One line
-a target, then each kernel that fails there with its reason. Does not say how fast any of them is.
+Judges each kernel once per target without a GPU, and counts by outcome: `correct` means compiled, assembled and correct. One line
+per target, then each kernel that fails there with its reason. Does not measure speed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 
 def kernels(museum: bool) -> list[tuple[Task, Candidate]]:
-    """What is judged."""
+    """Tasks and kernels to judge."""
     found = [(task, Candidate(code=gold(task.id))) for task in builtin.load()]
     if museum:
         import museum as exhibits

@@ -1,10 +1,10 @@
-"""LoRA steps of an 8 B model: seconds and peak memory of ours, of stock TRL in the same run, and of the estimate.
+"""LoRA steps of an 8 B model: seconds and peak memory of our trainer, of stock TRL in the same run, and by our estimate.
 
     python benchmarks/trainer_8b.py [--rows 8] [--prompt 1024] [--said 1024] [--steps 3] [--tiny] [--out runs/trainer_8b.json]
 
-Qwen3-8B's architecture from random weights, Toronto's LoRA, bfloat16, gradient checkpointing. A step is 8 rows of 2,048 random
+Qwen3-8B's architecture with random weights, Toronto's LoRA, bfloat16, gradient checkpointing. A step is 8 rows of 2,048 random
 tokens, half prompt and half completion, in one minibatch: scoring, loss, backward, clipping, AdamW; nothing is generated or
-judged. Both trainers get the same rows through TRL's own hook, rewards that differ, and a fresh adapter on the same
+judged. Both trainers get the same rows through TRL's own hook, rewards that differ between rows, and a new adapter on the same
 base. `--tiny` rehearses it on a CPU. About two minutes on one H100 or H200. Not measured: generation, several GPUs.
 """
 
@@ -69,7 +69,7 @@ def recipe_of(rows: int, prompt: int, said: int, steps: int, tiny: bool) -> Reci
 
 
 class Fabricated(SegmentTrainer):
-    """Ours, with random rows in place of samples."""
+    """Our trainer, with random rows instead of samples."""
 
     rows: list[tuple[list[int], list[int]]]
 
@@ -79,7 +79,7 @@ class Fabricated(SegmentTrainer):
 
 
 class Clock(transformers.TrainerCallback):
-    """Seconds of each step, the GPU's work included, and the most memory that was held."""
+    """Seconds of each step, including the GPU's work, and peak memory."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
@@ -100,7 +100,7 @@ def now() -> float:
 
 
 def talk(asked: list[int], said: list[int], place: int) -> Conversation:
-    """A conversation of one answer, all code, paid by its place."""
+    """A conversation of one completion, all code, with a reward by position."""
     rollout = Rollout(
         task_id="t/t",
         stage="frontend",
@@ -122,7 +122,7 @@ def random_rows(count: int, prompt: int, said: int, vocabulary: int) -> list[tup
 
 
 def measured(trainer: Any, clock: Clock) -> dict[str, float]:
-    """Best and median seconds of a step after the first, and the peak in bytes."""
+    """Best and median seconds per step after the first, and the peak in bytes."""
     if torch.cuda.is_available():
         torch.cuda.reset_peak_memory_stats()
     began = now()
@@ -201,7 +201,7 @@ def main() -> None:
             model: Any = get_peft_model(base, adapters(recipe.lora))
             found[name] = way(recipe, model, tokenizer, rows, Path(folder) / name)
             base = model.unload()
-            # TRL's head is bound to the model that it patched.
+            # TRL patches the model's forward; remove it.
             base.__dict__.pop("forward", None)
             del model
             gc.collect()

@@ -1,12 +1,12 @@
-"""An 8 B model on two GPUs that split it: SFT, front end, a rank killed, the run resumed, and what it hands on read again.
+"""An 8 B model sharded over two GPUs: SFT, front end, a rank killed, the run resumed, and its final checkpoint read again.
 
     python benchmarks/two_gpus.py OUT [--lora] [--layers 36] [--tiny]
 
-Qwen3-8B's architecture from random weights, bfloat16, under recipes/accelerate/fsdp2.yaml. SFT's rows have 2,048 tokens; the front
-end's prompts fill what its answers of 64 tokens leave of that, and a sum of an answer's tokens stands for its verdict: the trainer
-is what is asked here. Once the front end has a checkpoint, the second rank gets SIGKILL; the same command goes on with --resume.
-Told: seconds a step, the most memory that each rank held during steps beside the estimate, and how far the log-probs of the checkpoint
-that was handed on are from the trainer's. Steps save nothing but the checkpoint that is gone on from: each is 49 GB for full training.
+Qwen3-8B's architecture with random weights, bfloat16, under recipes/accelerate/fsdp2.yaml. SFT's rows have 2,048 tokens. The front
+end's prompts and completions of 64 tokens fill the same length, and the sum of a completion's tokens replaces its verdict, since
+only the trainer is measured. Once the front end has a checkpoint, the second rank gets SIGKILL; the same command resumes with --resume.
+Reports seconds per step, peak memory of each rank next to the estimate, and how far the log-probs of the final checkpoint
+differ from the trainer's. Only the checkpoint to resume from is saved: each is 49 GB for full training.
 `--tiny` rehearses it on CPUs by gloo. Two H100 and 100 GB of disk: six minutes for full training, four for LoRA.
 """
 
@@ -48,14 +48,14 @@ from kernelwright.train.prompts import Ask
 
 ROOT = Path(__file__).parents[1]
 TESTS = [str(ROOT / "tests"), str(ROOT / "tests" / "train")]
-"""Where the rehearsal's stand-ins are."""
+"""Folders of the rehearsal's fakes."""
 RANKS = 2
 STYLE: Style = "compact"
 RL_STEPS = 4
 
 
 class Judge:
-    """Says at once that all is wrong: what is paid is `paid`."""
+    """Rejects everything at once; the reward is `paid`."""
 
     def submit(self, task: Task, candidate: Candidate) -> Future[Verdict]:
         done: Future[Verdict] = Future()
@@ -64,12 +64,12 @@ class Judge:
 
 
 def paid(verdict: Verdict, completion: Completion) -> tuple[float, float]:
-    """A reward that differs from answer to answer."""
+    """A reward that differs between completions."""
     return 0.0, sum(completion.token_ids or ()) % 3 / 2.0
 
 
 def data(out: Path, tokens: int, answer: int) -> None:
-    """Examples of `tokens` and prompts that leave an `answer` of that."""
+    """Examples of `tokens`, and prompts that leave room for a completion of `answer` tokens."""
     tokenizer = load_tokenizer(place_of("default"))
     filler = "# the quick brown fox jumps over the lazy dog\n"
     each = len(tokenizer.encode(filler, add_special_tokens=False))
@@ -120,7 +120,7 @@ def recipe_of(asked: argparse.Namespace) -> Recipe:
 
 
 class Watch(Clock):
-    """Seconds of steps, and the most memory that this rank held from its first step on."""
+    """Seconds of steps, and this rank's peak memory from its first step on."""
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self.before = peak()
@@ -133,7 +133,7 @@ def peak() -> float:
 
 
 def log_probs(model: Any) -> torch.Tensor:
-    """Of every token after each of 64."""
+    """Log-probabilities of every next token at 64 positions."""
     model.eval()
     with torch.no_grad():
         logits = model(input_ids=torch.arange(5, 69, device=model.device)[None]).logits
@@ -141,7 +141,7 @@ def log_probs(model: Any) -> torch.Tensor:
 
 
 def rank(asked: argparse.Namespace) -> None:
-    """What each process does."""
+    """The work of each process."""
     number = int(os.environ["RANK"])
     (asked.out / f"pid-{number}").write_text(str(os.getpid()))
     if asked.tiny:
@@ -196,7 +196,7 @@ def rank(asked: argparse.Namespace) -> None:
 
 
 def launch(asked: argparse.Namespace, log: Path) -> list[subprocess.Popen[str]]:
-    """The ranks, by accelerate; on CPUs, which it does not split models on, by hand."""
+    """Start the ranks with accelerate; on CPUs, where it cannot shard models, directly."""
     command = [str(Path(__file__).resolve()), str(asked.out), "--rank", "--layers", str(asked.layers)]
     command += ["--lora"] * asked.lora + ["--tiny"] * asked.tiny
     common: dict[str, Any] = {
@@ -230,7 +230,7 @@ def free_port() -> int:
 
 
 def ended(asked: argparse.Namespace, processes: list[subprocess.Popen[str]], patience: float) -> list[int]:
-    """Exit codes; what has not ended after `patience` seconds is killed, the ranks of a launcher, too."""
+    """Exit codes; kills processes still running after `patience` seconds, including a launcher's ranks."""
     until = time.monotonic() + patience
     for process in processes:
         try:
@@ -246,7 +246,7 @@ def ended(asked: argparse.Namespace, processes: list[subprocess.Popen[str]], pat
 
 
 def told(asked: argparse.Namespace, facts: dict[str, Any]) -> None:
-    """The table so far, and the facts as a file."""
+    """Print the table so far, and write the facts to a file."""
     rows = [
         json.loads(line)
         for n in range(RANKS)
@@ -300,7 +300,7 @@ def main(asked: argparse.Namespace) -> int:
 def killed_and_resumed(
     asked: argparse.Namespace, log: Path, processes: list[subprocess.Popen[str]], facts: dict[str, Any]
 ) -> None:
-    """The run, with one rank killed in it. `facts` are filled as they come. Raises RuntimeError where a rank ends otherwise."""
+    """The run, in which one rank is killed. Fills `facts` as they come. Raises RuntimeError if a rank ends in another way."""
     began, curves = time.monotonic(), asked.out / "run" / "curves.jsonl"
     processes += launch(asked, log)
     while not list((asked.out / "run" / "stages" / "frontend" / "steps").glob("checkpoint-*")):

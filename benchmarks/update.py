@@ -1,8 +1,8 @@
-"""Seconds that the update of a reinforcement step takes, as TRL scores completions and as we do.
+"""Seconds of a reinforcement step's update, with TRL's scoring of completions and with ours.
 
     python benchmarks/update.py [--prompts 64] [--samples 8] [--minibatch 128] [--rounds 5] [KEY=VALUE]...
 
-Forward and backward passes over all samples of one step, in minibatches; the optimizer and generation are not in it.
+Forward and backward passes over all samples of one step, in minibatches, without optimizer and generation.
 Samples are random tokens: prompts of 150 to 600, completions of 60 to 700 tokens.
 """
 
@@ -43,7 +43,7 @@ def samples(recipe: Recipe, prompts: int, each: int, device: torch.device) -> Ba
 
 
 def masked(model: Any, ids: torch.Tensor, mask: torch.Tensor, keep: int) -> torch.Tensor:
-    """TRL's way, `GRPOTrainer._get_per_token_logps_and_entropies`."""
+    """TRL's scoring, `GRPOTrainer._get_per_token_logps_and_entropies`."""
     labels = ids.masked_fill(mask == 0, -100)
     labels[:, :-keep] = -100
     out = model(input_ids=ids, attention_mask=mask, labels=labels, fused_lm_head=True)
@@ -56,7 +56,7 @@ def ours(model: Any, ids: torch.Tensor, mask: torch.Tensor, keep: int) -> torch.
 
 
 def seconds(model: Any, batches: list[Batch], score: Callable[..., torch.Tensor], rounds: int) -> float:
-    """Of one step, the best of `rounds`, after one to warm up."""
+    """Seconds of one step, the best of `rounds` after a warm-up."""
     device = next(model.parameters()).device
     best = float("inf")
     for _ in range(rounds + 1):

@@ -1,11 +1,11 @@
-"""Our judge beside KernelBench's own evaluator, on the same kernels, the same GPU, in one run.
+"""Compares our judge with KernelBench's own evaluator, on the same kernels, the same GPU, in one run.
 
     python benchmarks/verify.py --kernelbench PATH [--ids 1,19,36,40,47] [--repeat 8] [--workers 8] [--skip-peer]
 
-The peer judges as its authors run it: a freshly spawned process per kernel, 5 correctness and 100 timing trials. Ours
-judges under `strict`, all gates on, timing until its interval is within 1 %. Each of our repeats is another source text
-(kernels renamed), so that none finds its binary in a cache; the task's expected outputs are kept between repeats,
-which the first pass, reported by itself, has to make.
+The peer judges as its authors run it: a new process per kernel, 5 correctness and 100 timing trials. Ours
+judges under `strict`, with all gates, timing until its interval is within 1 %. Each of our repeats has a unique source
+(kernels renamed), so that no binary is cached; the task's expected outputs are cached after
+the first pass, which is reported separately.
 """
 
 import argparse
@@ -47,7 +47,7 @@ def renamed(code: str, suffix: str) -> str:
 
 
 def peer(root: Path, source: Path, kernel: Path) -> dict:
-    """One kernel through the peer's evaluator, in a process of its own."""
+    """Judge one kernel with the peer's evaluator, in a process of its own."""
     command = [sys.executable, "-c", PEER, str(root / "src"), str(source), str(kernel)]
     start = time.perf_counter()
     done = subprocess.run(command, capture_output=True, text=True)
