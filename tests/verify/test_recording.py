@@ -1,6 +1,7 @@
 """Instances as straight lines do what interpreted ones do: values, counts, checks, and who is not taken for another."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import triton.language as tl
 from triton.runtime.interpreter import TensorHandle
 
 from kernelwright.verify.interpret import lean_triton
+from kernelwright.verify.interpret.abreast import Abreast
 from kernelwright.verify.interpret.endings import KernelError
 from kernelwright.verify.interpret.interpreter import Engine
 from kernelwright.verify.interpret.memory import OutOfBounds
@@ -35,7 +37,15 @@ def played(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
         seen.append(own(self, steps))
         return seen[-1]
 
+    many = Abreast.play
+
+    def play_many(self: Abreast, placed: list[Any] | None) -> list[Any]:
+        made = many(self, placed)
+        seen.extend([True] * self.count)
+        return made
+
     monkeypatch.setattr(Recording, "_all_of", play)
+    monkeypatch.setattr(Abreast, "play", play_many)
     return seen
 
 

@@ -33,6 +33,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from kernelwright.errors import InfrastructureError
 from kernelwright.verify.interpret import hints, patches
+from kernelwright.verify.interpret.abreast import Abreast, Groups, Watch
 from kernelwright.verify.interpret.bodies import LINEAR, rewritten
 from kernelwright.verify.interpret.counts import overflow
 from kernelwright.verify.interpret.coverage import Coverage, Touched, farther, reads_the_same
@@ -218,7 +219,9 @@ class Engine:
     """Memory instructions of the mode `plan` since somebody set this to 0."""
     flops = 0.0
     """Operations done since somebody set this to 0."""
-    _watch: Races | None = None
+    watch: Races | Watch | None = None
+    abreast: Abreast | None = None
+    """The instances that run, where they are many."""
     _together: Together | None = None
     """The instances that run, where some may wait for later ones."""
     _awaited = True
@@ -283,6 +286,7 @@ class Engine:
         self.writes: list[tuple[int, np.ndarray]] | None = None
         """(storage, offsets in bytes) of what is planned, where somebody wants to know."""
         self.instances = Instances(self._did)
+        self._groups = Groups(self, _index)
         self._restore: list[Callable[[], None]] = []
 
     # -- launch ---------------------------------------------------------------------------------------
@@ -398,7 +402,7 @@ class Engine:
         known = self._stored.get(function.fn)
         self._storing = self._stored.setdefault(function.fn, set())
         if self.races:
-            self._watch = Races(self.memory, math.prod(grid), known)
+            self.watch = Races(self.memory, math.prod(grid), known)
             if not polls(function):  # one that waits for an earlier instance would wait for ever
                 order = reversed(range(math.prod(grid)))
         self.instances.begin(function.fn, grid, arguments)
@@ -406,14 +410,14 @@ class Engine:
         if self.measured and not polls(function):
             kept = {linear: Traffic() for linear in self._drawn(grid, min(self.measured, traced.programs))}
 
-        def run(linear: int) -> None:
+        def run(linear: int) -> Recording | None:
             self._start(linear, grid)
             self.traffic = kept.get(linear)
             if self._before or self._together is not None or self.traffic is not None:
                 with kernel_errors():
                     body(**arguments)
-            else:
-                self.instances.run(body, arguments)
+                return None
+            return self.instances.run(body, arguments)
 
         try:
             if polls(function):
@@ -422,29 +426,33 @@ class Engine:
                 self.together |= {function.__name__} if self._together.waited else set()
                 return
             with kernel_errors():
-                for linear in order:
-                    run(linear)
+                if kept or self._before:
+                    for linear in order:
+                        run(linear)
+                else:
+                    self._groups.run(run, list(order), grid)
         finally:
-            self._watch = self._together = self.traffic = None
+            self.watch = self._together = self.traffic = None
             traced.traffic.extend(kept.values())
 
     def _start(self, linear: int, grid: tuple[int, ...]) -> None:
         """Go to an instance's beginning."""
         interpreter.interpreter_builder.set_grid_idx(*_index(linear, grid))
-        if self._watch is not None:
-            self._watch.start(linear)
+        if isinstance(self.watch, Races):
+            self.watch.start(linear)
         self._awaited, self._pipelines = not self._before, []
 
     def _place(self) -> Callable[[], None]:
         """What comes back to where the instance at hand stands."""
         builder = interpreter.interpreter_builder
         at, awaited, pipelines = builder.grid_idx, self._awaited, self._pipelines
-        known = None if self._watch is None else self._watch.place()
+        watch = self.watch if isinstance(self.watch, Races) else None
+        known = None if watch is None else watch.place()
 
         def back() -> None:
             builder.grid_idx, self._awaited, self._pipelines = at, awaited, pipelines
-            if self._watch is not None and known is not None:
-                self._watch.come_back(known)
+            if watch is not None and known is not None:
+                watch.come_back(known)
 
         return back
 
@@ -674,14 +682,16 @@ class Engine:
             self.reads.append((region.keep._cdata, _offsets(ptrs.data, mask.data)))
         if self.mode in ("model", "plan"):
             return interpreter.TensorHandle(self._invent(region, ptrs.data, dtype, dtype_np), dtype)
+        if self.abreast is not None:
+            self.abreast.reads(region, mask.data)
         if self.mode == "sample":
             self.sampled.reads(region, partial(_offsets, ptrs.data, mask.data), mask.data, dtype_np.itemsize)
         if volatile:
             self._poll(ptrs, mask.data, region)
         if self.measured and region is not None:
             self._note_read(region, _offsets(ptrs.data, mask.data), dtype_np.itemsize)
-        if self._watch is not None and self._watch.minds(region):
-            self._watch.read(ptrs.data, mask.data, dtype_np.itemsize, volatile)
+        if self.watch is not None and self.watch.minds(region):
+            self.watch.read(ptrs.data, mask.data, dtype_np.itemsize, volatile)
         fallback = self._undefined_lanes(ptrs.data.shape, dtype, dtype_np) if other is None else other.data
         real = self.memory.translate(ptrs.data, region)
         found = interpreter._interpreter.load(real, mask.data, fallback, dtype_np)
@@ -738,6 +748,8 @@ class Engine:
     def store(self, ptrs: Handle, value: Handle, mask: Handle) -> None:
         itemsize, mask = interpreter._get_np_dtype(ptrs.get_element_ty()).itemsize, handle_of(mask)
         region = self._touch(ptrs.data, mask.data, itemsize, "write")
+        if self.abreast is not None:
+            self.abreast.stores(region, mask.data)
         if self.mode == "sample":
             self.sampled.writes(region, partial(_offsets, ptrs.data, mask.data), itemsize)
         if self.mode == "plan" and self.writes is not None and region is not None:
@@ -753,10 +765,10 @@ class Engine:
                 self._together.did()
             real = self.memory.translate(ptrs.data, region)
             self._storing.update([region.name] if region is not None else self.memory.names())
-            if self._watch is not None:
+            if self.watch is not None:
                 _one_value_each(region, ptrs.data, value.data, mask.data)
                 changed = partial(_changes, ptrs, real, value, mask.data)
-                self._watch.write(ptrs.data, mask.data, itemsize, changed)
+                self.watch.write(ptrs.data, mask.data, itemsize, changed)
             interpreter._interpreter.store(real, value.data, mask.data)
 
     def real_pointers(self, ptrs: Handle, mask: np.ndarray, sem: object, scope: object) -> Handle | None:
@@ -776,9 +788,9 @@ class Engine:
         if self.marks is not None:
             self.marks.store(self.memory, ptrs.data, mask, itemsize)
         self._storing.update([region.name] if region is not None else self.memory.names())
-        if self._watch is not None:
+        if self.watch is not None:
             narrow = "CTA" in str(scope)
-            self._watch.atomic(ptrs.data, mask, itemsize, str(sem).rpartition(".")[2], narrow)
+            self.watch.atomic(ptrs.data, mask, itemsize, str(sem).rpartition(".")[2], narrow)
         return interpreter.TensorHandle(self.memory.translate(ptrs.data, region), ptrs.dtype)
 
     def _forget(self, region: Region | None) -> None:
@@ -926,8 +938,8 @@ class Engine:
 
     def barrier(self) -> None:
         """The lanes of the running instance meet."""
-        if self._watch is not None:
-            self._watch.barrier()
+        if self.watch is not None:
+            self.watch.barrier()
 
     def serving(self, lanes: int) -> np.ndarray:
         """The order in which an atomic operation comes to the lanes of a block: nobody says which, so any one, for a call."""

@@ -99,13 +99,17 @@ class Races:
         self.memory, self.count, self.stored = memory, count, stored
         self._shadows: dict[int, _Shadow] = {}
         self._released: dict[int, Clock] = {}
-        self._program = self._epoch = self._phase = 0
+        self._program = self._epoch = self.phase = 0
         self._clock = Clock()
 
     def start(self, program: int) -> None:
         """The next instance begins; it knows nothing of the others."""
         self._program, self._epoch, self._clock = program, 0, Clock()
-        self._phase += 1
+        self.phase += 1
+
+    def stand(self, program: int, phase: int) -> None:
+        """An instance that knows nothing of others is at hand, in a phase of its own."""
+        self._program, self._epoch, self._clock, self.phase = program, 0, Clock(), phase
 
     def place(self) -> tuple[int, int, Clock]:
         """The instance at hand, and what it knows."""
@@ -114,11 +118,11 @@ class Races:
     def come_back(self, place: tuple[int, int, Clock]) -> None:
         """An instance goes on from where it stood."""
         self._program, self._epoch, self._clock = place
-        self._phase += 1
+        self.phase += 1
 
     def barrier(self) -> None:
         """All lanes of the instance have come so far."""
-        self._phase += 1
+        self.phase += 1
 
     def minds(self, region: Region | None) -> bool:
         """Whether plain loads from there (None: from several regions or none) have to be looked at."""
@@ -141,7 +145,7 @@ class Races:
                 )
             stored = shadow["lanes"][elements]
             here = self._lanes(pointers, mask)[chosen][:, None]
-            if bool(((stored >> _LANE_BITS == self._phase) & (stored != here)).any()):
+            if bool(((stored >> _LANE_BITS == self.phase) & (stored != here)).any()):
                 raise Race(
                     f"`{region.name}` is read by other lanes than stored it, with no tl.debug_barrier() between"
                 )
@@ -196,7 +200,7 @@ class Races:
         """For every unmasked lane: this phase, the block's size, and the lane's place in the block."""
         size = pointers.size
         place = np.arange(size, dtype=np.int64).reshape(pointers.shape)[spread(mask, pointers.shape)]
-        return (self._phase << _LANE_BITS) + (size.bit_length() << (_LANE_BITS - 6)) + place
+        return (self.phase << _LANE_BITS) + (size.bit_length() << (_LANE_BITS - 6)) + place
 
     def _acquire(self, addresses: np.ndarray) -> None:
         if self._released and addresses.size <= _MOST_LANES:

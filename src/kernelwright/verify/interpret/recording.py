@@ -106,8 +106,17 @@ class Recording:
         """The step that decides first, and how what it decides on is read."""
         self.decision: object = None
         """What that was when it was recorded; None where nothing decides."""
+        self.operations = 0.0
+        """Of the recorded instance, and of each that takes its way."""
+        self.widest = 1
+        """Elements of the largest block that a step makes."""
+        self.moving: set[int] = set()
+        """Places of what steps make."""
         self._rest: list[Step] = []
-        self._taken: tuple[int, ...] = ()
+        self._rest_labels: list[str] = []
+        self._last: dict[bool, list[tuple[int, ...]]] = {}
+        self.taken: tuple[int, ...] = ()
+        """Places of what hangs on the place in the grid alone, and other steps take."""
         self._begun = 0.0
         """Operations of the steps that `decides` did last."""
         self._wrote = False
@@ -164,7 +173,7 @@ class Recording:
             if id(one) not in self._places and id(one) not in self._constants and one.data.shape != (1,):
                 self.replayable = self.understood = False
         dynamic = any(id(one) in self._places for one in given)
-        acts, writes = _acts(name)
+        does, writes = acts(name)
         before = self._flops(0.0)
         self._inside += 1
         try:
@@ -172,7 +181,7 @@ class Recording:
         finally:
             self._inside -= 1
         done = self._flops(0.0) - before
-        step = dynamic or acts
+        step = dynamic or does
         if rounds is not None:
             rounds.note(name, function, asked, kwargs, made, step, done, deciding_line())
         if not step:
@@ -183,7 +192,7 @@ class Recording:
             return made
         self._wrote |= writes
         self._note(name, function, args, kwargs, made)
-        if (acts and name != "create_get_program_id") or any(id(one) in self._loaded for one in given):
+        if (does and name != "create_get_program_id") or any(id(one) in self._loaded for one in given):
             self._loaded.update(map(id, _handles(made)))
         return made
 
@@ -224,6 +233,7 @@ class Recording:
     def _new(self, handle: interpreter.TensorHandle) -> int:
         self._places[id(handle)] = len(self.values)
         self._kept.append(handle)
+        self.widest = max(self.widest, handle.data.size)
         self.keep(len(self.values), handle)
         self.values.append(None)
         return len(self.values) - 1
@@ -314,28 +324,42 @@ class Recording:
         moving: set[int] = set()
         fixed: set[int] = set()
         taken: dict[int, None] = {}
-        self._rest = []
+        self._rest, self._rest_labels = [], []
         for step, label in zip(self.steps, self.labels, strict=True):
             _, places, _, out = step
             still = moving.isdisjoint(places)
             if still and label == "decide":
                 continue
             made = (out,) if type(out) is int else out or ()
+            self.moving.update(made)
             if still and label in PLACED:
                 fixed.update(made)
                 continue
             moving.update(made)
             taken.update(dict.fromkeys(place for place in places if place in fixed))
             self._rest.append(step)
-        self._taken = tuple(taken)
+            self._rest_labels.append(label)
+        self.taken = tuple(taken)
+
+    def listed(self, rest: bool) -> tuple[list[Step], list[str], list[tuple[int, ...]]]:
+        """Steps and labels, all or the `rest` behind what hangs on the place in the grid alone, and places that no later step takes."""
+        steps, labels = (self._rest, self._rest_labels) if rest else (self.steps, self.labels)
+        if rest not in self._last:
+            needed, last = set(self.taken), list[tuple[int, ...]]()
+            for _, places, _, out in reversed(steps):
+                made = (out,) if type(out) is int else out or ()
+                last.append(tuple({*places, *made} & self.moving - needed))
+                needed.update(places)
+            self._last[rest] = last[::-1]
+        return steps, labels, self._last[rest]
 
     def placed_values(self) -> list[object]:
         """Of the instance that was just played, what `resume` takes."""
-        return [self.values[place] for place in self._taken]
+        return [self.values[place] for place in self.taken]
 
     def resume(self, placed: list[object]) -> bool:
         """`play` for an instance whose `placed_values` are known from an earlier call of the same launch."""
-        for place, one in zip(self._taken, placed, strict=True):
+        for place, one in zip(self.taken, placed, strict=True):
             self.values[place] = one
         return self._all_of(self._rest)
 
@@ -390,7 +414,7 @@ class Instances:
         self._flops = flops
         self._known: dict[object, dict[object, list[Recording]] | None] = {}
         """By launch, its recordings by what they decide first; None where there can be none."""
-        self._launch: object = None
+        self.launch: object = None
         self._last: Recording | None = None
         """Of this launch, what was played last."""
         self._placed: dict[object, dict[object, tuple[Recording, list[object]]]] = {}
@@ -401,28 +425,28 @@ class Instances:
     def begin(self, function: object, grid: tuple[int, ...], arguments: dict[str, object]) -> None:
         """What follows are instances of this launch."""
         self._last = None
-        self._launch = (function, grid, tuple((name, _identity(value)) for name, value in arguments.items()))
+        self.launch = (function, grid, tuple((name, _identity(value)) for name, value in arguments.items()))
         try:
-            known = self._launch in self._known
+            known = self.launch in self._known
         except TypeError:  # an argument that cannot be a key
-            self._launch, known = object(), False
+            self.launch, known = object(), False
         if not known:
             if len(self._known) >= _LAUNCHES:
                 self._known.clear()
                 self._placed.clear()
                 self._held = 0
-            self._known[self._launch] = {}
+            self._known[self.launch] = {}
 
-    def run(self, body: Callable[..., object], arguments: dict[str, object]) -> None:
-        """The instance that the builder stands at."""
-        ways = self._known[self._launch]
+    def run(self, body: Callable[..., object], arguments: dict[str, object]) -> Recording | None:
+        """The instance that the builder stands at, and the way it took where that is known."""
+        ways = self._known[self.launch]
         if ways is None:
             body(**arguments)
-            return
-        at, placed = interpreter.interpreter_builder.grid_idx, self._placed.setdefault(self._launch, {})
+            return None
+        at, placed = interpreter.interpreter_builder.grid_idx, self._placed.setdefault(self.launch, {})
         before = placed.get(at)
         if before is not None and before[0].resume(before[1]):
-            return
+            return before[0]
         asked = self._last or next((one[-1] for one in ways.values()), None)
         alike = ways.get(asked.decides(), []) if asked is not None else []
         for place in reversed(range(len(alike))):
@@ -432,21 +456,24 @@ class Instances:
                 if self._held < _HELD_BYTES:
                     placed[at] = self._last, self._last.placed_values()
                     self._held += sum(one.data.nbytes for one in _handles(placed[at][1]))
-                return
+                return self._last
         if len(alike) == _ALIKE or len(ways) == _WAYS:
             body(**arguments)
-            return
+            return None
         self.making = made = Recording(arguments, self._flops)
+        begun = self._flops(0.0)
         try:
             with made.record():
                 body(**arguments)
         finally:
             self.making = None
-        if made.replayable:
-            made.settle()
-            ways.setdefault(made.decision, []).append(made)
-        else:
-            self._known[self._launch] = None
+        if not made.replayable:
+            self._known[self.launch] = None
+            return None
+        made.operations = self._flops(0.0) - begun
+        made.settle()
+        ways.setdefault(made.decision, []).append(made)
+        return made
 
 
 _TOLD: list[int] = []
@@ -542,7 +569,7 @@ def _gather(value: object, found: list[interpreter.TensorHandle]) -> None:
 
 
 @functools.cache
-def _acts(name: str) -> tuple[bool, bool]:
+def acts(name: str) -> tuple[bool, bool]:
     """Whether a call of the builder's does more than compute, and whether it writes."""
     writes = any(word in name for word in _WRITES)
     return writes or name in _SPEAKS or any(word in name for word in _READS), writes

@@ -1,0 +1,389 @@
+"""Instances of one launch abreast: each step of a recording (`recording.py`) is done once for many of them.
+
+Their values lie along a first axis. What is done element by element, moved, loaded or stored is done at once, by the same
+functions, which check every lane as before; anything else instance after instance. Nobody may read what the launch stores: then
+the order of steps among instances is nobody's business, and whoever does is run one after the other (`Alone`). So is one whose
+values decide otherwise than the recorded one's (`Split`), before anything was written.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import triton.language as tl
+from triton.runtime import interpreter
+
+from kernelwright.verify.interpret.memory import Region, spread
+from kernelwright.verify.interpret.number_formats import np_dtype
+from kernelwright.verify.interpret.races import Races
+from kernelwright.verify.interpret.recording import Instances, Recording, Step, acts
+
+_Handle = interpreter.TensorHandle
+Index = tuple[int, int, int]
+MOST_ELEMENTS = 1 << 16
+"""Of the widest block of all instances that are run abreast: more gain nothing."""
+_FEWEST, _TRIES = 3, 4
+"""Instances of a launch that are worth it, and ways that are tried for the others in vain."""
+_LAUNCHES, _HELD_BYTES = 64, 48 << 20
+_COMPARISONS = ("LT", "LE", "GT", "GE", "EQ", "NE")
+_AT_ONCE = frozenset(
+    f"create_{name}"
+    for name in (
+        "fadd", "fsub", "fmul", "fdiv", "frem", "fneg", "precise_divf", "approx_divf", "add", "sub", "mul", "sdiv", "udiv",
+        "idiv", "srem", "urem", "shl", "lshr", "ashr", "and", "or", "xor", "minsi", "minui", "maxsi", "maxui", "minimumf",
+        "maximumf", "minnumf", "maxnumf", "select", "clampf", "cos", "sin", "exp", "exp2", "log", "log2", "floor", "ceil",
+        "fabs", "iabs", "sqrt", "precise_sqrt", "rsqrt", "erf", "addptr", "bitcast", "int_cast", "fp_to_fp", "fp_ext",
+        "fp_trunc", "fp_to_si", "fp_to_ui", "si_to_fp", "ui_to_fp", "dot",
+        *(f"icmp{sign}{how}" for how in _COMPARISONS for sign in ("S", "U", "")),
+        *(f"fcmp{sign}{how}" for how in _COMPARISONS for sign in ("O", "U")),
+    )
+)  # fmt: skip
+_FROM_INTEGERS = ("create_si_to_fp", "create_ui_to_fp")
+_LOADS, _STORES = ("create_load", "create_masked_load"), ("create_store", "create_masked_store")
+_KNOWN_ACTS = ("create_get_program_id", "create_barrier", "create_assert", "create_assume", *_LOADS, *_STORES)
+_FOLDS = {"_sum_combine": np.sum, "_elementwise_max": np.nanmax, "_elementwise_min": np.nanmin}
+"""Of `tl.standard`: what Triton's interpreter does for them."""
+
+
+class Split(Exception):
+    """Some instances take another way."""
+
+    def __init__(self, same: list[int]) -> None:
+        """`same` are the places of those that do not."""
+        super().__init__()
+        self.same = same
+
+
+class Alone(Exception):
+    """What an instance reads is stored by the same launch, or it does what cannot be done for many."""
+
+
+class Watch:
+    """`Races` for instances abreast."""
+
+    def __init__(self, races: Races, programs: Sequence[int]) -> None:
+        self._races, self._programs = races, programs
+        self._first, self._barriers = races.phase + 1, 0
+        self.at: int | None = None
+        """The place of the instance that is run by itself."""
+
+    def minds(self, region: Region | None) -> bool:
+        return self._races.minds(region)
+
+    def barrier(self) -> None:
+        self._barriers += 1
+
+    def read(self, pointers: np.ndarray, mask: np.ndarray, itemsize: int, volatile: bool) -> None:
+        if self.at is not None:
+            self._stand(self.at)
+            self._races.read(pointers, mask, itemsize, volatile)
+            return
+        mask = spread(mask, pointers.shape)
+        for place in range(len(self._programs)):
+            self._stand(place)
+            self._races.read(pointers[place], mask[place], itemsize, volatile)
+
+    def write(
+        self, pointers: np.ndarray, mask: np.ndarray, itemsize: int, changed: Callable[[], np.ndarray]
+    ) -> None:
+        assert self.at is not None
+        self._stand(self.at)
+        self._races.write(pointers, mask, itemsize, changed)
+
+    def atomic(self, pointers: np.ndarray, mask: np.ndarray, itemsize: int, order: str, narrow: bool) -> None:
+        raise Alone
+
+    def _stand(self, place: int) -> None:
+        phase = self._first + self._barriers * len(self._programs) + place
+        self._races.stand(self._programs[place], phase)
+
+    def end(self) -> None:
+        self._races.stand(self._programs[-1], self._first + (self._barriers + 1) * len(self._programs))
+
+
+class Abreast:
+    """The steps of a recording, for many instances. The methods raise Split, Alone."""
+
+    def __init__(self, way: Recording, programs: Sequence[int], indices: Sequence[Index], races: Races | None) -> None:
+        self.way, self.indices, self.count = way, indices, len(programs)
+        self.watch = None if races is None else Watch(races, programs)
+        self._values: list[Any] = []
+        self._packs: dict[int, tuple[int, ...]] = {}
+        self._read: set[int] = set()
+        self._stored: set[int] = set()
+
+    def reads(self, region: Region | None, mask: np.ndarray) -> None:
+        """A load from there."""
+        self._touches(region, mask, self._read, self._stored)
+
+    def stores(self, region: Region | None, mask: np.ndarray) -> None:
+        """A store to there, before it is made."""
+        self._touches(region, mask, self._stored, self._read)
+
+    @staticmethod
+    def _touches(region: Region | None, mask: np.ndarray, own: set[int], other: set[int]) -> None:
+        if region is None:
+            if mask.any():
+                raise Alone
+            return
+        own.add(region.keep._cdata)
+        if region.keep._cdata in other:
+            raise Alone
+
+    def play(self, placed: list[Any] | None) -> list[Any]:
+        """Do the list; what hangs on places in the grid alone is `placed` where it is known, and given back."""
+        way = self.way
+        self._values = list(way.values)
+        for place, one in zip(way.taken, placed or (), strict=False):
+            self._values[place] = one
+        steps, labels, last = way.listed(placed is not None)
+        values = self._values
+        for number, (step, label) in enumerate(zip(steps, labels, strict=True)):
+            made = self._step(step, label)
+            out = step[3]
+            if type(out) is int:
+                values[out] = made
+            elif out is not None:
+                for place, one in zip(out, made, strict=True):
+                    values[place] = one
+            for place in last[number]:
+                values[place] = None
+        if self.watch is not None:
+            self.watch.end()
+        return [values[place] for place in way.taken] if placed is None else placed
+
+    def _step(self, step: Step, label: str) -> Any:
+        function, places, kwargs, out = step
+        if label == "decide":
+            return self._decide(function, places[0])
+        args = [self._values[place] for place in places]
+        if label == "pack":
+            assert type(out) is int
+            self._packs[out] = places
+            return function(*args)
+        if label == "create_get_program_id":
+            numbers = np.array([[index[args[0]]] for index in self.indices], dtype=np.int32)
+            return _Handle(numbers, tl.int32)
+        if label == "create_barrier":
+            return function(*args, **kwargs)
+        many = [place in self.way.moving for place in places]
+        if label in _AT_ONCE:
+            if not self._aligned(args, many):
+                raise Alone  # what is noted of a product would be lost
+            if label not in _FROM_INTEGERS or args[0].data[0].size > 1:  # of one lane nothing is noted
+                return function(*args, **kwargs)
+        elif label in _MOVES and many[-1 if label == "create_splat" else 0] and not kwargs:
+            made = _MOVES[label](self.count, *args)
+            if made is not None:
+                return made
+        elif (label in _LOADS or (label in _STORES and self.watch is None)) and many[0]:
+            return function(*self._full(args, many), **kwargs)
+        elif label == "reduce" and len(args) == 1 and many[0]:
+            made = self._fold(function, args[0])
+            if made is not None:
+                return made
+        elif acts(label)[0] and label not in _KNOWN_ACTS and "descriptor" not in label:
+            raise Alone
+        return self._each(function, places, kwargs)
+
+    def _decide(self, function: Any, place: int) -> None:
+        read, expected = function.args
+        same = [one for one in range(self.count) if read(self._of(place, one)) == expected]
+        if len(same) < self.count:
+            raise Split(same)
+
+    def _of(self, place: int, one: int) -> Any:
+        """A value of one instance."""
+        value = self._values[place]
+        if place in self._packs:
+            parts = zip(value, self._packs[place], strict=True)
+            return type(value)(
+                _Handle(part.data[one], part.dtype) if at in self.way.moving else part for part, at in parts
+            )
+        if place not in self.way.moving:
+            return value
+        return _Handle(value.data[one], value.dtype)
+
+    def _each(self, function: Callable[..., Any], places: Sequence[int], kwargs: dict[str, object]) -> Any:
+        """Instance after instance."""
+        made = []
+        for one in range(self.count):
+            if self.watch is not None:
+                self.watch.at = one
+            made.append(function(*[self._of(place, one) for place in places], **kwargs))
+        if self.watch is not None:
+            self.watch.at = None
+        if isinstance(made[0], _Handle):
+            return _stacked(made)
+        return [_stacked(several) for several in zip(*made, strict=True)] if made[0] is not None else None
+
+    @staticmethod
+    def _aligned(args: Sequence[Any], many: Sequence[bool]) -> bool:
+        """Whether blocks have as many axes, so that constants are spread over the instances."""
+        found = {
+            one.data.ndim - is_many
+            for one, is_many in zip(args, many, strict=True)
+            if isinstance(one, _Handle) and one.data.ndim
+        }
+        return len(found) == 1
+
+    def _full(self, args: list[Any], many: list[bool]) -> list[Any]:
+        """Arguments of a memory access, for every instance."""
+        shape = args[0].data.shape
+        return [
+            one if is_many or not isinstance(one, _Handle)
+            else _Handle(np.broadcast_to(one.data, shape), one.dtype)
+            for one, is_many in zip(args, many, strict=True)
+        ]  # fmt: skip
+
+    def _fold(self, function: Any, block: Any) -> Any:
+        """A reduction at once, if that gives the same bits."""
+        operator = getattr(function, "operator", None)
+        name = getattr(getattr(operator, "combine_fn", None), "__name__", "")
+        kind = block.dtype.scalar
+        fold = _FOLDS.get(name)
+        if fold is None or not isinstance(operator, interpreter.ReduceOps) or operator.axis is None or kind.is_bf16():
+            return None
+        if operator.combine_fn is not getattr(tl.standard, name, None) or operator.axis < 0:
+            return None
+        own = function(_Handle(block.data[0], block.dtype))
+        first = own[0] if isinstance(own, list) else own
+        made: np.ndarray = fold(block.data, axis=operator.axis + 1, keepdims=operator.keep_dims)
+        made = made.astype(np_dtype(kind)).reshape(self.count, *first.data.shape)
+        if made[0].tobytes() != first.data.tobytes():
+            return None
+        found = _Handle(made, first.dtype)
+        return [found] if isinstance(own, list) else found
+
+
+@dataclasses.dataclass
+class Group:
+    """Instances of a launch that took one way, and what of it hangs on their places in the grid alone."""
+
+    way: Recording
+    programs: list[int]
+    placed: list[Any] | None = None
+
+
+class Runner(Protocol):
+    """What is asked of an engine."""
+
+    instances: Instances
+    flops: float
+    abreast: Abreast | None
+    watch: Races | Watch | None
+
+
+class Groups:
+    """Runs the instances of launches: of each way the first by itself, and others abreast, as was found out at an earlier call."""
+
+    def __init__(self, engine: Runner, index: Callable[[int, tuple[int, ...]], Index]) -> None:
+        self._engine, self._index = engine, index
+        self._known: dict[object, list[Group]] = {}
+        self._alone: set[object] = set()
+        """Functions and launches whose instances are run one after the other."""
+        self._held = 0
+        """Bytes of what is `placed`."""
+
+    def run(self, run: Callable[[int], Recording | None], order: Sequence[int], grid: tuple[int, ...]) -> None:
+        """Instances in that order, if somebody minds; `run` does one of them."""
+        launch = self._engine.instances.launch
+        left, key = list(order), (launch, order[0] > order[-1])
+        function = launch[0] if isinstance(launch, tuple) else None
+        alone = len(left) < _FEWEST or function is None or not self._alone.isdisjoint((function, launch))
+        if len(self._known) > _LAUNCHES:
+            self._known.clear()
+            self._held = 0
+        known = [] if alone else self._known.setdefault(key, [])
+        for group in known:
+            whole = group.placed is None
+            done, placed = self._play(group, grid, function)
+            left = [one for one in left if one not in done]
+            if whole and len(done) == len(group.programs) and self._held < _HELD_BYTES:
+                group.placed = placed
+                self._held += sum(one.data.nbytes for one in placed)
+        tries = 0
+        while left:
+            first, *left = left
+            way = run(first)
+            if alone or way is None or not left or tries == _TRIES or function in self._alone:
+                continue
+            size, begun, others = MOST_ELEMENTS // way.widest, len(left), left
+            for start in range(0, begun if size > 1 else 0, max(size, 1)):
+                group = Group(way, others[start : start + size])
+                done, _ = self._play(group, grid, function)
+                if done:
+                    same = [one for one in group.programs if one in done]
+                    known.append(Group(way, [*([] if start else [first]), *same]))
+                left = [one for one in left if one not in done]
+                if start + size >= begun or function in self._alone:
+                    break
+            tries += len(left) == begun
+        if tries and not known:
+            self._alone.add(launch)
+
+    def _play(self, group: Group, grid: tuple[int, ...], function: object) -> tuple[set[int], list[Any]]:
+        """Those that were run abreast, and what hangs on their places alone."""
+        engine, way, programs, placed = self._engine, group.way, group.programs, group.placed
+        races, flops = engine.watch, engine.flops
+        assert not isinstance(races, Watch)
+        while len(programs) > 1:
+            indices = [self._index(one, grid) for one in programs]
+            engine.abreast = made = Abreast(way, programs, indices, races)
+            engine.watch = made.watch
+            try:
+                found = made.play(placed)
+                engine.flops = flops + len(programs) * way.operations
+                return set(programs), found
+            except Split as split:
+                programs, placed = [programs[place] for place in split.same], None
+            except Alone:
+                self._alone.add(function)
+                break
+            finally:
+                engine.abreast, engine.watch = None, races
+        engine.flops = flops
+        return set(), []
+
+
+def _stacked(handles: Sequence[Any]) -> Any:
+    return _Handle(np.stack([one.data for one in handles]), handles[0].dtype)
+
+
+def _splat(count: int, kind: Any, arg: Any) -> Any:
+    shape = tuple(int(getattr(extent, "value", extent)) for extent in kind.shape)
+    if arg.data.shape != (count, 1):
+        return None
+    made = np.empty((count, *shape), dtype=np_dtype(arg.dtype))
+    made[...] = arg.data.reshape(count, *[1] * len(shape))
+    return _Handle(made, arg.dtype.scalar)
+
+
+def _broadcast(count: int, arg: Any, shape: Sequence[int]) -> Any:
+    if len(shape) != arg.data.ndim - 1:
+        return None
+    return _Handle(np.broadcast_to(arg.data, (count, *shape)), arg.dtype.scalar)
+
+
+def _expand_dims(count: int, arg: Any, axis: int) -> Any:
+    return _Handle(np.expand_dims(arg.data, axis + 1 if axis >= 0 else axis), arg.dtype.scalar)
+
+
+def _trans(count: int, arg: Any, order: Sequence[int]) -> Any:
+    return _Handle(np.transpose(arg.data, [0, *(axis + 1 for axis in order)]), arg.dtype.scalar)
+
+
+def _reshape(count: int, arg: Any, shape: Sequence[int], reordered: bool) -> Any:
+    return None if reordered else _Handle(arg.data.reshape(count, *shape), arg.dtype.scalar)
+
+
+_MOVES: dict[str, Callable[..., Any]] = {
+    "create_splat": _splat,
+    "create_broadcast": _broadcast,
+    "create_expand_dims": _expand_dims,
+    "create_trans": _trans,
+    "create_reshape": _reshape,
+}
