@@ -11,7 +11,7 @@ import triton.language as tl
 from triton.runtime.interpreter import TensorHandle
 
 from kernelwright.verify.interpret import lean_triton
-from kernelwright.verify.interpret.abreast import Abreast
+from kernelwright.verify.interpret.abreast import Abreast, Alone
 from kernelwright.verify.interpret.endings import KernelError
 from kernelwright.verify.interpret.interpreter import Engine
 from kernelwright.verify.interpret.memory import OutOfBounds
@@ -118,6 +118,45 @@ def test_values_and_counts_are_those_of_the_interpreter(
     assert found[0][2:] == found[1][2:]
     assert played.count(True) >= 60
     torch.testing.assert_close(found[0][1], a @ b.T)
+
+
+@triton.jit
+def loss_kernel(x_ptr, half_ptr, loss_ptr, n, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * n + at, mask=at < n, other=0.0)
+    tl.store(half_ptr + row * n + at, x / 2.0, mask=at < n)
+    tl.atomic_add(loss_ptr, tl.sum(x * x) / n)
+
+
+@triton.jit
+def handed_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    """Each program stores, and reads what it stored."""
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + at, tl.load(x_ptr + at) + n)
+    tl.store(x_ptr + at, tl.load(out_ptr + at) * 2.0)
+
+
+@pytest.mark.parametrize("races", [False, True])
+def test_instances_abreast_do_what_they_do_one_by_one(
+    engine: Engine, races: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = torch.randn(20, 30)
+    found = []
+    for number in range(2):
+        if number:
+            monkeypatch.setattr(Abreast, "play", lambda self, placed: (_ for _ in ()).throw(Alone))
+        loss, half, y, out = torch.zeros(1), torch.zeros(20, 30), torch.randn(64).round(), torch.zeros(64)
+        engine.races, engine.flops, engine.launches = races, 0.0, []
+        for _ in range(3):
+            engine.launch(loss_kernel, (20,), (x, half, loss, 30), {"BLOCK": 32})
+            y.copy_(torch.arange(64))
+            engine.launch(handed_kernel, (8,), (y, out, 3), {"BLOCK": 8})
+        found.append((loss, half, y, out, engine.flops))
+    assert found[0][-1] == found[1][-1]
+    for one, other in zip(found[0][:-1], found[1][:-1], strict=True):
+        assert torch.equal(one, other)
+    assert torch.equal(found[0][1], x / 2.0)
 
 
 @triton.jit

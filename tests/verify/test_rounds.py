@@ -81,6 +81,22 @@ def product_kernel(x_ptr, out_ptr, n, m, ROWS: tl.constexpr, BLOCK: tl.constexpr
 
 
 @triton.jit
+def masked_kernel(x_ptr, out_ptr, n, m, ROWS: tl.constexpr, BLOCK: tl.constexpr):
+    rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    inner = tl.arange(0, BLOCK)
+    x_ptrs = x_ptr + rows[:, None] * n + inner[None, :]
+    y_ptrs = x_ptr + inner[:, None] + rows[None, :] * n
+    acc = tl.zeros((ROWS, ROWS), tl.float32)
+    for k in range(0, n, BLOCK):
+        x = tl.load(x_ptrs, mask=(rows[:, None] < m) & (inner[None, :] < n - k), other=0.0)
+        y = tl.load(y_ptrs, mask=(rows[None, :] < m) & (inner[:, None] < n - k), other=0.0)
+        acc = tl.dot(x, y, acc, input_precision="ieee")
+        x_ptrs += BLOCK
+        y_ptrs += BLOCK
+    tl.store(out_ptr + rows[:, None] * ROWS + tl.arange(0, ROWS)[None, :], acc, mask=rows[:, None] < m)
+
+
+@triton.jit
 def late_kernel(x_ptr, out_ptr, n, m, ROWS: tl.constexpr, BLOCK: tl.constexpr):
     """Each round takes what the one before loaded and counted, keeps what that had, and stores."""
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -141,6 +157,7 @@ KERNELS = {
     "columns": (columns_kernel, 3, True),
     "parts": (parts_kernel, 3, True),
     "product": (product_kernel, 3, True),
+    "masked": (masked_kernel, 3, True),
     "late": (late_kernel, 2, True),
     "older": (older_kernel, 2, False),
     "deciding": (deciding_kernel, 2, False),
@@ -194,7 +211,7 @@ def test_what_follows_is_as_if_it_were_interpreted(
     ("at = i + tl.arange(0, B)", True), ("at = n - i * B", True), ("x += tl.load(p + i)", True), ("at = B - i", False),
     ("if 2.5 * i > 100.0: x += 1.0", False), ("if i * 2.5 > 100.0: x += 1.0", True), ("if 0.5 < i: x += 1.0", False),
     ("x += max(i, 2.5)", False), ("x += helper(i)", False), ("a, b = 2.5, i", True), ("a, b = 2.5, 1\n        y = a * i", False),
-    ("i += 1", False), ("y = (SCALE := 2.5) * i", False), ("x *= i", True),
+    ("i += 1", False), ("y = (SCALE := 2.5) * i", False), ("x *= i", True), ("x += p[None, :] < n - i", True), ("x += p[0] < i", False), ("x += p[0, None] < i", False),
 ])  # fmt: skip
 def test_a_loop_is_told_where_no_float_stands_left_of_its_variable(line: str, linear: bool) -> None:
     text = f"def kernel(p, n, B: tl.constexpr):\n    x = 0.0\n    for i in range(n):\n        {line}\n"

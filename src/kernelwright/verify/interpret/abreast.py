@@ -1,15 +1,16 @@
 """Instances of one launch abreast: each step of a recording (`recording.py`) is done once for many of them.
 
 Their values lie along a first axis. What is done element by element, moved, loaded or stored is done at once, by the same
-functions, which check every lane as before; anything else instance after instance. Nobody may read what the launch stores: then
-the order of steps among instances is nobody's business, and whoever does is run one after the other (`Alone`). So is one whose
-values decide otherwise than the recorded one's (`Split`), before anything was written.
+functions, which check every lane as before; anything else instance after instance. Nobody may read what the launch stores, nor
+update more than once: then the order of steps among instances is nobody's business, and whoever does is run one after the other
+(`Alone`). So is one whose values decide otherwise than the recorded one's (`Split`), before anything was written.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,7 +19,7 @@ from triton.runtime import interpreter
 
 from kernelwright.verify.interpret.memory import Region, spread
 from kernelwright.verify.interpret.number_formats import np_dtype
-from kernelwright.verify.interpret.races import Races
+from kernelwright.verify.interpret.races import Clock, Races
 from kernelwright.verify.interpret.recording import Instances, Recording, Step, acts
 
 _Handle = interpreter.TensorHandle
@@ -43,7 +44,7 @@ _AT_ONCE = frozenset(
 )  # fmt: skip
 _FROM_INTEGERS = ("create_si_to_fp", "create_ui_to_fp")
 _LOADS, _STORES = ("create_load", "create_masked_load"), ("create_store", "create_masked_store")
-_KNOWN_ACTS = ("create_get_program_id", "create_barrier", "create_assert", "create_assume", *_LOADS, *_STORES)
+_KNOWN_ACTS = ("create_get_program_id", "create_barrier", "create_assert", "create_assume", "create_atomic_rmw", *_LOADS, *_STORES)
 _FOLDS = {"_sum_combine": np.sum, "_elementwise_max": np.nanmax, "_elementwise_min": np.nanmin}
 """Of `tl.standard`: what Triton's interpreter does for them."""
 
@@ -67,6 +68,7 @@ class Watch:
     def __init__(self, races: Races, programs: Sequence[int]) -> None:
         self._races, self._programs = races, programs
         self._first, self._barriers = races.phase + 1, 0
+        self._places = [(program, 0, Clock()) for program in programs]
         self.at: int | None = None
         """The place of the instance that is run by itself."""
 
@@ -78,30 +80,38 @@ class Watch:
 
     def read(self, pointers: np.ndarray, mask: np.ndarray, itemsize: int, volatile: bool) -> None:
         if self.at is not None:
-            self._stand(self.at)
-            self._races.read(pointers, mask, itemsize, volatile)
+            with self._standing(self.at):
+                self._races.read(pointers, mask, itemsize, volatile)
             return
         mask = spread(mask, pointers.shape)
         for place in range(len(self._programs)):
-            self._stand(place)
-            self._races.read(pointers[place], mask[place], itemsize, volatile)
+            with self._standing(place):
+                self._races.read(pointers[place], mask[place], itemsize, volatile)
 
     def write(
         self, pointers: np.ndarray, mask: np.ndarray, itemsize: int, changed: Callable[[], np.ndarray]
     ) -> None:
         assert self.at is not None
-        self._stand(self.at)
-        self._races.write(pointers, mask, itemsize, changed)
+        with self._standing(self.at):
+            self._races.write(pointers, mask, itemsize, changed)
 
     def atomic(self, pointers: np.ndarray, mask: np.ndarray, itemsize: int, order: str, narrow: bool) -> None:
-        raise Alone
+        assert self.at is not None
+        self.barrier()
+        with self._standing(self.at):
+            self._races.atomic(pointers, mask, itemsize, order, narrow)
+        self.barrier()
 
-    def _stand(self, place: int) -> None:
-        phase = self._first + self._barriers * len(self._programs) + place
-        self._races.stand(self._programs[place], phase)
+    @contextlib.contextmanager
+    def _standing(self, place: int) -> Iterator[None]:
+        """Where the instance of that place stands, in a phase of its own."""
+        self._races.come_back(self._places[place])
+        self._races.phase = self._first + self._barriers * len(self._programs) + place
+        yield
+        self._places[place] = self._races.place()
 
     def end(self) -> None:
-        self._races.stand(self._programs[-1], self._first + (self._barriers + 1) * len(self._programs))
+        self._races.phase = self._first + (self._barriers + 1) * len(self._programs)
 
 
 class Abreast:
@@ -136,6 +146,8 @@ class Abreast:
     def play(self, placed: list[Any] | None) -> list[Any]:
         """Do the list; what hangs on places in the grid alone is `placed` where it is known, and given back."""
         way = self.way
+        if way.labels.count("create_atomic_rmw") > 1:
+            raise Alone  # in which order they come to one place is somebody's business
         self._values = list(way.values)
         for place, one in zip(way.taken, placed or (), strict=False):
             self._values[place] = one

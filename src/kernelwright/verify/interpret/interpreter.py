@@ -782,6 +782,8 @@ class Engine:
         self._forget(region)
         if self.mode in ("model", "plan"):
             return None
+        if self.abreast is not None:
+            self.abreast.stores(region, mask)
         self._poll(ptrs, mask, region)
         self.atomics = True
         self.memory.note_stores(ptrs.data, mask, region)

@@ -43,6 +43,8 @@ class _Names:
             return node.id not in self.sure
         if isinstance(node, ast.BinOp):
             return self.may_be_float(node.left) or self.may_be_float(node.right)
+        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Tuple):  # as of nothing but tensors
+            return not all(isinstance(one, ast.Slice) or _is_none(one) for one in node.slice.elts)
         return not isinstance(node, ast.UnaryOp) or self.may_be_float(node.operand)
 
 
@@ -83,6 +85,10 @@ def _asked_itself(loop: ast.For, names: _Names) -> bool:
             if any(name in names_within(one) for one in handed):
                 return False
     return True
+
+
+def _is_none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
 
 
 def _tritons(function: ast.expr) -> bool:

@@ -107,10 +107,6 @@ class Races:
         self._program, self._epoch, self._clock = program, 0, Clock()
         self.phase += 1
 
-    def stand(self, program: int, phase: int) -> None:
-        """An instance that knows nothing of others is at hand, in a phase of its own."""
-        self._program, self._epoch, self._clock, self.phase = program, 0, Clock(), phase
-
     def place(self) -> tuple[int, int, Clock]:
         """The instance at hand, and what it knows."""
         return self._program, self._epoch, self._clock
