@@ -1,8 +1,8 @@
 """Instances of one launch abreast: each step of a recording (`recording.py`) is done once for many of them.
 
 Their values lie along a first axis. What is done element by element, moved, loaded or stored is done at once, by the same
-functions, which check every lane as before; anything else instance after instance. Nobody may read what the launch stores, nor
-update more than once: then the order of steps among instances is nobody's business, and whoever does is run one after the other
+functions, which check every lane as before; anything else instance after instance. Nobody may read what the launch stores,
+update what it stores, or update more than once: then the order of steps among instances is nobody's business, and whoever does is run one after the other
 (`Alone`). So is one whose values decide otherwise than the recorded one's (`Split`), before anything was written.
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 import triton.language as tl
@@ -21,14 +21,16 @@ from kernelwright.verify.interpret.memory import Region, spread
 from kernelwright.verify.interpret.number_formats import np_dtype
 from kernelwright.verify.interpret.races import Clock, Races
 from kernelwright.verify.interpret.recording import Instances, Recording, Step, acts
+from kernelwright.verify.structures import Function
 
 _Handle = interpreter.TensorHandle
+Handle: TypeAlias = interpreter.TensorHandle
 Index = tuple[int, int, int]
 MOST_ELEMENTS = 1 << 16
 """Of the widest block of all instances that are run abreast: more gain nothing."""
 _FEWEST, _TRIES = 3, 4
 """Instances of a launch that are worth it, and ways that are tried for the others in vain."""
-_LAUNCHES, _HELD_BYTES = 64, 48 << 20
+_LAUNCHES, _GROUPS, _HELD_BYTES = 64, 64, 48 << 20
 _COMPARISONS = ("LT", "LE", "GT", "GE", "EQ", "NE")
 _AT_ONCE = frozenset(
     f"create_{name}"
@@ -44,7 +46,15 @@ _AT_ONCE = frozenset(
 )  # fmt: skip
 _FROM_INTEGERS = ("create_si_to_fp", "create_ui_to_fp")
 _LOADS, _STORES = ("create_load", "create_masked_load"), ("create_store", "create_masked_store")
-_KNOWN_ACTS = ("create_get_program_id", "create_barrier", "create_assert", "create_assume", "create_atomic_rmw", *_LOADS, *_STORES)
+_KNOWN_ACTS = (
+    "create_get_program_id",
+    "create_barrier",
+    "create_assert",
+    "create_assume",
+    "create_atomic_rmw",
+    *_LOADS,
+    *_STORES,
+)
 _FOLDS = {"_sum_combine": np.sum, "_elementwise_max": np.nanmax, "_elementwise_min": np.nanmin}
 """Of `tl.standard`: what Triton's interpreter does for them."""
 
@@ -114,36 +124,37 @@ class Watch:
         self._races.phase = self._first + (self._barriers + 1) * len(self._programs)
 
 
+class Uses:
+    """What instances of a launch do to each storage."""
+
+    many = False
+    """Whether those that run are many."""
+    mixed = False
+    """Whether it is more than one thing to some."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, str] = {}
+
+    def note(self, region: Region | None, mask: np.ndarray, how: Literal["read", "store", "update"]) -> None:
+        """An access there, before it is made. Raises Alone."""
+        mixed = bool(mask.any()) if region is None else self._known.setdefault(region.keep._cdata, how) != how
+        self.mixed |= mixed
+        if mixed and self.many:
+            raise Alone
+
+
 class Abreast:
     """The steps of a recording, for many instances. The methods raise Split, Alone."""
 
-    def __init__(self, way: Recording, programs: Sequence[int], indices: Sequence[Index], races: Races | None) -> None:
+    def __init__(
+        self, way: Recording, programs: Sequence[int], indices: Sequence[Index], races: Races | None
+    ) -> None:
         self.way, self.indices, self.count = way, indices, len(programs)
         self.watch = None if races is None else Watch(races, programs)
         self._values: list[Any] = []
         self._packs: dict[int, tuple[int, ...]] = {}
-        self._read: set[int] = set()
-        self._stored: set[int] = set()
 
-    def reads(self, region: Region | None, mask: np.ndarray) -> None:
-        """A load from there."""
-        self._touches(region, mask, self._read, self._stored)
-
-    def stores(self, region: Region | None, mask: np.ndarray) -> None:
-        """A store to there, before it is made."""
-        self._touches(region, mask, self._stored, self._read)
-
-    @staticmethod
-    def _touches(region: Region | None, mask: np.ndarray, own: set[int], other: set[int]) -> None:
-        if region is None:
-            if mask.any():
-                raise Alone
-            return
-        own.add(region.keep._cdata)
-        if region.keep._cdata in other:
-            raise Alone
-
-    def play(self, placed: list[Any] | None) -> list[Any]:
+    def play(self, placed: list[Handle] | None) -> list[Handle]:
         """Do the list; what hangs on places in the grid alone is `placed` where it is known, and given back."""
         way = self.way
         if way.labels.count("create_atomic_rmw") > 1:
@@ -154,7 +165,7 @@ class Abreast:
         steps, labels, last = way.listed(placed is not None)
         values = self._values
         for number, (step, label) in enumerate(zip(steps, labels, strict=True)):
-            made = self._step(step, label)
+            made: Any = self._step(step, label)
             out = step[3]
             if type(out) is int:
                 values[out] = made
@@ -167,10 +178,11 @@ class Abreast:
             self.watch.end()
         return [values[place] for place in way.taken] if placed is None else placed
 
-    def _step(self, step: Step, label: str) -> Any:
+    def _step(self, step: Step, label: str) -> object:
         function, places, kwargs, out = step
         if label == "decide":
-            return self._decide(function, places[0])
+            self._decide(function, places[0])
+            return None
         args = [self._values[place] for place in places]
         if label == "pack":
             assert type(out) is int
@@ -207,7 +219,7 @@ class Abreast:
         if len(same) < self.count:
             raise Split(same)
 
-    def _of(self, place: int, one: int) -> Any:
+    def _of(self, place: int, one: int) -> object:
         """A value of one instance."""
         value = self._values[place]
         if place in self._packs:
@@ -219,7 +231,7 @@ class Abreast:
             return value
         return _Handle(value.data[one], value.dtype)
 
-    def _each(self, function: Callable[..., Any], places: Sequence[int], kwargs: dict[str, object]) -> Any:
+    def _each(self, function: Function, places: Sequence[int], kwargs: dict[str, object]) -> object:
         """Instance after instance."""
         made = []
         for one in range(self.count):
@@ -233,7 +245,7 @@ class Abreast:
         return [_stacked(several) for several in zip(*made, strict=True)] if made[0] is not None else None
 
     @staticmethod
-    def _aligned(args: Sequence[Any], many: Sequence[bool]) -> bool:
+    def _aligned(args: Sequence[object], many: Sequence[bool]) -> bool:
         """Whether blocks have as many axes, so that constants are spread over the instances."""
         found = {
             one.data.ndim - is_many
@@ -242,7 +254,7 @@ class Abreast:
         }
         return len(found) == 1
 
-    def _full(self, args: list[Any], many: list[bool]) -> list[Any]:
+    def _full(self, args: list[Any], many: list[bool]) -> list[object]:
         """Arguments of a memory access, for every instance."""
         shape = args[0].data.shape
         return [
@@ -251,17 +263,22 @@ class Abreast:
             for one, is_many in zip(args, many, strict=True)
         ]  # fmt: skip
 
-    def _fold(self, function: Any, block: Any) -> Any:
+    def _fold(self, function: Function, block: Handle) -> object:
         """A reduction at once, if that gives the same bits."""
         operator = getattr(function, "operator", None)
         name = getattr(getattr(operator, "combine_fn", None), "__name__", "")
         kind = block.dtype.scalar
-        fold = _FOLDS.get(name)
-        if fold is None or not isinstance(operator, interpreter.ReduceOps) or operator.axis is None or kind.is_bf16():
+        fold: Any = _FOLDS.get(name)
+        if (
+            fold is None
+            or not isinstance(operator, interpreter.ReduceOps)
+            or operator.axis is None
+            or kind.is_bf16()
+        ):
             return None
         if operator.combine_fn is not getattr(tl.standard, name, None) or operator.axis < 0:
             return None
-        own = function(_Handle(block.data[0], block.dtype))
+        own: Any = function(_Handle(block.data[0], block.dtype))
         first = own[0] if isinstance(own, list) else own
         made: np.ndarray = fold(block.data, axis=operator.axis + 1, keepdims=operator.keep_dims)
         made = made.astype(np_dtype(kind)).reshape(self.count, *first.data.shape)
@@ -277,7 +294,7 @@ class Group:
 
     way: Recording
     programs: list[int]
-    placed: list[Any] | None = None
+    placed: list[Handle] | None = None
 
 
 class Runner(Protocol):
@@ -285,7 +302,7 @@ class Runner(Protocol):
 
     instances: Instances
     flops: float
-    abreast: Abreast | None
+    uses: Uses | None
     watch: Races | Watch | None
 
 
@@ -300,34 +317,61 @@ class Groups:
         self._held = 0
         """Bytes of what is `placed`."""
 
-    def run(self, run: Callable[[int], Recording | None], order: Sequence[int], grid: tuple[int, ...]) -> None:
+    def run(
+        self, run: Callable[[int], Recording | None], order: Sequence[int], grid: tuple[int, ...]
+    ) -> None:
         """Instances in that order, if somebody minds; `run` does one of them."""
         launch = self._engine.instances.launch
-        left, key = list(order), (launch, order[0] > order[-1])
+        left = list(order)
         function = launch[0] if isinstance(launch, tuple) else None
         alone = len(left) < _FEWEST or function is None or not self._alone.isdisjoint((function, launch))
         if len(self._known) > _LAUNCHES:
             self._known.clear()
             self._held = 0
-        known = [] if alone else self._known.setdefault(key, [])
+        if alone:
+            for one in left:
+                run(one)
+            return
+        self._engine.uses = Uses()
+        try:
+            self._run(run, left, grid, launch, self._known.setdefault((launch, order[0] > order[-1]), []))
+        finally:
+            self._engine.uses = None
+
+    def _run(
+        self,
+        run: Callable[[int], Recording | None],
+        left: list[int],
+        grid: tuple[int, ...],
+        launch: Any,
+        known: list[Group],
+    ) -> None:
+        engine, function, tries, waiting = self._engine, launch[0], 0, set(left)
+        assert engine.uses is not None
         for group in known:
-            whole = group.placed is None
+            new = group.placed is None
+            if not waiting.issuperset(
+                group.programs
+            ):  # others of its instances took the way of another group
+                continue
             done, placed = self._play(group, grid, function)
-            left = [one for one in left if one not in done]
-            if whole and len(done) == len(group.programs) and self._held < _HELD_BYTES:
+            waiting -= done
+            if new and len(done) == len(group.programs) and self._held < _HELD_BYTES:
                 group.placed = placed
                 self._held += sum(one.data.nbytes for one in placed)
-        tries = 0
+        left = [one for one in left if one in waiting]
         while left:
             first, *left = left
             way = run(first)
-            if alone or way is None or not left or tries == _TRIES or function in self._alone:
+            if engine.uses.mixed:
+                self._alone.add(function)
+            if way is None or not left or tries == _TRIES or function in self._alone:
                 continue
             size, begun, others = MOST_ELEMENTS // way.widest, len(left), left
             for start in range(0, begun if size > 1 else 0, max(size, 1)):
                 group = Group(way, others[start : start + size])
                 done, _ = self._play(group, grid, function)
-                if done:
+                if done and len(known) < _GROUPS:
                     same = [one for one in group.programs if one in done]
                     known.append(Group(way, [*([] if start else [first]), *same]))
                 left = [one for one in left if one not in done]
@@ -337,15 +381,16 @@ class Groups:
         if tries and not known:
             self._alone.add(launch)
 
-    def _play(self, group: Group, grid: tuple[int, ...], function: object) -> tuple[set[int], list[Any]]:
+    def _play(self, group: Group, grid: tuple[int, ...], function: object) -> tuple[set[int], list[Handle]]:
         """Those that were run abreast, and what hangs on their places alone."""
         engine, way, programs, placed = self._engine, group.way, group.programs, group.placed
         races, flops = engine.watch, engine.flops
         assert not isinstance(races, Watch)
+        assert engine.uses is not None
         while len(programs) > 1:
             indices = [self._index(one, grid) for one in programs]
-            engine.abreast = made = Abreast(way, programs, indices, races)
-            engine.watch = made.watch
+            made = Abreast(way, programs, indices, races)
+            engine.watch, engine.uses.many = made.watch, True
             try:
                 found = made.play(placed)
                 engine.flops = flops + len(programs) * way.operations
@@ -356,16 +401,16 @@ class Groups:
                 self._alone.add(function)
                 break
             finally:
-                engine.abreast, engine.watch = None, races
+                engine.watch, engine.uses.many = races, False
         engine.flops = flops
         return set(), []
 
 
-def _stacked(handles: Sequence[Any]) -> Any:
+def _stacked(handles: Sequence[Handle]) -> Handle:
     return _Handle(np.stack([one.data for one in handles]), handles[0].dtype)
 
 
-def _splat(count: int, kind: Any, arg: Any) -> Any:
+def _splat(count: int, kind: tl.block_type, arg: Handle) -> Handle | None:
     shape = tuple(int(getattr(extent, "value", extent)) for extent in kind.shape)
     if arg.data.shape != (count, 1):
         return None
@@ -374,25 +419,25 @@ def _splat(count: int, kind: Any, arg: Any) -> Any:
     return _Handle(made, arg.dtype.scalar)
 
 
-def _broadcast(count: int, arg: Any, shape: Sequence[int]) -> Any:
+def _broadcast(count: int, arg: Handle, shape: Sequence[int]) -> Handle | None:
     if len(shape) != arg.data.ndim - 1:
         return None
     return _Handle(np.broadcast_to(arg.data, (count, *shape)), arg.dtype.scalar)
 
 
-def _expand_dims(count: int, arg: Any, axis: int) -> Any:
+def _expand_dims(count: int, arg: Handle, axis: int) -> Handle:
     return _Handle(np.expand_dims(arg.data, axis + 1 if axis >= 0 else axis), arg.dtype.scalar)
 
 
-def _trans(count: int, arg: Any, order: Sequence[int]) -> Any:
+def _trans(count: int, arg: Handle, order: Sequence[int]) -> Handle:
     return _Handle(np.transpose(arg.data, [0, *(axis + 1 for axis in order)]), arg.dtype.scalar)
 
 
-def _reshape(count: int, arg: Any, shape: Sequence[int], reordered: bool) -> Any:
+def _reshape(count: int, arg: Handle, shape: Sequence[int], reordered: bool) -> Handle | None:
     return None if reordered else _Handle(arg.data.reshape(count, *shape), arg.dtype.scalar)
 
 
-_MOVES: dict[str, Callable[..., Any]] = {
+_MOVES: dict[str, Function] = {
     "create_splat": _splat,
     "create_broadcast": _broadcast,
     "create_expand_dims": _expand_dims,

@@ -33,7 +33,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from kernelwright.errors import InfrastructureError
 from kernelwright.verify.interpret import hints, patches
-from kernelwright.verify.interpret.abreast import Abreast, Groups, Watch
+from kernelwright.verify.interpret.abreast import Groups, Uses, Watch
 from kernelwright.verify.interpret.bodies import LINEAR, rewritten
 from kernelwright.verify.interpret.counts import overflow
 from kernelwright.verify.interpret.coverage import Coverage, Touched, farther, reads_the_same
@@ -220,8 +220,8 @@ class Engine:
     flops = 0.0
     """Operations done since somebody set this to 0."""
     watch: Races | Watch | None = None
-    abreast: Abreast | None = None
-    """The instances that run, where they are many."""
+    uses: Uses | None = None
+    """By the launch that runs, where instances may run abreast."""
     _together: Together | None = None
     """The instances that run, where some may wait for later ones."""
     _awaited = True
@@ -285,8 +285,7 @@ class Engine:
         self.reads: list[tuple[int, np.ndarray]] | None = None
         self.writes: list[tuple[int, np.ndarray]] | None = None
         """(storage, offsets in bytes) of what is planned, where somebody wants to know."""
-        self.instances = Instances(self._did)
-        self._groups = Groups(self, _index)
+        self.instances, self._groups = Instances(self._did), Groups(self, _index)
         self._restore: list[Callable[[], None]] = []
 
     # -- launch ---------------------------------------------------------------------------------------
@@ -682,8 +681,8 @@ class Engine:
             self.reads.append((region.keep._cdata, _offsets(ptrs.data, mask.data)))
         if self.mode in ("model", "plan"):
             return interpreter.TensorHandle(self._invent(region, ptrs.data, dtype, dtype_np), dtype)
-        if self.abreast is not None:
-            self.abreast.reads(region, mask.data)
+        if self.uses is not None:
+            self.uses.note(region, mask.data, "read")
         if self.mode == "sample":
             self.sampled.reads(region, partial(_offsets, ptrs.data, mask.data), mask.data, dtype_np.itemsize)
         if volatile:
@@ -748,8 +747,8 @@ class Engine:
     def store(self, ptrs: Handle, value: Handle, mask: Handle) -> None:
         itemsize, mask = interpreter._get_np_dtype(ptrs.get_element_ty()).itemsize, handle_of(mask)
         region = self._touch(ptrs.data, mask.data, itemsize, "write")
-        if self.abreast is not None:
-            self.abreast.stores(region, mask.data)
+        if self.uses is not None:
+            self.uses.note(region, mask.data, "store")
         if self.mode == "sample":
             self.sampled.writes(region, partial(_offsets, ptrs.data, mask.data), itemsize)
         if self.mode == "plan" and self.writes is not None and region is not None:
@@ -782,8 +781,8 @@ class Engine:
         self._forget(region)
         if self.mode in ("model", "plan"):
             return None
-        if self.abreast is not None:
-            self.abreast.stores(region, mask)
+        if self.uses is not None:
+            self.uses.note(region, mask, "update")
         self._poll(ptrs, mask, region)
         self.atomics = True
         self.memory.note_stores(ptrs.data, mask, region)

@@ -34,7 +34,7 @@ class _Ended(BaseException):
 class _Instance:
     """One instance and its thread."""
 
-    def __init__(self, run: Callable[[], None]) -> None:
+    def __init__(self, run: Callable[[], object]) -> None:
         self._run, self._mine, self._others = run, threading.Semaphore(0), threading.Semaphore(0)
         self._recent: deque[tuple[bytes, ...]] = deque(maxlen=_ASKED)
         self.done = self.ended = False
@@ -96,7 +96,7 @@ class _Instance:
 class Together:
     """The instances of one launch."""
 
-    def __init__(self, run: Callable[[int], None], keep: Callable[[], Callable[[], None]]) -> None:
+    def __init__(self, run: Callable[[int], object], keep: Callable[[], Callable[[], None]]) -> None:
         """`run` is one instance, by number; `keep` gives what puts back where the one at hand stands."""
         self._one, self._keep = run, keep
         self._at: _Instance | None = None
