@@ -397,7 +397,13 @@ class Groups:
                 return set(programs), found
             except Split as split:
                 programs, placed = [programs[place] for place in split.same], None
-            except Alone:
+            except (
+                Alone,
+                AttributeError,
+                IndexError,
+                TypeError,
+                ValueError,
+            ):  # also what nobody did for many yet
                 self._alone.add(function)
                 break
             finally:
