@@ -165,7 +165,7 @@ class Abreast:
         steps, labels, last = way.listed(placed is not None)
         values = self._values
         for number, (step, label) in enumerate(zip(steps, labels, strict=True)):
-            made: Any = self._step(step, label)
+            made = self._step(step, label)
             out = step[3]
             if type(out) is int:
                 values[out] = made
@@ -178,7 +178,7 @@ class Abreast:
             self.watch.end()
         return [values[place] for place in way.taken] if placed is None else placed
 
-    def _step(self, step: Step, label: str) -> object:
+    def _step(self, step: Step, label: str) -> Any:
         function, places, kwargs, out = step
         if label == "decide":
             self._decide(function, places[0])
@@ -334,7 +334,7 @@ class Groups:
             return
         self._engine.uses = Uses()
         try:
-            self._run(run, left, grid, launch, self._known.setdefault((launch, order[0] > order[-1]), []))
+            self._run(run, left, grid, function, launch, self._known.setdefault((launch, order[0] > order[-1]), []))
         finally:
             self._engine.uses = None
 
@@ -343,10 +343,11 @@ class Groups:
         run: Callable[[int], Recording | None],
         left: list[int],
         grid: tuple[int, ...],
-        launch: Any,
+        function: object,
+        launch: object,
         known: list[Group],
     ) -> None:
-        engine, function, tries, waiting = self._engine, launch[0], 0, set(left)
+        engine, tries, waiting = self._engine, 0, set(left)
         assert engine.uses is not None
         for group in known:
             new = group.placed is None
