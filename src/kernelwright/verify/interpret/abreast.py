@@ -334,7 +334,9 @@ class Groups:
             return
         self._engine.uses = Uses()
         try:
-            self._run(run, left, grid, function, launch, self._known.setdefault((launch, order[0] > order[-1]), []))
+            self._run(
+                run, left, grid, function, launch, self._known.setdefault((launch, order[0] > order[-1]), [])
+            )
         finally:
             self._engine.uses = None
 
