@@ -1,24 +1,24 @@
-"""Rewards side by side: the same weights after SFT, the same tasks and seeds, only what a token is paid differs.
+"""Compares rewards: the same weights after SFT, the same tasks and seeds; only the reward per token differs.
 
     python benchmarks/rewards.py OUT [KEY=VALUE]... [--seeds 0 1 2] [--rewards NAME...] [--recipe FILE] [--jobs N] [--seconds S]
         [--report]
 
-`hierarchical` pays plan tokens for speed and code tokens for correctness (`wright`, segments apart); `uniform` pays every
-token the sum of the same two numbers; `code` the code alone; `flat` has no rules: what is not right is paid alike. `one` is
-`hierarchical` as a single stage of as many steps as both have; `plan` asks for plans alone, from the start, and the printer writes the code. `toronto` is that
-report's reward, one number, with its advantage r - mean(r) but not its rates, `toronto-0` the same with 0 for a failure in place of -10;
-`tritonrl` its own two numbers with alpha 0.1; `autotriton` correctness only. What the judge says is replayed where `verify.archive`
-names an archive (`kernelwright archive add ARCHIVE OUT/seed-*/*`), and nothing else is judged with `verify.recorded="modelled"`.
+`hierarchical` rewards plan tokens for speed and code tokens for correctness (`wright`, separate segments); `uniform` gives every
+token the sum of the two; `code` rewards code only; `flat` has no rules: all failures get the same. `one` is
+`hierarchical` as a single stage with the steps of both; `plan` asks only for plans from the start, and the printer writes the code.
+`toronto` is that report's reward, one number, with its advantage r - mean(r) but not its rates; `toronto-0` is the same with 0 instead
+of -10 for a failure; `tritonrl` has its own two numbers with alpha 0.1; `autotriton` rewards correctness only. If `verify.archive` names
+an archive, its verdicts are replayed (`kernelwright archive add ARCHIVE OUT/seed-*/*`); `verify.recorded="modelled"` judges nothing else.
 
-All seeds share the first one's corpus, and all rewards of a seed its SFT (but `plan`, which has one of its own). N runs go on at once,
-each with `verify.workers` workers of its own; its output is in OUT/seed-S/NAME.log. KEY=VALUE are settings of the recipe, for every
-run. After S seconds what still runs is stopped. What is done is passed over, so the same command goes on; `--report` only
-reads. OUT/rewards.json is written anew whenever a run ends; what is not done is left out and named.
+All seeds share the first one's corpus, and all rewards of a seed its SFT (except `plan`, which has its own). N runs train at once,
+each with its own `verify.workers` workers; its output is in OUT/seed-S/NAME.log. KEY=VALUE are recipe settings for every
+run. After S seconds, unfinished runs are stopped. The same command resumes, skipping finished work; `--report` only
+reads. OUT/rewards.json is rewritten whenever a run ends; unfinished runs are left out and named.
 
-A run takes some 400 CPU seconds of a server's core, 900 of a loaded laptop's.
+A run takes about 400 CPU seconds on a server core, 900 on a loaded laptop's.
 
-A difference between two rewards is taken task by task, and so is its 95 % interval (bootstrap over tasks). Intervals
-say nothing of another training run with the same reward: see how far the seeds are apart for that.
+A difference between two rewards is computed task by task, with a 95 % interval (bootstrap over tasks). Intervals
+do not cover variation between training runs with the same reward: compare the seeds for that.
 """
 
 from __future__ import annotations
@@ -61,23 +61,23 @@ REWARDS: dict[str, tuple[str, ...]] = {
     "tritonrl": ("reward=tritonrl", "credit=hierarchical", "alpha=0.1"),
     "autotriton": ("reward=autotriton", "credit=uniform", "grouping=samples"),
 }
-"""What each changes in both stages' tables."""
+"""Settings that each reward changes in both stages' tables."""
 COMPARED = tuple(REWARDS)[:8]
 _FULL = ("frontend.judge=interpret", "frontend.judged=1.0")
-"""Rewards pay for time, and what is paid for it is judged."""
+"""Every sample is judged, since rewards depend on time."""
 
 
 class Runs:
-    """Training runs as processes, N at once, until the time is over. Thread-safe."""
+    """Training runs as processes, several at once, until time is up. Thread-safe."""
 
     def __init__(self, recipe: Path, settings: Sequence[str], seconds: float) -> None:
-        """`seconds` 0: for as long as it takes."""
+        """`seconds` 0: no limit."""
         self.recipe, self.settings = recipe, settings
         self._end = time.monotonic() + seconds if seconds else None
         self._lock = threading.Lock()
 
     def train(self, out: Path, settings: Sequence[str]) -> bool:
-        """One run with its evaluations, or the rest of it; False where it failed or was stopped. Its own settings win."""
+        """Start or resume one run with its evaluations; False if it failed or was stopped. Its own settings take precedence."""
         left = None if self._end is None else self._end - time.monotonic()
         if left is not None and left <= 0:
             return False
@@ -96,7 +96,7 @@ class Runs:
         return not failed
 
     def _stop(self, process: subprocess.Popen[bytes]) -> bool:
-        """Like a Ctrl-C, from which the run goes on; its last checkpoint is whole whatever happens."""
+        """Interrupt like Ctrl-C, so that the run can be resumed; its last checkpoint is complete in any case."""
         os.killpg(process.pid, signal.SIGINT)
         try:
             process.wait(FAREWELL_S)
@@ -111,7 +111,7 @@ class Runs:
 
 
 def make_data(recipe: Recipe, out: Path, jobs: int) -> list[str]:
-    """The corpus that all runs share, as settings."""
+    """Make the corpus that all runs share; returns the settings that name it."""
     from kernelwright.data import CorpusSettings, build
 
     build(CorpusSettings.of(recipe.data, recipe.seed), out, workers=jobs)
@@ -120,7 +120,7 @@ def make_data(recipe: Recipe, out: Path, jobs: int) -> list[str]:
 
 
 def start(runs: Runs, home: Path, seed: int, name: str, data: Sequence[str]) -> Path | None:
-    """SFT of a seed, which its rewards share; None where it is not done."""
+    """SFT of a seed, shared by its rewards; None if it is not done."""
     answer = ["data.answer=plan"] if name == "plan" else []
     out = home / ("sft-plan" if answer else "sft")
     settings = [*data, *answer, f"seed={seed}", 'stages=["sft"]']
@@ -131,7 +131,7 @@ def start(runs: Runs, home: Path, seed: int, name: str, data: Sequence[str]) -> 
 def reinforce(
     runs: Runs, recipe: Recipe, home: Path, seed: int, name: str, shared: Path, data: Sequence[str]
 ) -> bool:
-    """Both stages with one reward, from the SFT of the run `shared`. Whether they are done."""
+    """Train both stages with one reward, from the SFT of the run `shared`. Returns whether they are done."""
     stages: tuple[str, ...] = ("frontend",) if name == "one" else STAGES
     if RunFolder(home / name).done(f"eval/{stages[-1]}"):
         return True
@@ -146,7 +146,7 @@ def reinforce(
 
 
 def config(run: Path) -> dict[str, Any]:
-    """The recipe of a run. Exits where there is no run."""
+    """The recipe of a run. Exits if there is no run."""
     return RunFolder(run).read_json("config.json") or sys.exit(f"{run} holds no run")
 
 
@@ -157,13 +157,13 @@ class Run:
     sft: ByTask
     front: ByTask
     mid: ByTask | None
-    """None where the mid-end is still to be trained or evaluated, and where there is none."""
+    """None if the mid-end is not done, or if there is none."""
     last: ByTask | None
-    """What comes out in the end; None while a stage is to be done."""
+    """The final result; None until all stages are done."""
 
 
 def read(out: Path) -> Run | None:
-    """None where not even the front end is done."""
+    """The evaluations of a run; None until the front end is done."""
     if not (out.is_dir() and (run := RunFolder(out)).done("eval/frontend")):
         return None
     shared = Path(config(out)["model"]["base"]).parents[2]
@@ -178,7 +178,7 @@ def fast(rollouts: Sequence[Rollout]) -> float:
 
 
 def alone(runs: Sequence[Run]) -> dict[str, Estimate | None]:
-    """What one reward reached, over the tasks of all `runs`; the last two of those that are done to the end."""
+    """Results of one reward, over the tasks of all `runs`; the last two only over finished runs."""
     handed = [(run.front, run.mid) for run in runs if run.mid is not None]
     whole = [run.last for run in runs if run.last is not None]
     return {
@@ -190,7 +190,7 @@ def alone(runs: Sequence[Run]) -> dict[str, Estimate | None]:
 
 
 def between(pairs: Sequence[tuple[Run, Run]]) -> dict[str, Estimate | None]:
-    """The first reward against the second, task by task, over all `pairs`: each is one seed's.
+    """Compares the first reward with the second, task by task, over all `pairs`, one per seed.
 
     `speed` is over tasks that both solve, in the end: the second's modelled time over the first's.
     """
@@ -210,7 +210,7 @@ def between(pairs: Sequence[tuple[Run, Run]]) -> dict[str, Estimate | None]:
 
 
 def table(seeds: dict[int, dict[str, Run]]) -> dict[str, Any]:
-    """Every reward alone and every pair of them, over the seeds that both have."""
+    """Every reward alone and every pair of them, over the seeds that have both."""
     names = list(dict.fromkeys(name for runs in seeds.values() for name in runs))
     pairs = {
         (one, two): [(runs[one], runs[two]) for runs in seeds.values() if one in runs and two in runs]
@@ -250,7 +250,7 @@ def plain(found: Any) -> Any:
 
 
 def report(out: Path, seeds: Sequence[int], names: Sequence[str]) -> dict[str, Any]:
-    """Everything that is done so far, written to OUT/rewards.json: tables by seed and over all."""
+    """Tables of all results so far, by seed and overall; also written to OUT/rewards.json."""
     done = {
         seed: {name: run for name in names if (run := read(out / f"seed-{seed}" / name))} for seed in seeds
     }
@@ -267,7 +267,7 @@ def report(out: Path, seeds: Sequence[int], names: Sequence[str]) -> dict[str, A
 
 
 def work(asked: argparse.Namespace, out: Path) -> None:
-    """Train whatever is not done, N at once."""
+    """Train all unfinished runs, N at once."""
     recipe = load_recipe(asked.recipe, asked.settings)
     runs = Runs(asked.recipe, asked.settings, asked.seconds)
     data = make_data(recipe, out / "data", asked.jobs)

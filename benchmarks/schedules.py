@@ -105,7 +105,7 @@ def draw(problem: Problem, seed: int = 0) -> dict[str, torch.Tensor]:
 
 
 def error_of(got: tuple[torch.Tensor, ...], expected: tuple[torch.Tensor, ...]) -> float:
-    """Largest absolute error over the reference's root mean square; infinite for a different shape or an unmatched NaN."""
+    """Largest absolute error over the reference's root mean square; infinite for a different shape or a NaN."""
     worst = 0.0
     for ours, theirs in zip(got, expected, strict=True):
         if ours.shape != theirs.shape:

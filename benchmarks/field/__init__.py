@@ -1,8 +1,8 @@
-"""The field suite: submodules of packages that people use, harvested at run time; nothing of theirs is kept here.
+"""The field suite: submodules of popular packages, harvested at run time; none of their code is kept here.
 
 For measurement only, named before any was run: `transformers`, `torchvision`, `monai`, `open_clip`. Their failures are
 counted by cause (stage and type of error), never read: no message of theirs is kept in a report. Failures of the other
-packages may be read and their causes mended.
+packages may be read and their causes fixed.
 
 Install the packages beside torch, in a folder of their own, without their dependencies (some would replace torch):
 
@@ -18,7 +18,7 @@ sources/     models by package: configurations as published, shrunk only in dept
 measure.py   one harvested module through a stage of the pipeline, as a row
 whole.py     stages `groups` and `whole`
 intervals.py exact intervals of shares
-cause.py     what went wrong, in words that say nothing of the module
-worker.py    one model in a process of its own, a row a line
+cause.py     causes of failures, in words that reveal nothing about the module
+worker.py    one model in a process of its own, a row per line
 report.py    rows to the table
 """

@@ -1,7 +1,7 @@
-"""What went wrong, as a stage and a type of error: it can be counted for packages whose failures are not read.
+"""The cause of a failure as a stage and a type of error, so that failures can be counted for packages whose failures are not read.
 
-Only our own wording is kept of a message: what stands before the first quote, number or name, and the type of the error
-that torch raised below. Does not guarantee that two failures of one cause have one reason.
+Of a message only our own wording is kept: the text before the first quote, number or name, and the type of the underlying
+torch error. Two failures with the same cause may have different reasons.
 """
 
 from __future__ import annotations

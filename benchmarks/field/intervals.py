@@ -6,7 +6,7 @@ import math
 
 
 def exact(good: int, count: int, miss: float = 0.05) -> tuple[float, float]:
-    """The interval of a share of which `good` of `count` were seen: outside it these are less likely than `miss / 2`."""
+    """The interval of a share, given `good` of `count`: outside it the observation has a probability below `miss / 2`."""
 
     def at_most(k: int, share: float) -> float:
         return math.fsum(math.comb(count, i) * share**i * (1 - share) ** (count - i) for i in range(k + 1))

@@ -1,9 +1,9 @@
-"""One module through a stage of the pipeline, as a row of plain values: what was reached, in which time, or why not.
+"""One module through a stage of the pipeline, as a row of plain values: the result, its time, or why it failed.
 
-`capture`    the forward as one graph that agrees with the module on secret values, in its dtype and in fp64; one that
-             breaks into several graphs does not count
-`groups`     its groups as tasks, which `benchmarks/groups.py` searches for kernels
-`whole`      a kernel for the whole, by the way of `kernelwright.optimize`: see whole.py
+`capture`    the forward as one graph that agrees with the module on secret values, in its dtype and in fp64; breaking
+             into several graphs counts as failure
+`groups`     its groups as tasks, for which `benchmarks/groups.py` searches kernels
+`whole`      a kernel for the whole, with the search of `kernelwright.optimize`: see whole.py
 
 Does not time kernels on a GPU.
 """
@@ -26,13 +26,13 @@ Case = tuple[torch.nn.Module, tuple[Any, ...], dict[str, Any]]
 
 
 def measure_capture(case: Case) -> Row:
-    """`ok`, `how`, `parts`, `nodes`, `seconds`; where it failed `cause` and `message`."""
+    """`ok`, `how`, `parts`, `nodes`, `seconds`; after a failure `cause` and `message`."""
     module, args, kwargs = case
     started = time.monotonic()
     row: Row = {"ok": False}
     try:
         captured = capture(module, args, kwargs)
-    except Exception as error:  # whatever capture lets through is what is measured
+    except Exception as error:  # any exception from capture counts as its failure
         return row | _failure("capture", error, started)
     row |= {"how": captured.how, "parts": len(captured.parts)}
     row |= {"nodes": sum(len(part.graph.nodes) for part in captured.parts)}
@@ -41,7 +41,7 @@ def measure_capture(case: Case) -> Row:
         return row | {"cause": "capture: several graphs", "seconds": round(time.monotonic() - started, 2)}
     try:
         row["fp64"] = agree(captured.part, seed=0).fp64 is not None
-    except Exception as error:  # a disagreement, or a fault of the comparison: both are what is measured
+    except Exception as error:  # a disagreement or a fault of the comparison: both count
         return row | _failure("agree", error, started)
     return row | {"ok": True, "seconds": round(time.monotonic() - started, 2)}
 

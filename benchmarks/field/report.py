@@ -1,4 +1,4 @@
-"""Rows to a table by package and causes by count. Prints nothing that a package said itself."""
+"""A table of rows by package, and causes by count. Prints nothing that a package's code said."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Row = dict[str, Any]
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Markdown: a line a package, one for all, then causes."""
+    """A Markdown table: a line per package, one in total, then causes."""
     counted = [row for row in rows if "ok" in row]
     lines = ["| package | modules | ok | share | median s | not counted |", "|---|---|---|---|---|---|"]
     for package in dict.fromkeys(row["package"] for row in rows):
@@ -37,12 +37,12 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def _wholes(rows: Sequence[Row]) -> list[str]:
-    """What the rows of the stage `whole` say besides: time, shares, and what `optimize` would have returned."""
+    """Further lines for rows of the stage `whole`: time, shares, and what `optimize` would have returned."""
     good = [row for row in rows if row["ok"] and "own_nodes" in row]
     if not good:
         return []
     low, high = exact(len(good), len(rows))
-    ended = [row for row in rows if "cpu" in row]  # without those whose worker was ended
+    ended = [row for row in rows if "cpu" in row]  # without killed workers
     total = {key: sum(row[key] for row in good) for key in ("own_nodes", "nodes", "own_us", "eager_us")}
     return [
         "",

@@ -1,10 +1,10 @@
-"""A whole module by the way of `kernelwright.optimize`, and its groups one by one up the ladder; as rows.
+"""A whole module through the search of `kernelwright.optimize`, and its groups one by one through the ladder; as rows.
 
-    ok          a stitched file with a kernel of its own was judged right end to end
+    ok          a stitched file with at least one own kernel was judged correct end to end
     kept        and is no slower than the faster of eager and torch.compile, both modelled: `optimize` would return it
-    seconds     of wall clock, which other programs on the machine lengthen; `load` is the machine's when the row ended
-    cpu         seconds of all processes together: on two cores that nobody else uses the wall clock is below that
-    own_nodes, own_us     of the module's computing nodes and of its modelled eager time, those in own kernels
+    seconds     wall clock, which depends on other programs; `load` is the machine's load at the end of the row
+    cpu         seconds of all processes together: on two otherwise idle cores the wall clock is below that
+    own_nodes, own_us     the share in own kernels of the module's computing nodes and of its modelled eager time
 
 Does not time kernels on a GPU.
 """
@@ -39,7 +39,7 @@ Case = tuple[torch.nn.Module, tuple[Any, ...], dict[str, Any]]
 
 
 def measure_whole(case: Case) -> Row:
-    """The fields above, `rungs`, `over_eager`, `over_compile`, `second` (seconds of a second call); where it failed `cause`
+    """The fields above, `rungs`, `over_eager`, `over_compile`, `second` (seconds of a second call); after a failure `cause`
     and `message`."""
     module, args, kwargs = case
     began, spent = time.monotonic(), cpu_seconds()
@@ -50,7 +50,7 @@ def measure_whole(case: Case) -> Row:
     except (UserError, InfrastructureError) as error:
         row |= {"cause": cause("whole", error), "message": " ".join(str(error).split())[:400]}
         return row | _time(began, spent)
-    except Exception as error:  # a bug of ours is what is measured, too
+    except Exception as error:  # our bugs count as failures, too
         row |= {
             "cause": f"whole: raised {type(error).__name__}",
             "message": " ".join(str(error).split())[:400],
@@ -71,7 +71,7 @@ def measure_whole(case: Case) -> Row:
 
 
 def _own(graph: Graph, found: Any) -> Row:
-    """Nodes and modelled eager time, all and in own kernels."""
+    """Nodes and modelled eager time, in total and in own kernels."""
     sheet = target("h200")
     computing = [node for node in graph.nodes if part_of(node) != "free"]
     total = eager_ms(graph, sheet)
@@ -84,7 +84,7 @@ def _own(graph: Graph, found: Any) -> Row:
 
 
 def _by_aten(node: Any, code: str) -> bool:
-    """Whether a contraction stayed with the library: then the code has no product of its own."""
+    """Whether a contraction stayed with the library, that is, the code has no product of its own."""
     return part_of(node) == "contraction" and "tl.dot(" not in code
 
 
@@ -98,7 +98,7 @@ def _shares(own: int, nodes: int, own_ms: float, ms: float) -> Row:
 
 
 def reason(text: str) -> str:
-    """What `Found.reason` says in our own words, without names of the module's."""
+    """`Found.reason` in our own words, without names of the module's."""
     found = re.match(r"no kernel was verified \((?:\S+: )?(compiler|library): ([a-z ]+)", text)
     if found:
         return f"no kernel: {found[1]}: {found[2].strip()}"
@@ -118,14 +118,14 @@ def _time(began: float, spent: float) -> Row:
 
 
 def cpu_seconds() -> float:
-    """Of this process and all that live under it, what those have waited for included."""
+    """CPU seconds of this process and its live descendants, including children that these have waited for."""
     tick, total = os.sysconf("SC_CLK_TCK"), 0.0
     children: dict[int, list[int]] = {}
     spent: dict[int, float] = {}
     for place in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = place.read_text().rpartition(")")[2].split()
-        except OSError:  # it ended meanwhile
+        except OSError:  # the process has just ended
             continue
         number = int(place.parent.name)
         children.setdefault(int(fields[1]), []).append(number)
@@ -139,7 +139,7 @@ def cpu_seconds() -> float:
 
 
 def measure_groups(case: Case) -> Row:
-    """`groups`: digest, how often, nodes and modelled eager us of each distinct one; their tasks go to the folder FIELD_GROUPS."""
+    """`groups`: digest, count, nodes and modelled eager us of each distinct group; their tasks go to the folder FIELD_GROUPS."""
     module, args, kwargs = case
     began, spent = time.monotonic(), cpu_seconds()
     try:
@@ -151,7 +151,7 @@ def measure_groups(case: Case) -> Row:
             _group(groups, examples[digest], sizes_of(graph, shapes, groups[0]))
             for digest, groups in whole.distinct().items()
         ]
-    except Exception as error:  # whatever is let through is what is measured
+    except Exception as error:  # any exception counts as failure
         row = {"ok": False, "cause": cause("groups", error), "message": " ".join(str(error).split())[:400]}
         return row | _time(began, spent)
     sheet = target("h200")

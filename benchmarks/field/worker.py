@@ -1,8 +1,8 @@
-"""One package's modules through a stage, in a process of its own: a line of JSON as each begins and as each ends.
+"""One package's modules through a stage, in a process of its own: writes a line of JSON as each begins and as each ends.
 
-The order comes as JSON on stdin: stage, package, dtypes, limit, seed, site, the keys that are `done`, and those to measure
-`only`, by model, where not all are. Whoever started it ends it when a module takes too long, and starts another with that
-module among `done`. What the packages print goes to stderr. Of packages for measurement only, the line keeps no message.
+The order is JSON on stdin: stage, package, dtypes, limit, seed, site, the keys that are `done`, and `only`, the keys to
+measure by model, unless all are. If a module takes too long, the parent kills this worker and starts another with that
+module in `done`. Output of the packages goes to stderr. For packages for measurement only, lines have no message.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kernelwright.graph.submodules import Called, submodules
 
 
 def main() -> None:
-    """Reads the order, writes lines to what was stdout."""
+    """Reads the order, writes lines to the original stdout."""
     order = json.load(sys.stdin)
     lines, sys.stdout = sys.stdout, sys.stderr
     warnings.simplefilter("ignore")
@@ -56,7 +56,7 @@ def _harvested(lines: TextIO, key: str, source: Source) -> list[Called]:
     try:
         torch.manual_seed(0)
         return submodules(*source.build(), source.package, whole=source.whole)
-    except Exception as error:  # a model that does not build or run here gives no modules
+    except Exception as error:  # a model that cannot be built or run here gives no modules
         row = {"package": source.package, "model": source.name, "harvest": cause("harvest", error)}
         if source.package not in MEASUREMENT_ONLY:
             row["message"] = " ".join(str(error).split())[:300]
@@ -74,7 +74,7 @@ def _measured(lines: TextIO, done: set[str], source: Source, one: Called, dtype:
     _say(lines, {"begin": key, "known": row})
     try:
         case = one.make(dtype)
-    except Exception as error:  # the module itself cannot run in this dtype, so it is not counted
+    except Exception as error:  # the module itself cannot run in this dtype, so it is excluded
         row["unfit"] = cause("module", error)
     else:
         row |= STAGES[stage](case)
@@ -84,7 +84,7 @@ def _measured(lines: TextIO, done: set[str], source: Source, one: Called, dtype:
 
 
 def _drawn(items: list[Any], count: int, seed: int) -> Iterator[Any]:
-    """So many of them at random, in their order; all where `count` is 0."""
+    """A random sample of `count` items, in their order; all if `count` is 0."""
     places = range(len(items))
     chosen = random.Random(seed).sample(places, min(count, len(items))) if count else places
     for at in sorted(chosen):
