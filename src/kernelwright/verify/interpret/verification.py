@@ -1,4 +1,4 @@
-"""A verification without a GPU: Triton's interpreter for the values, its compiler for the binary, the model for time."""
+"""Verification without a GPU: Triton's interpreter for values, its compiler for the binary, the cost model for time."""
 
 from __future__ import annotations
 
@@ -36,82 +36,82 @@ from kernelwright.verify.traced import Trace, storages_of
 from kernelwright.verify.verification import LATER, LONG_PROGRAMS, Verification, explain
 
 _MODEL_UNCERTAINTY = 0.15
-"""Half-width of the interval given to a modelled ratio, until the model is calibrated against a clock."""
+"""Half-width of the interval given to a modelled ratio, until the model is calibrated against measured times."""
 _SAMPLES, _MORE_SAMPLES, _MANY_SAMPLES = 4, 24, 96
-"""Program instances looked at per launch, and when something looks wrong."""
+"""Program instances sampled per launch, and more of them when something looks wrong."""
 _MANY_PROGRAMS, _FEW_OUTPUTS = 5000, 16
-"""Of a call at long sizes: programs that are all run where everything is reduced to so few elements, since none of them tells
-anything by itself; or where digits are few, since errors add up slowly."""
+"""Programs of a call at long sizes that are all run if everything is reduced to so few elements (no single program says anything
+then), or in half precision (errors add up slowly)."""
 _SEVERAL_PROGRAMS = 2000
-"""As `_MANY_PROGRAMS`, of other calls of whose ordinary values nobody looked at full size."""
+"""The same limit for other calls whose ordinary values were not checked at full size."""
 _WHOLE_PROGRAMS = 40_000
-"""Of a call at full size that is run as a whole, in place of being unproven."""
+"""The most programs of a full-size call that is run in full instead of being unproven."""
 _HELD = 3
-"""Sets of sizes at which what is met at full size only is looked for, one thing after the other."""
+"""The most sets of sizes tried in search of what occurs at full size only, one item after the other."""
 _ROOMS = (1, 8, 32)
-"""Factors on what the reference may do at long sizes, while something of full size was not met."""
+"""Factors on the reference's work allowed at long sizes, while something of full size was not met."""
 _WHEN_ENLARGED = ("rows", "ties", "far", "offset", "tiny", "masked", "lone", "degenerate")
-"""Kinds of special values that are asked under the constants of the full size."""
+"""Kinds of special values that are asked with the constants of the full size."""
 _CONFIGURATIONS = 8
-"""Of a tuner that has met another size, that are run."""
+"""The most configurations run of a tuner that has met another size."""
 _IDLE = 0.25
-"""Share of what programs store for others beyond which it must be made use of: in a scan nobody needs what the last one stores."""
+"""Share of stores for other programs that may go unused: in a scan nobody needs what the last one stores."""
 _COVERED_BYTES = 1 << 20
 _WRITTEN_SHARE = 0.6
 _READ_SHARE = 0.5
 _REPEATED = 1.25
-"""Factor by which a launch would go over more of a tensor if no two of its instances wrote the same places."""
+"""Factor by which a launch would cover more of a tensor if no two instances wrote the same places."""
 _COMPUTED_SHARE = 0.12
 _LITTLE = "at full size the kernels do "
 _MORE = 1.5
-"""Factor on the work of a program that its values may ask for."""
+"""Factor on a program's modelled work that its real values may reach."""
 _WHOLE = 0.85
-"""Share of the work that counts as all of it, as samples tell it."""
+"""Share that counts as all, when estimated from samples."""
 
 _LISTED_MS = 4e-5
-"""What a host takes at least to make a number of Python's into one of a tensor; a list of a million is 40 ms on a quick one."""
+"""Least host time (ms) to make a Python number an element of a tensor; a list of a million takes 40 ms on a fast host."""
 
 
 class InterpretedVerification(Verification):
-    """One candidate before the judge, on the interpreter."""
+    """Verification of one candidate on the interpreter."""
 
     backend: Backend = "interpret"
     for_gpu = False
-    """Whether a GPU goes on: what it compares at full size has the scales of its own inputs alone, so that in few digits
-    errors that add up are told at long sizes here."""
+    """Whether a GPU follows. At full size it compares the task's inputs at a few scales only, so we look here, at long sizes,
+    for errors that add up in half precision."""
 
     def __init__(self, judge: Judge, zygote: Zygote, task: Task, candidate: Candidate) -> None:
         super().__init__(judge, zygote, task, candidate)
         self._blank = False
-        """Whether the full-size tape was made without any value of a weight."""
+        """Whether the full-size tape was made without any weight values."""
         self._looked = False
         """Whether values were checked at full size."""
         self._extent: dict[str, list[float | None]] = {}
         """Exact shares at full size: of each output that is `stored`, of each input that is `loaded`."""
         self._reaches: list[list[float | None]] = []
-        """Exact shares at full size of each input that reach an output, by output."""
+        """By output, the exact share of each input that reaches it at full size."""
         self._unproven: list[str] = []
-        """Constants and decisions of kernels that were met at full size only."""
+        """Constants and decisions of kernels that occur at full size only."""
         self._cut: list[str] = []
-        """Kernels of which not all was planned at full size, for the number of steps."""
+        """Kernels that were not planned completely at full size because of the number of steps."""
         self._checked: tuple[list[ShapeCases], list[Trace]] = [], []
-        """Sizes whose values are all checked, and the tapes there."""
+        """Sizes with all values checked, and their tapes."""
         self._more: dict[int, dict[str, float]] = {}
-        """By launch that programs are started of: what one of them does beyond what is modelled (`full_size.Compared`)."""
+        """By launch with programs: the work of one program beyond what is modelled (`full_size.Compared`)."""
         self._rounds = False
         """Whether a loop has several rounds at full size, and nowhere else."""
         self._again = 0
         """Sampled programs at full size that stored only where others had."""
         self._first: list[torch.Tensor] = []
-        """What the first case gave."""
+        """Outputs of the first case."""
         self._ran: bool | None = None
-        """Whether all programs were run at full size; None before anybody asked."""
+        """Whether all programs were run at full size; None if not yet decided."""
         self._measured: tuple[list[Launched], list[float]] = [], []
-        """What launches did there, and which share of each input they read."""
+        """What launches did there, and the share of each input that they read."""
         self._executed: dict[str, float] = {}
-        self._together: set[str] = set()
-        """Kernels of which a program waited for later ones."""
         """Floating-point operations of the last run, by shape."""
+        self._together: set[str] = set()
+        """Kernels with programs that waited for later ones."""
 
     def _funnel(self) -> Timing | None:
         self._read()
@@ -145,8 +145,8 @@ class InterpretedVerification(Verification):
     def _begin(
         self, base: Baseline | None
     ) -> tuple[Confined, Confined, list[ShapeCases], list[Trace], Trace | None]:
-        """Who runs the candidate's Python, which is loaded, and who interprets; the sizes whose values are all checked, those at
-        which there is something to do, and the tapes there; the tape at full size."""
+        """Start the process that runs the candidate's Python, load it, trace all sizes, start the interpreter. Returns both, the
+        sizes with something to do, whose values are all checked, with their tapes, and the tape at full size."""
         shapes = self.judge.cases_for(self.task, self.candidate.code)
         if self.task.gradients and self.protocol.honesty:
             self._beside = self.judge.another_size(self.task)
@@ -165,15 +165,15 @@ class InterpretedVerification(Verification):
                 self._policy(trace)
             full = self._full(host, base)
         with self._timed(Gate.LOAD):
-            device = self._summon("interpret")  # nobody before: of what is refused half goes no further
+            device = self._summon("interpret")  # not earlier: half of the refused candidates end before
         self._checked = [shape for shape, _ in pairs], [trace for _, trace in pairs]
         return host, device, *self._checked, full
 
     def _values(
         self, device: Confined, shapes: list[ShapeCases], traces: list[Trace], full: Trace | None
     ) -> list[Launched] | None:
-        """Every case of every small size; after the first, which most wrong kernels do not survive, what the binary at `full`
-        size is like (`_model`). Raises Stop."""
+        """Check every case at every small size. After the first, which most wrong kernels fail, compile the launches at `full`
+        size (`_model`). Raises Stop."""
         modelled = None
         passed, worst = 0, 0.0
         for position, (shape, trace) in enumerate(zip(shapes, traces, strict=True)):
@@ -182,7 +182,7 @@ class InterpretedVerification(Verification):
             for number, case in enumerate(shape.cases):
                 with self._timed(Gate.SMALL), self._may_decline(shape):
                     self._form(Gate.SMALL, trace, case)
-                    # The first shape is watched in `_repeat`. A grid that is one program there may be more here.
+                    # The first shape's races are checked in `_repeat`. A grid of one program there may have more here.
                     watched = self.protocol.honesty and position > 0 and case is shape.cases[-1]
                     worst = max(worst, self._call(device, shape, trace, case, position, number, watched))
                     passed += 1
@@ -196,7 +196,7 @@ class InterpretedVerification(Verification):
     @staticmethod
     @contextlib.contextmanager
     def _may_decline(shape: ShapeCases) -> Iterator[None]:
-        """Where a kernel refuses sizes that it is free to refuse (`hidden_sizes.may_decline`), nothing is asked."""
+        """Ask nothing more if a kernel refuses sizes that it may refuse (`hidden_sizes.may_decline`)."""
         try:
             yield
         except Stop as stop:
@@ -206,7 +206,7 @@ class InterpretedVerification(Verification):
     def _habits(
         self, device: Confined, shapes: list[ShapeCases], traces: list[Trace], full: Trace | None
     ) -> None:
-        """Whether the kernels do the work, however they are configured and called, and again. Raises Stop."""
+        """Check that the kernels do the work in every configuration and way to call them, and repeatedly. Raises Stop."""
         self._causality(device, shapes, traces, full)
         with self._timed(Gate.SMALL):
             first = shapes[0]
@@ -218,7 +218,7 @@ class InterpretedVerification(Verification):
         self._follows_weights(device, first, traces[0])
 
     def _prove(self, device: Confined, shapes: list[ShapeCases], traces: list[Trace]) -> None:
-        """Whether it computes the same over the reals, in exact arithmetic. No reason to reject."""
+        """Ask for a proof in exact arithmetic that the kernels compute the same over the reals. Never rejects."""
         if "proof" in self.facts:
             return
         start = time.perf_counter()
@@ -230,7 +230,7 @@ class InterpretedVerification(Verification):
     def _small(
         self, host: Confined, shape: ShapeCases, position: int, met: Sequence[object] = ()
     ) -> tuple[ShapeCases, Trace]:
-        """A shape set, as far as the candidate's weights can be that of a checkpoint, and the tape there, behind calls on what is `met`."""
+        """The shape set, under a checkpoint's weights if the candidate can have them, and its tape, after calls on `met`."""
         inputs = describe(list(shape.cases[0].inputs))
         many = position == 0
         how: dict[str, Any] = {"earlier": self._met_before(shape.init, inputs)}
@@ -247,7 +247,7 @@ class InterpretedVerification(Verification):
         return shape, trace
 
     def _full(self, host: Confined, base: Baseline | None) -> Trace | None:
-        """The tape at full size, from tensors without data; None where the reference cannot be modelled."""
+        """The tape at full size, from tensors without data; None if the reference cannot be modelled."""
         if base is None:
             return None
         try:
@@ -256,7 +256,7 @@ class InterpretedVerification(Verification):
         except Stop:
             if not host.alive:
                 raise
-            # A constructor that looks at its own weights needs them drawn.
+            # A constructor that reads its own weights needs them drawn.
             trace = self._trace(host, base, base.input_spec)
         self._policy(trace)
         self._form(Gate.FULL, trace, base.form)
@@ -265,8 +265,8 @@ class InterpretedVerification(Verification):
     # -- compile and model -------------------------------------------------------------------------------------
 
     def _model(self, device: Confined, full: Trace | None) -> list[Launched] | None:
-        """Launches at full size with their work, and every specialisation through compiler and assembler; where no binary
-        is asked for, through the compiler's front end."""
+        """Launches at full size with their work. Passes every specialisation through compiler and assembler, or only through the
+        compiler's front end if no binary is needed."""
         if full is None:
             return None
         with self._timed(Gate.COMPILE):
@@ -277,7 +277,7 @@ class InterpretedVerification(Verification):
             return list(answer["launches"])
 
     def _assemble(self, assemblies: list[dict[str, Any]]) -> None:
-        """The judge's own look at the binaries. Stops on an assembler error or a launch that cannot fit."""
+        """Assemble in the judge's process. Stops on an assembler error or a launch that does not fit."""
         binaries: list[Binary] = []
         for item in assemblies:
             assembly = crosscompile.Assembly(**item)
@@ -324,10 +324,10 @@ class InterpretedVerification(Verification):
         number: int = 0,
         races: bool = False,
     ) -> float:
-        """The calls before the steady one where it needs them, then the steady one, compared with the oracle."""
+        """Play the calls before the steady one if it needs them, then the steady one, and compare with the oracle."""
         worst = 0.0
         if number == 0:
-            for call in trace.warm_up():  # each on other data, so that nothing old is right by chance
+            for call in trace.warm_up():  # each on other data, so that no old result is right by chance
                 other = call % len(shape.cases)
                 before = shape.cases[other]
                 worst = max(worst, self._play(Gate.SMALL, device, shape, before, call, position, other))
@@ -336,7 +336,7 @@ class InterpretedVerification(Verification):
         except Stop as stop:
             if not races or stop.outcome is Outcome.NONDETERMINISTIC or not device.alive:
                 raise
-            # Wrong in this order of programs: then not in the usual one?
+            # Wrong in this order of programs: check that the usual order is right.
             self._play(Gate.SMALL, device, shape, case, -1, position, number)
             raise _order(Gate.SMALL, stop) from None
 
@@ -352,7 +352,7 @@ class InterpretedVerification(Verification):
         races: bool = False,
     ) -> float:
         run = Run(shape.name, call, races=races, configuration=position + number)
-        if shape.name == WHOLE_SIZE:  # as it is priced
+        if shape.name == WHOLE_SIZE:  # in the configuration that is priced
             run = dataclasses.replace(run, configuration=0, measured=_MANY_SAMPLES)
         worst, answer, outputs = self._interpret(device, gate, run, case, position, number)
         self._executed[shape.name] = float(answer["flops"])
@@ -369,14 +369,14 @@ class InterpretedVerification(Verification):
         return worst
 
     def _none(self, host: Confined, device: Confined) -> None:
-        """Where a size is 0, outputs are as the reference's; whoever raises has said so. Raises Stop."""
+        """Outputs must match the reference's if a size is 0; raising is allowed. Raises Stop."""
         if not self.protocol.more_shapes or (shape := self.judge.none_case(self.task)) is None:
             return
         with self._timed(Gate.SMALL), self._may_decline(shape):
             self._call_later(device, *self._small(host, shape, LATER), shape.cases)
 
     def _exchange(self, host: Confined, device: Confined) -> None:
-        """Sizes in exchange, and then the second small set once more: who keeps a plan by the number of elements is told. Raises Stop."""
+        """Call with exchanged sizes, then at the second small set: a plan cached by number of elements fails. Raises Stop."""
         others = [] if self.task.gradients else self.judge.exchanged_sizes(self.task)
         shape = next((one for one in self._checked[0][1:] if one.name in self.judge.small(self.task)), None)
         if others and shape is not None and self.protocol.honesty:
@@ -386,7 +386,7 @@ class InterpretedVerification(Verification):
     def _causality(
         self, device: Confined, shapes: list[ShapeCases], traces: list[Trace], full: Trace | None
     ) -> None:
-        """With every kernel a no-op, the output must stop being right, at every size but those of a width of 1."""
+        """With every kernel a no-op the output must be wrong, at every size except those of a width of 1."""
         with self._timed(Gate.CAUSALITY):
             for shape, trace in zip(shapes, traces, strict=True):
                 if shape.name.startswith(ALSO_ONE):  # a mean over one class is 0 for everyone
@@ -396,8 +396,8 @@ class InterpretedVerification(Verification):
                 self._copies_more(traces[0], full, shapes[0].operators)
 
     def _lengths(self, host: Confined, device: Confined, base: Baseline | None, full: Trace | None) -> None:
-        """A size of 0, sizes in exchange, long sizes and those between; before the long ones, what is met at full size only, and unproven
-        so far, is looked for there, and at longer ones while there is more. Raises Stop, also for what is known exactly of the full size, or near it."""
+        """Check a size of 0, exchanged sizes, long sizes and those between. Before the long ones, look there, with growing
+        limits, for what is unproven at full size. Raises Stop, also for what is known exactly of or near the full size."""
         self._none(host, device)
         self._exchange(host, device)
         for room in _ROOMS:
@@ -418,8 +418,8 @@ class InterpretedVerification(Verification):
             self._tune_before(host, device)
 
     def _look_between(self, host: Confined, device: Confined, traces: Sequence[Trace | None]) -> None:
-        """What Python launches only at sizes between the small ones and the full ones, where values are checked on `traces`, is
-        right at the least such sizes that are tried. Raises Stop."""
+        """If Python launches something only at sizes between the small ones and the full ones (those of `traces`), check it at
+        the first such size tried. Raises Stop."""
         known = {kind for trace in traces if trace is not None for kind in trace.kinds()}
         if not may_choose(self.candidate.code, {name for name, _, _ in known}):
             return
@@ -435,8 +435,8 @@ class InterpretedVerification(Verification):
                     self._call_later(device, shape, trace, shape.cases[:1])
 
     def _tune_before(self, host: Confined, device: Confined) -> None:
-        """Where a tuner leaves configurations out, those that it kept for another size are right at this one, if its key takes the two
-        for one. Raises Stop."""
+        """If a tuner prunes configurations, those that it kept for another size under the same key must be right at this one.
+        Raises Stop."""
         if "prune_configs_by" not in self.candidate.code or self.task.gradients:
             return
         for earlier, shape in self.judge.tuned_cases(self.task):
@@ -457,7 +457,7 @@ class InterpretedVerification(Verification):
     def _make_small(
         self, host: Confined, sizes: dict[str, int], new: set[tuple[str, str, str]]
     ) -> dict[str, int]:
-        """The sizes, of which as many are small as may be while all of these kinds are launched."""
+        """The sizes, as many of them made small as possible while all these kinds are still launched."""
         made = self.task.model_copy(update={"shapes": {**self.task.shapes, "full": sizes}})
         return held_sizes(
             made,
@@ -466,7 +466,7 @@ class InterpretedVerification(Verification):
         )
 
     def _kinds_at(self, host: Confined, sizes: Mapping[str, int]) -> set[tuple[str, str, str]]:
-        """What is launched at sizes, told without values; nothing where that raises."""
+        """Kinds of launches at these sizes, traced without values; empty if that raises."""
         made = self.task.model_copy(update={"shapes": {**self.task.shapes, "full": dict(sizes)}})
         base = self.judge.baseline(made)
         if base is None:
@@ -479,8 +479,8 @@ class InterpretedVerification(Verification):
             return set()
 
     def _run_whole(self, host: Confined, device: Confined) -> bool:
-        """All programs at full size, where they are not too many, all values checked; whether that was done. For what would be
-        unproven otherwise. Raises Stop."""
+        """Run all programs at full size, if they are not too many, with all values checked; whether that was done. Used for what
+        would be unproven otherwise. Raises Stop."""
         if self._ran is None:
             self._ran = False
             shape = self.judge.whole_case(self.task)
@@ -500,11 +500,11 @@ class InterpretedVerification(Verification):
     def _at_length(
         self, host: Confined, device: Confined, shapes: list[ShapeCases], met: bool = False
     ) -> None:
-        """Sizes of which some are as long as at full size, all values checked. Raises Stop.
+        """Check all values at sizes of which some are as long as at full size. Raises Stop.
 
-        Where programs were run on ordinary values at full size, only special ones are new (and, in few digits, whether errors
-        add up); they are not asked where it is about what is `met` there. Of many programs all are run only on ordinary values
-        of which nobody looked at any, at a length at which they are no more than may be."""
+        If programs ran on ordinary values at full size, only special ones are new (and, in half precision, whether errors add
+        up). If only what is `met` there matters, special values are left out. Calls of many programs are run only on ordinary
+        values that were checked nowhere else, at a length with few enough programs."""
         for shape in shapes:
             skipped = self._looked and not self._coarse() and not shape.far
             cases = shape.cases[:1] if met else shape.cases[1 if skipped else 0 :]
@@ -531,19 +531,19 @@ class InterpretedVerification(Verification):
                 self._enlarge(device, [shape], [trace])
 
     def _call_later(self, device: Confined, shape: ShapeCases, trace: Trace, cases: Sequence[Case]) -> None:
-        """Cases at sizes after the first, all values checked. Raises Stop."""
+        """Check all values of cases at sizes after the first. Raises Stop."""
         self._open(device, shape, trace)
         for number, case in enumerate(cases):
             self._form(Gate.SMALL, trace, case)
-            # Programs that share a counter may be alone at small sizes.
+            # At small sizes a program that shares a counter may be the only one.
             self._call(device, shape, trace, case, LATER, number, races=self._atomics and not number)
 
     def _coarse(self) -> bool:
-        """Whether an output has so few digits that samples with factors, as at full size, do not show errors that add up."""
+        """Whether an output is in half precision, where full-size samples on scaled inputs do not show errors that add up."""
         return any(item.half for item in self.judge.cases(self.task)[0].cases[0].expected)
 
     def _repeat(self, device: Confined, shape: ShapeCases, trace: Trace) -> None:
-        """The first case once more, after all others and with the programs in reverse order: races show."""
+        """Repeat the first case after all others, with programs in reverse order and races watched."""
         with self._timed(Gate.DETERMINISM):
             try:
                 self._play(Gate.DETERMINISM, device, shape, shape.cases[0], races=True)
@@ -553,7 +553,7 @@ class InterpretedVerification(Verification):
                 raise _order(Gate.DETERMINISM, stop) from None
 
     def _carry(self, device: Confined, shape: ShapeCases, trace: Trace) -> None:
-        """Memory that outlives a call must not stand in for the inputs: a few elements change right after a call."""
+        """Call again after a few input elements changed: kept memory must not stand in for the inputs."""
         if not trace.carries() or shape.twin is None:
             return
         with self._timed(Gate.DETERMINISM):
@@ -566,8 +566,8 @@ class InterpretedVerification(Verification):
                 raise Stop(Outcome.STATEFUL, Gate.DETERMINISM, detail) from None
 
     def _follows_weights(self, device: Confined, shape: ShapeCases, trace: Trace) -> None:
-        """What kernels make of weights on the first call only must not outlive the weights; where gradients are asked, nor may
-        anything else that is made of them."""
+        """Change weights between two calls: what kernels made of them on the first call must not outlive them; if gradients are
+        asked, nor may anything else made of them."""
         names = [name for name, view in trace.traced.state.items() if view.numel > TINY]
         trained = bool(self.task.gradients)
         if not names or not (trace.launches_more_at_first() or (trained and trace.carries())):
@@ -591,8 +591,8 @@ class InterpretedVerification(Verification):
                 raise Stop(Outcome.STATEFUL, Gate.DETERMINISM, detail) from None
 
     def _sampled(self, device: Confined, full: Trace | None) -> bool:
-        """At full size, a few programs on inputs that repeat, where one period tells what they must write. Whether it
-        does for every output."""
+        """At full size, run a few programs on inputs that repeat, so that one period gives their expected values. Returns whether
+        every output was checked."""
         if full is None:
             return False
         patch = self.judge.patch(self.task) if self._blank else None
@@ -620,8 +620,8 @@ class InterpretedVerification(Verification):
         return looked
 
     def _follow(self, host: Confined, device: Confined, full: Trace, base: Baseline | None) -> None:
-        """What is added up at full size in more steps than were planned at first, and than loops have wherever values were
-        checked: of a reference of which no few programs can be held against it there, as of a sum over everything. Raises Stop."""
+        """Plan completely the kernels that were cut, if their loops have more rounds than anywhere that values were checked.
+        Only for references without samples at full size, such as a sum over everything. Raises Stop."""
         if not self._cut or self._looked or not self._reaches_throughout(base):
             return
         if self.judge.patch(self.task) is not None:
@@ -639,7 +639,7 @@ class InterpretedVerification(Verification):
         self._whole(base)
 
     def _reaches_throughout(self, base: Baseline | None) -> bool:
-        """Whether some output depends on all of some input, as far as small sizes tell, and the reference reads all of it."""
+        """Whether some output depends on all of some input, by trials at small sizes, and the reference reads all of it."""
         return base is not None and any(
             share >= 1.0 and self.judge.all_of(self.task, index)
             for index, share in enumerate(base.read_share)
@@ -650,8 +650,8 @@ class InterpretedVerification(Verification):
         self._reaches = answer.get("reaches", [])
 
     def _held_to_price(self, compared: dict[str, dict[str, Any]]) -> None:
-        """What programs do on real values, by launch, is what is priced. Where integers that nobody knew decide, the price is
-        put right (`_as_done`); where nothing explains it, raises Stop."""
+        """Compare, by launch, programs' work on real values with the priced work. If it depends on unknown integers, correct the
+        price (`_as_done`); if nothing explains a difference, raise Stop."""
         sums = {"computes": [0.0, 0.0], "reads": [0.0, 0.0]}
         for number, one in compared.items():
             if one["guessed"]:
@@ -674,7 +674,7 @@ class InterpretedVerification(Verification):
                 raise Stop(Outcome.TIMING_FORGED, Gate.FULL, detail)
 
     def _as_done(self, launches: list[Launched]) -> list[Launched]:
-        """Launches with as much work as programs of them do on real values, where that is more than was modelled."""
+        """Launches with the work that their programs did on real values, where that exceeds the modelled work."""
         made: list[Any] = [copy.deepcopy(launch) for launch in launches]
         counted = [launch["work"] for launch in made if launch["work"]["programs"]]
         for number, more in self._more.items():
@@ -682,7 +682,7 @@ class InterpretedVerification(Verification):
                 continue
             work, flops = counted[number], counted[number]["flops"]
             modelled = sum(flops.values())
-            for unit in flops or ["float32"]:  # of whichever unit it is
+            for unit in flops or ["float32"]:  # the unit of additional work is unknown
                 share = flops[unit] / modelled if modelled else 1.0
                 flops[unit] = flops.get(unit, 0.0) + more.get("flops", 0.0) * share
             work["steps"] += more.get("steps", 0.0)
@@ -702,7 +702,7 @@ class InterpretedVerification(Verification):
         shapes: list[ShapeCases],
         traces: list[Trace],
     ) -> None:
-        """Of a family of sizes, one set more, looked at as the full size is. Raises Stop."""
+        """Check one more set of sizes of a family as the full size is checked. Raises Stop."""
         asked = self.task
         kept = self._looked, self._blank, self._extent, self._unproven, self._again, dict(self.facts)
         self.task = asked.model_copy(update={"shapes": {**asked.shapes, "full": sizes}})
@@ -726,8 +726,8 @@ class InterpretedVerification(Verification):
             self._looked, self._blank, self._extent, self._unproven, self._again, self.facts = kept
 
     def _ragged(self, host: Confined, device: Confined) -> None:
-        """Near the full size, where nothing divides: who writes and reads what is planned, and no value looked at; for several
-        sizes, then for one after the other while less is known of that than at the full size. Raises Stop."""
+        """Check what is written and read near the full size, where nothing divides, without values: several sizes changed, then
+        one by one while less is known of it than at full size. Raises Stop."""
         kept, own = (self._blank, self._extent), full_sizes(self.task)
         if all(share is None for known in self._extent.values() for share in known):
             return
@@ -750,8 +750,8 @@ class InterpretedVerification(Verification):
                 self._blank, self._extent = kept
 
     def _enlarge(self, device: Confined, shapes: list[ShapeCases], traces: list[Trace]) -> None:
-        """Constants that are met at full size only are tried at small ones, where values are checked: a block may be larger
-        than it need be. What is right so is no longer unproven."""
+        """Run constants that occur at full size only at small sizes, where values are checked (a block may be larger than
+        needed). What passes is no longer unproven."""
         for shape in shapes if not self._looked else ():
             if not self._unproven or not device.alive:
                 return
@@ -762,14 +762,14 @@ class InterpretedVerification(Verification):
                 continue
 
     def _meet(self, device: Confined, run: Run, case: Case) -> None:
-        """A run on a case after which what it met is no longer unproven. Raises Stop."""
+        """Run a case; what it meets is no longer unproven. Raises Stop."""
         _, answer, _ = self._interpret(device, Gate.FULL, run, case)
         met = set(map(str, answer["met"]))
         self._unproven = [item for item in self._unproven if item not in met]
 
     def _at_held_sizes(self, host: Confined, device: Confined) -> None:
-        """What is met at full size only, and at no long size, is looked for where those sizes are full on which it hangs, and the
-        others small: ordinary values are checked there and special ones, and ordinary ones where one size more is full. Raises
+        """Look for what occurs at full size only, and at no long size, where only the sizes it depends on are full. Ordinary and
+        special values are checked there, and ordinary ones again with one size more in full. Raises
         Stop."""
         for _ in range(_HELD):
             if not self._unproven or self._looked:
@@ -788,7 +788,7 @@ class InterpretedVerification(Verification):
     def _check_at(
         self, host: Confined, device: Confined, shape: ShapeCases, most: int = _SEVERAL_PROGRAMS
     ) -> bool:
-        """Whether what a call of so many programs at most meets there is no longer unproven. Raises Stop where it is wrong."""
+        """Check a call if it has at most `most` programs; what it meets is no longer unproven. Whether it ran. Raises Stop."""
         _, trace = self._small(host, shape, LATER)
         self._policy(trace)
         if trace.programs() > most:
@@ -799,7 +799,7 @@ class InterpretedVerification(Verification):
         return True
 
     def _also_meets(self, item: str, host: Confined, device: Confined, sizes: dict[str, int]) -> bool:
-        """Whether what is met at full size only is met at these sizes, too."""
+        """Whether an item that occurs at full size only occurs at these sizes, too."""
         asked, kept = self.task, (self._blank, dict(self.facts))
         self.task = asked.model_copy(update={"shapes": {**asked.shapes, "full": sizes}})
         try:
@@ -816,8 +816,8 @@ class InterpretedVerification(Verification):
             self.task, (self._blank, self.facts) = asked, kept
 
     def _special_when_enlarged(self, device: Confined, shape: ShapeCases) -> None:
-        """Special values are drawn at small sizes. Where kernels have other constants at full size, and those are right there at a
-        small size too, they are right for special values as well. Raises Stop."""
+        """Special values are drawn at small sizes. If kernels have other constants at full size, and ordinary values are right
+        with these at a small size, special values must be, too. Raises Stop."""
         if not self._unproven or shape.gradients is not None:
             return
         usual = shape.cases[0]
@@ -834,13 +834,13 @@ class InterpretedVerification(Verification):
                 if not device.alive:
                     raise
                 if number == 0 or stop.outcome in (Outcome.UNSUPPORTED, Outcome.OUT_OF_BOUNDS):
-                    return  # these constants are not for this size
+                    return  # these constants do not work at this size
                 detail = f"with its constants of the full size: {stop.detail}"
                 raise Stop(stop.outcome, Gate.FULL, detail, where=case.name) from None
 
     def _all_touched(self, base: Baseline | None) -> None:
-        """All of each output is stored, and all of an input loaded on which the outputs depend throughout, as far as that is known
-        exactly. Raises Stop."""
+        """Check, where known exactly, that all of each output is stored, and all of an input loaded that outputs depend on
+        throughout. Raises Stop."""
         for index, share in enumerate(self._extent.get("stored", ())):
             if share is not None and share < 1.0:
                 detail = f"output {index}: at full size {share:.2%} of it is written"
@@ -860,15 +860,15 @@ class InterpretedVerification(Verification):
                     raise Stop(Outcome.WRONG_ON_SHAPE, Gate.FULL, detail, where="full")
 
     def _whole(self, base: Baseline | None) -> None:
-        """What is known exactly of a call at full size: all of each output is stored, and all of an input loaded on which the
-        outputs depend throughout. Raises Stop, also for what cannot be said."""
+        """Decide by what is known exactly of the full-size call: all of each output is stored, and all of an input loaded that
+        outputs depend on throughout. Raises Stop, also for what is unproven."""
         self._all_touched(base)
         if self._again and None in self._extent.get("stored", ()):
             detail = (
                 "at full size programs write the same places, and which are written hangs on loaded numbers"
             )
             raise Stop(Outcome.UNPROVEN, Gate.FULL, detail, where="full")
-        # A place that is off by one is right half of the time, whoever compares it.
+        # An index that is off by one is right half of the time, so comparing values does not settle it.
         left = [
             item for item in self._unproven if not self._looked or (self.for_gpu and item.endswith(ROUNDED))
         ]
@@ -879,7 +879,7 @@ class InterpretedVerification(Verification):
     def _agrees(
         self, number: int, values: torch.Tensor, patch: Patch, positions: torch.Tensor, shape: tuple[int, ...]
     ) -> None:
-        """Elements of a full-size output against what they must be. Raises Stop."""
+        """Compare elements of a full-size output with their expected values. Raises Stop."""
 
         def expected(rounded: bool) -> Expected:
             return patch.expected(number, positions, shape, self.protocol if rounded else None)
@@ -910,12 +910,12 @@ class InterpretedVerification(Verification):
         small: Trace,
         host: Confined | None = None,
     ) -> list[Launched]:
-        """At full size, where values are not checked here, the kernels must write the output and read the inputs.
+        """Where values are not checked at full size, check that the kernels write the outputs and read the inputs.
 
-        What they do there is held against the output's size, and against what they read at the small size. A first
-        look at few instances is repeated at many before anyone is accused, and where those few stored nothing. Returns
-        the launches as they were looked at last: who passes by a closer look is priced by it, too. Where a `host` is there,
-        and programs wait for one another, a full size that is small enough is run as a whole before anyone is unproven.
+        Their work there is compared with the output's size, and with what they read at the small size. A first look at few
+        instances is repeated with many before we accuse, or if the few stored nothing. Returns the launches of the last look,
+        by which the call is priced. With a `host`, if programs wait for each other, a small enough full size is run in full
+        before the outcome is unproven.
         """
         self._held(launches)
         if not self.protocol.honesty:
@@ -946,10 +946,10 @@ class InterpretedVerification(Verification):
             launches = self._as_run(base, launches, shape)
             if launches:
                 return launches
-        raise Stop(Outcome.UNPROVEN, Gate.TIMING, problem)  # a saving is no proof of fraud: algebra is legal
+        raise Stop(Outcome.UNPROVEN, Gate.TIMING, problem)  # less work proves no fraud: algebra may save some
 
     def _held(self, launches: list[Launched]) -> None:
-        """Programs that wait for later ones are all on the GPU at a time, or wait for ever. Raises Stop."""
+        """Programs that wait for later ones must all fit on the GPU at once, or they wait for ever. Raises Stop."""
         sheet = self.judge.target
         for launch in launches:
             name, programs = launch["kernel"], launch["work"]["programs"]
@@ -963,8 +963,8 @@ class InterpretedVerification(Verification):
                 raise Stop(Outcome.TIMEOUT, Gate.COMPILE, detail)
 
     def _as_run(self, base: Baseline, launches: list[Launched], shape: ShapeCases) -> list[Launched]:
-        """Launches with what their programs did where the full size was run as a whole, but for those that wait, which are priced as
-        they are modelled; none where arithmetic is missing, or an input that outputs need all of was not read."""
+        """Launches with the work that their programs did when the full size was run in full; launches that wait keep the modelled
+        work. Empty if arithmetic is missing, or an input that outputs need all of was not read."""
         measured, read = self._measured
         if len(measured) != len(launches):
             return []
@@ -982,21 +982,19 @@ class InterpretedVerification(Verification):
         ]
         if any(share < _WHOLE for share in needed):
             return []
-        throughout = all(
-            share >= 1.0 for share in read
-        )  # and every value is right: algebra saves what it saves
+        throughout = all(share >= 1.0 for share in read)  # and every value is right: algebra may save work
         return [] if not throughout and self._uncomputed(base, launches, shape) else launches
 
     def _uncomputed(self, base: Baseline, launches: list[Launched], shape: ShapeCases) -> str:
-        """Matrix products leave a floor under the arithmetic: what was done at the small size, where values were found
-        right (the rows of a diagonal product need no product). Part of it may be skipped at full size for good reasons,
-        a triangle or a fast algorithm, by a kernel whose values were looked at."""
+        """Check that matrix products are computed: at least the share of arithmetic done at the small size, where values were
+        right (a diagonal product needs none). A kernel whose full-size values were checked may skip part of it for good
+        reasons, a triangle or a fast algorithm."""
         if not base.contraction_flops or self.task.policy == "partial":  # the share in the price decides
-            return ""
+            return ""  # the kernels' share of the price decides
         if self._looked and all(
             share is not None and share >= 1.0 for share in self._extent.get("loaded", (None,))
         ):
-            return ""  # every input is read throughout, and the values are right: algebra saves what it saves
+            return ""  # every input is read throughout, and the values are right: algebra may save work
         share = _arithmetic(launches) / base.contraction_flops
         if share >= _WHOLE:
             return ""
@@ -1011,8 +1009,8 @@ class InterpretedVerification(Verification):
     def _by_algebra(
         self, device: Confined, base: Baseline, full: Trace, launches: list[Launched], shape: ShapeCases
     ) -> bool:
-        """Whether the arithmetic that is missing at full size is what algebra saves: it is missing at the small size, too, where
-        exact arithmetic says that the kernels compute the same over the reals, and inputs and weights are all read."""
+        """Whether algebra explains missing arithmetic at full size: it is also missing at the small size, where exact arithmetic
+        proves that the kernels compute the same over the reals, and inputs and weights are all read."""
         small = baseline(self.task, dict(self.task.shapes[shape.name]), self.judge.target)
         if self._executed[shape.name] >= _COMPUTED_SHARE * small.contraction_flops or self._unproven:
             return False
@@ -1026,7 +1024,7 @@ class InterpretedVerification(Verification):
         return bool(self.facts["proof"].status == "proven")
 
     def _unchecked(self, launches: list[Launched]) -> str:
-        """Products are made at full size in the precision in which they were found right."""
+        """Check that products at full size use only precisions that were checked elsewhere."""
         made = {unit for launch in launches for unit in launch["work"]["flops"]} - {"float32", "float64"}
         if new := sorted(made - self._units):
             return f"at full size products are made in {new[0]}, and none was where values are checked"
@@ -1044,7 +1042,7 @@ class InterpretedVerification(Verification):
     ) -> str:
         large = [i for i, view in enumerate(full.inputs) if view.numel * view.itemsize >= _COVERED_BYTES]
         if any(not view.dtype.startswith(("float", "bfloat")) for view in full.inputs):
-            # How much is read by indices is a matter of their values.
+            # How much is read by index depends on the indices' values.
             large = [index for index in large if base.read_share[index]]
         if not large:
             return ""
@@ -1062,30 +1060,28 @@ class InterpretedVerification(Verification):
                 body = {"command": "model", "trace": small.answer, "compile": "", "samples": samples}
                 before = _bytes_moved(small, list(device.ask(Gate.TIMING, body)[0]["launches"]), reads=True)
             then = _share_read(small, before, index)
-            if then < _WHOLE:  # windows with gaps between them, and how they meet the edge
+            if then < _WHOLE:  # windows may leave gaps, and meet the edge differently
                 least = _READ_SHARE * then
             if now < least * then:
                 return f"input {index}: {then:.0%} of it is read at the small size, {now:.1%} at full size"
         return ""
 
     def _price(self, base: Baseline, full: Trace, launches: list[Launched]) -> Cost:
-        """What a call costs at full size by the model, told as evidence with what eager's does. Where no binary was made,
-        as if its registers were few."""
+        """Modelled cost of a call at full size, entered as evidence next to eager's. Without binaries, as if kernels used few
+        registers."""
         works = [cost.Work.from_json(launch["work"]) for launch in launches]
         binaries = {binary.kernel: binary for binary in self.facts.get("binaries", ())}
         modelled, share = candidate_cost(
             full.tape, works, binaries, self.judge.target, base.eager.roofline_ms
         )
         self._enough(share, "full")
-        idle_ms = (
-            1e-3 * self.judge.target.launch_us * full.stops
-        )  # what is launched next finds nothing queued
+        idle_ms = 1e-3 * self.judge.target.launch_us * full.stops  # the next launch finds an empty queue
         modelled = modelled.model_copy(update={"ms": modelled.ms + idle_ms + _LISTED_MS * full.listed})
         self.facts |= {"cost": modelled, "reference_cost": base.eager}
         return modelled
 
     def _modelled_time(self, base: Baseline, modelled: Cost) -> Timing:
-        """That cost as a time, against the modelled baselines."""
+        """The modelled cost as a time, against the modelled baselines."""
         baselines = {"eager": base.eager.ms, "compile": base.compiled_ms}
         low, high = 1.0 - _MODEL_UNCERTAINTY, 1.0 + _MODEL_UNCERTAINTY
         return Timing(
@@ -1103,7 +1099,7 @@ class InterpretedVerification(Verification):
 
 
 def _idle(answer: Mapping[str, Any]) -> list[str]:
-    """What programs store for others, and nobody makes use of."""
+    """Items for stores that are made for other programs and not used."""
     return [
         f"`{name}`: nobody makes use of {share:.0%} of what its programs store for others"
         for name, share in answer.get("idle", ())
@@ -1112,15 +1108,15 @@ def _idle(answer: Mapping[str, Any]) -> list[str]:
 
 
 def _as_much(known: Sequence[float | None], found: Sequence[float | None] | None) -> bool:
-    """Whether there are numbers wherever there were some."""
+    """Whether everything that was known is known here, too."""
     return all(one is None or other is not None for one, other in zip(known, found or (), strict=False))
 
 
 class BeforeGpu(InterpretedVerification):
-    """All that is asked without a GPU, but what a GPU says better: it compares every value at full size, and clocks the call.
+    """The checks that need no GPU, except those that a GPU does better: comparing every value at full size, and timing.
 
-    A GPU says nothing of an access that strays into valid memory, and what it happens to find in a lane that a load leaves
-    undefined may be right."""
+    A GPU does not notice an access that strays into valid memory, nor a lane that a load leaves undefined and that happens
+    to be right."""
 
     for_gpu = True
 
@@ -1153,7 +1149,7 @@ def _order(gate: Gate, stop: Stop) -> Stop:
 
 
 def _bytes_moved(trace: Trace, launches: list[Launched], reads: bool) -> dict[int, float]:
-    """Bytes that the kernels and copies of a call read or write, by storage. What instances repeat counts once."""
+    """Bytes that a call's kernels and copies read or write, by storage. What several instances repeat counts once."""
     found: dict[int, float] = {}
     for launch, described in zip(trace.tape.launches(), launches, strict=False):
         work, storages = described["work"], storages_of(launch, described)
@@ -1177,13 +1173,13 @@ def _bytes_moved(trace: Trace, launches: list[Launched], reads: bool) -> dict[in
 
 
 def _share_read(trace: Trace, moved: Mapping[int, float], index: int) -> float:
-    """Share of an input that is read, as far as bytes tell."""
+    """Share of an input that is read, estimated from bytes."""
     view = trace.inputs[index]
     return min(1.0, moved.get(view.storage, 0.0) / max(view.numel * view.itemsize, 1))
 
 
 def _arithmetic(launches: list[Launched]) -> float:
-    """Floating-point operations of all programs, as samples tell them."""
+    """Floating-point operations of all programs, estimated from samples."""
     return sum(sum(item["work"]["flops"].values()) * item["work"]["programs"] for item in launches)
 
 
