@@ -2,11 +2,13 @@
 
 import threading
 import time
+from pathlib import Path
 
 import pytest
 import torch
 
 from kernelwright import precision
+from kernelwright.cli.read import live
 from kernelwright.errors import UserError
 from kernelwright.records import Task
 from kernelwright.verify.protocol import protocol
@@ -243,3 +245,16 @@ def test_switches_and_seeds_do_not_wait_for_each_other() -> None:
     for one in threads:
         one.join(10)
     assert not any(one.is_alive() for one in threads)
+
+
+def test_a_class_is_cast_as_the_precision_says(tmp_path: Path) -> None:
+    """What `verify --task FILE.py:CLASS --precision bf16` judges, weights and inputs, is in bfloat16."""
+    file = tmp_path / "scaled.py"
+    file.write_text(
+        "import torch\n\nclass Scaled(torch.nn.Linear):\n    def __init__(self):\n        super().__init__(4, 4)\n\n"
+        "def get_inputs():\n    return torch.randn(2, 4), torch.arange(3)\n"
+    )
+    module, (x, index), _ = live(str(file), "Scaled", "bf16")
+    assert module.weight.dtype == x.dtype == torch.bfloat16
+    assert index.dtype == torch.int64
+    assert live(str(file), "Scaled")[0].weight.dtype == torch.float32

@@ -205,3 +205,14 @@ def test_a_kernel_is_a_candidate_with_a_module_behind() -> None:
     text = candidate("import torch\n\n\ndef kernel(x0):\n    return x0.relu()\n", graph)
     assert text.startswith("import torch\nimport torch.nn as nn\n")
     assert loaded(text)["ModelNew"]()(torch.tensor([-1.0, 2.0])).tolist() == [0.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    "head",
+    ["import torch, math\n", '"""Ours."""\n\nfrom __future__ import annotations\n\nfrom torch import relu\n'],
+)
+def test_a_kernel_may_import_torch_in_any_way(head: str) -> None:
+    b = Builder()
+    graph = b.graph(b.op("aten.relu.default", b.input(4)))
+    text = candidate(f"{head}\n\ndef kernel(x0):\n    return x0.relu()\n", graph)
+    assert loaded(text)["ModelNew"]()(torch.tensor([-1.0, 2.0])).tolist() == [0.0, 2.0]

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernelwright.errors import ENDS, UserError, did_you_mean, one_line
-from kernelwright.precision import asked_in, precision_of
+from kernelwright.precision import CAST, asked_in, precision_of
 from kernelwright.records import Candidate, Task
 from kernelwright.runs import write_text
 from kernelwright.shapes import constants
@@ -58,7 +58,7 @@ def case(spec: str, settings: Settings) -> Case:
     if not names_object(spec):
         task = asked_in(small_shapes(load_task(spec)), settings.precision)
         return of_task(task, settings.contractions, large=bool(settings.gpu))
-    return _live_case(spec)
+    return _live_case(spec, settings.precision)
 
 
 def read_class_task(spec: str, kernel: Path, precision: str = "default") -> tuple[Task, Candidate]:
@@ -68,7 +68,7 @@ def read_class_task(spec: str, kernel: Path, precision: str = "default") -> tupl
     from kernelwright.search.rung import CannotWrite
 
     home, _, name = spec.rpartition(":")
-    module, args, kwargs = live(home, name)
+    module, args, kwargs = live(home, name, precision)
     captured = api.captured_of(module, args, kwargs)
     made, text = api.case_of(module, captured), read_text(kernel)
     made.check()
@@ -123,16 +123,17 @@ def names_object(spec: str) -> bool:
     return match is not None and match["home"] not in _SUITES
 
 
-def _live_case(spec: str) -> Case:
+def _live_case(spec: str, precision: str) -> Case:
     from kernelwright import api
 
     home, _, name = spec.rpartition(":")
-    module, args, kwargs = live(home, name)
+    module, args, kwargs = live(home, name, precision)
     return api.case_of(module, api.captured_of(module, args, kwargs))
 
 
-def live(home: str, name: str) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-    """(module or function, arguments, keywords) of `name` in an importable module or a .py file. Raises UserError."""
+def live(home: str, name: str, precision: str = "default") -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    """(module or function, arguments, keywords) of `name` in an importable module or a .py file. Under `bf16` and `fp16` single
+    precision is cast to that, in weights and arguments. Raises UserError."""
     import torch
 
     there = _import_home(home)
@@ -152,12 +153,30 @@ def live(home: str, name: str) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
                 init = there.get_init_inputs() if hasattr(there, "get_init_inputs") else []
                 made = made(**init) if isinstance(init, dict) else made(*init)
                 made = made.eval() if isinstance(made, torch.nn.Module) else made
-            given = there.get_inputs()
+            made, given = _cast(made, there.get_inputs(), precision)
     except Exception as error:  # the user's own code
         raise UserError(f"{home}:{name} raises {type(error).__name__}: {one_line(error)}; mend it") from None
     if isinstance(given, dict):
         return made, (), given
     return made, tuple(given) if isinstance(given, list | tuple) else (given,), {}
+
+
+def _cast(made: Any, given: Any, precision: str) -> tuple[Any, Any]:
+    """A module or function and its arguments, single precision cast as a precision says."""
+    import torch
+    from torch.utils import _pytree as pytree
+
+    if precision not in CAST:
+        return made, given
+    dtype: torch.dtype = getattr(torch, CAST[precision])
+
+    def convert(one: torch.Tensor) -> torch.Tensor:
+        return one.to(dtype) if one.dtype == torch.float32 else one
+
+    return (
+        made._apply(convert) if isinstance(made, torch.nn.Module) else made,
+        pytree.tree_map_only(torch.Tensor, convert, given),
+    )
 
 
 def _import_home(home: str) -> Any:

@@ -108,11 +108,37 @@ def candidate(code: str, graph: Graph, entry: str = ENTRY) -> str:
         form = _TEXTS["backward"].replace("FLOATING", repr(tuple(floating))) + _TEXTS["form"]
         entry = "KernelFunction.apply"
     call = f"{entry}({names})" + ("[0]" if entry == "run" and len(graph.results) == 1 else "")
-    if not re.search(r"^import torch\.nn as nn$", code, re.MULTILINE):
-        code = re.sub(
-            r"^import torch$", "import torch\nimport torch.nn as nn", code, count=1, flags=re.MULTILINE
-        )
+    code = _import_nn(code)
     return code.rstrip() + "\n" + form.format(arguments=names, call=call)
+
+
+_NN = "import torch.nn as nn"
+
+
+def _import_nn(code: str) -> str:
+    """Source with `import torch.nn as nn` behind `import torch`, or first of all where torch is imported in another way."""
+    if re.search(f"^{re.escape(_NN)}$", code, re.MULTILINE):
+        return code
+    code, found = re.subn(r"^import torch$", f"import torch\n{_NN}", code, count=1, flags=re.MULTILINE)
+    if found:
+        return code
+    try:
+        tree = ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError):
+        return code  # the judge says what is wrong with it
+    first = next((node for node in tree.body if not _is_future(node)), None)
+    if first is None:
+        return code
+    lines = code.split("\n")
+    above = min([first.lineno, *(one.lineno for one in getattr(first, "decorator_list", ()))]) - 1
+    return "\n".join([*lines[:above], "import torch", _NN, *lines[above:]])
+
+
+def _is_future(node: ast.stmt) -> bool:
+    """Whether it has to stay first: a docstring, or an import from `__future__`."""
+    if isinstance(node, ast.ImportFrom):
+        return node.module == "__future__"
+    return isinstance(node, ast.Expr) and _is_head(node)
 
 
 def number_names(code: str, number: int) -> tuple[list[str], str]:
