@@ -4,6 +4,7 @@ import os
 import shutil
 import tempfile
 
+import hypothesis
 import pytest
 
 # Set before any test imports torch or transformers; worker processes of the verifier inherit them.
@@ -11,6 +12,12 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("HF_DATASETS_OFFLINE", "1")
+
+# A loaded machine draws examples slowly, and that is no fault of a test.
+hypothesis.settings.register_profile(
+    "loaded", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("loaded")
 
 # Kernels that an earlier run found would be handed out instead of searched for.
 os.environ["KERNELWRIGHT_CACHE"] = tempfile.mkdtemp(prefix="kernelwright-cache-")

@@ -8,14 +8,14 @@ import pytest
 
 PROBE = """
 import json, sys, time
-start = time.perf_counter()
+start = time.process_time()
 {statement}
-print(json.dumps([time.perf_counter() - start, "torch" in sys.modules]))
+print(json.dumps([time.process_time() - start, "torch" in sys.modules]))
 """
 
 
 def probe(statement: str) -> tuple[float, bool]:
-    """(seconds, torch was imported) for a statement in a fresh interpreter."""
+    """(seconds of CPU, torch was imported) for a statement in a fresh interpreter."""
     run = subprocess.run(
         [sys.executable, "-c", PROBE.format(statement=statement)], capture_output=True, text=True, check=True
     )
