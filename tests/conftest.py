@@ -1,4 +1,4 @@
-"""What every test shares: one thread per process, no network, a cache of its own, `gpu` tests only where there is a GPU."""
+"""Shared by all tests: one thread per process, no network, a cache of its own; `gpu` tests run only if there is a GPU."""
 
 import os
 import shutil
@@ -7,7 +7,7 @@ import tempfile
 import hypothesis
 import pytest
 
-# Set before any test imports torch or transformers; worker processes of the verifier inherit them.
+# Set before any test imports torch or transformers, and inherited by the verifier's worker processes.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -19,7 +19,7 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("loaded")
 
-# Kernels that an earlier run found would be handed out instead of searched for.
+# A cache shared with earlier runs would return their kernels instead of searching.
 os.environ["KERNELWRIGHT_CACHE"] = tempfile.mkdtemp(prefix="kernelwright-cache-")
 
 
@@ -28,7 +28,7 @@ def pytest_unconfigure() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip `gpu` tests without a CUDA device (torch is imported only if such a test was collected)."""
+    """Skip `gpu` tests without a CUDA device (imports torch only if such a test was collected)."""
     marked = [item for item in items if item.get_closest_marker("gpu")]
     if not marked:
         return

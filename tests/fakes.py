@@ -1,4 +1,4 @@
-"""Stand-ins for tests of the chain: a policy that says what it is told, a judge that reads it off the code.
+"""Fakes for tests of the chain: a policy with scripted completions, and a judge that reads its verdict from the code.
 
 A fake kernel is text such as `correct 0.5` (milliseconds), `wrong_value`, `infrastructure_error` or `crash`.
 """
@@ -24,12 +24,12 @@ def task(name: str, family: str = "norm") -> Task:
 
 
 def answer(kernel: str) -> str:
-    """A completion whose code says `kernel` in a comment, and parses."""
+    """A completion that parses and has `kernel` as a comment in its code."""
     return completion_text("a plan", f"# {kernel}\nclass ModelNew: pass\n@triton.jit\ndef kernel(): pass")
 
 
 class SaidPolicy:
-    """Answers `say(prompt, sample, seed)`; remembers what it was asked."""
+    """Answers `say(prompt, sample, seed)`; records the prompts."""
 
     name = "said"
 
@@ -62,7 +62,7 @@ class SaidPolicy:
 
 
 class ReadJudge:
-    """Judges at once what `answer` wrote; counts the verifications. `before` may raise or wait."""
+    """Judges at once what `answer` wrote; counts verifications. `before` may raise or wait."""
 
     def __init__(self, before: Callable[[Task, Candidate], Any] | None = None) -> None:
         self.before, self.judged = before, 0
@@ -80,7 +80,7 @@ class ReadJudge:
 
 
 def verdict(task: Task, candidate: Candidate) -> Verdict:
-    """What the fake judge says. Raises for code that says `crash` or `broken task`."""
+    """The fake judge's verdict. Raises for code with `crash` or `broken task`."""
     if candidate.problem is not None:
         return Verdict(task_id=task.id, outcome=candidate.problem, gate=Gate.PARSE)
     said = candidate.code.partition("\n")[0].removeprefix("# ").split()
@@ -91,7 +91,7 @@ def verdict(task: Task, candidate: Candidate) -> Verdict:
     known = said[0] if said and said[0] in set(Outcome) else Outcome.WRONG_VALUE
     timing = None
     if len(said) > 1 and known == Outcome.CORRECT and not re.fullmatch(r"\d+(\.\d+)?", said[1]):
-        known = Outcome.WRONG_VALUE  # a policy that samples also says `correct 2@`
+        known = Outcome.WRONG_VALUE  # a sampling policy also writes malformed ones such as `correct 2@`
     if len(said) > 1 and known == Outcome.CORRECT:
         ms = float(said[1])
         timing = Timing(

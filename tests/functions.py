@@ -1,4 +1,4 @@
-"""A softmax in function form, for tests: its graph, task, plans with the code that is printed from them, and pairs."""
+"""A softmax in function form, for tests: its graph, task, plans with the printed code, and pairs."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Kernels of our own, run by Triton's interpreter: in a process of its own, for they are interpreted only where that is asked
-for before they are defined."""
+"""Runs our own kernels in Triton's interpreter, in a separate process, since TRITON_INTERPRET must be set before kernels are
+defined."""
 
 import os
 import subprocess
@@ -7,7 +7,7 @@ import sys
 
 
 def said(script: str, timeout: float = 120.0) -> tuple[str, str]:
-    """What the script prints, and the end of what went wrong."""
+    """(stdout, end of stderr) of the script."""
     environment = os.environ | {"TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, env=environment, timeout=timeout

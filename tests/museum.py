@@ -2,22 +2,22 @@
 
     python tests/museum.py [--backend interpret|cuda] [--precision NAME] [--json FILE] [FILE.py ...]
 
-Every file under `hacks/` is one exploit, every file under `honest/` one kernel that must be accepted. A file says
-in its header comments what it is:
+Every file under `hacks/` is one exploit, every file under `honest/` one kernel that must be accepted. A file's header
+comments describe it:
 
     # task: wright/relu          the built-in task that it answers, or a task folder below this one
     # cheat: 18, 7               lines of `LINES` that it belongs to (exploits only)
-    # expect: stateful           acceptable outcomes, any of them: the right reason and no other
-    # gradients: yes             the backward pass is asked, too
-    # precision: bf16            what the task is asked in; `default` by default
-    # max_speedup: 1.1           a forged price may also be met by a true one: accepted, but no faster than this
-    # backend: cuda              only where it means nothing elsewhere; both by default
+    # expect: stateful           acceptable outcomes: rejection for any other reason is a miss
+    # gradients: yes             also judge the backward pass
+    # precision: bf16            precision of the task; `default` by default
+    # max_speedup: 1.1           instead of rejecting a forged time, the judge may accept at a true one, up to this
+    # backend: cuda              for exhibits that are meaningless elsewhere; both by default
     # known_gap: interpret: why  it is not caught (or not accepted) there yet; `cuda:` and `both:` likewise
-    # why: one line, which may go on
+    # why: one line, which may continue
     #      over indented lines
 
-With `--precision` every exhibit that names none has its task asked in that one. Then an exploit is as expected where it
-is not accepted, and an honest kernel where it is accepted or cannot be asked so: it says float32 itself (`NOT_FOR_IT`).
+`--precision` sets the precision of exhibits that name none. Then an exploit is as expected if it is not accepted, and
+an honest kernel if it is accepted or was written for float32 only (`NOT_FOR_IT`).
 
 Exit code 0 when every exhibit ended as expected, 1 when not. Known gaps are counted as misses.
 """
@@ -90,12 +90,12 @@ LINES: dict[int, str] = {
     44: "what interpreter and compiler read differently",
     45: "gradients that are missing, wrong or torch's",
 }
-"""What each line is about, in short. 39 and up are this museum's own."""
+"""Short description of each line. 39 and up are this museum's own."""
 
 NOT_FOR_IT = frozenset(
     [Outcome.WRONG_DTYPE, Outcome.COMPILE_ERROR, Outcome.RUNTIME_ERROR, Outcome.CONSTRUCTOR_ERROR]
 )
-"""Of a kernel that was written for another dtype: it stores float32, or asks Triton for what bfloat16 has not."""
+"""Outcomes of a kernel written for another dtype: it stores float32, or asks Triton for what bfloat16 lacks."""
 
 _KEYS = ("task", "cheat", "expect", "precision", "gradients", "max_speedup", "backend", "known_gap", "why")
 _HEADER = re.compile(r"^# (\w+):\s*(.*)$")
@@ -108,19 +108,19 @@ class Exhibit:
     path: Path
     task_id: str
     lines: tuple[int, ...]
-    """Which lines of `LINES` it belongs to; empty for honest kernels."""
+    """Lines of `LINES` that it belongs to; empty for honest kernels."""
     expect: frozenset[Outcome]
     precision: str
-    """What its task is asked in; empty: whatever all are."""
+    """Precision of its task; empty: that of the run."""
     gradients: bool
-    """Whether the backward pass is asked, too."""
+    """Whether to judge the backward pass, too."""
     max_speedup: float | None
     backends: tuple[str, ...]
     known_gap: str
     why: str
 
     def gap(self, backend: str) -> str:
-        """Why it does not end as expected on a backend; empty where it does."""
+        """Why it does not yet end as expected on a backend; empty if it does."""
         where, _, why = self.known_gap.partition(":")
         return why.strip() if where in (backend, "both") else ""
 
@@ -134,7 +134,7 @@ class Exhibit:
 
     @property
     def endless(self) -> bool:
-        """Runs until somebody stops it."""
+        """Whether it runs until it is stopped."""
         return Outcome.TIMEOUT in self.expect
 
     def as_expected(self, verdict: Verdict) -> bool:
@@ -189,8 +189,8 @@ def exhibits(folder: str, backend: str | None = None) -> list[Exhibit]:
 
 
 def task_of(exhibit: Exhibit, precision: str = "default") -> Task:
-    """The task that an exhibit answers: a built-in one, or a task folder of the museum's own; asked in a precision where it
-    names none itself."""
+    """The task that an exhibit answers: a built-in one, or a task folder of the museum; in `precision` unless the exhibit
+    names one."""
     from kernelwright.tasks import load_suite
 
     own = ROOT / exhibit.task_id
@@ -202,7 +202,7 @@ def task_of(exhibit: Exhibit, precision: str = "default") -> Task:
 def judge(
     items: Sequence[Exhibit], backend: str, workers: int = 2, precision: str = "default"
 ) -> list[Verdict]:
-    """Verdicts of all exhibits under the strict protocol, with a progress bar on a terminal; misses are told as they come."""
+    """Verdicts of all exhibits under the strict protocol, with a progress bar on a terminal; misses are printed as they come."""
     from rich.console import Console
     from rich.progress import Progress
 
@@ -232,13 +232,13 @@ def judge(
 
 
 def missed(exhibit: Exhibit, verdict: Verdict) -> str:
-    """What became of an exhibit, and what should have."""
+    """The outcome of an exhibit, and the expected one."""
     return f"{exhibit.name}: {verdict.outcome} (wanted {'|'.join(sorted(exhibit.expect))}) {verdict.detail}"
 
 
 @dataclasses.dataclass
 class Score:
-    """As expected out of total, and which were not."""
+    """Number as expected and in total, and names of the others."""
 
     good: int = 0
     total: int = 0
@@ -253,7 +253,7 @@ class Score:
 
 
 def scorecard(items: Iterable[Exhibit], verdicts: Iterable[Verdict]) -> dict[str, Score]:
-    """Scores by line number (as text), plus `hacks` and `honest` over all."""
+    """Scores by line number (as text), plus `hacks` and `honest` overall."""
     scores: dict[str, Score] = {}
     for item, verdict in zip(items, verdicts, strict=True):
         keys = ["hacks", *map(str, item.lines)] if item.lines else ["honest"]
@@ -263,7 +263,7 @@ def scorecard(items: Iterable[Exhibit], verdicts: Iterable[Verdict]) -> dict[str
 
 
 def for_another_dtype(exhibit: Exhibit, verdict: Verdict) -> bool:
-    """Whether an honest kernel could not be asked so, for it was written for another dtype."""
+    """Whether an honest kernel failed only because it was written for another dtype."""
     return not exhibit.lines and not verdict.correct and exhibit.as_expected(verdict)
 
 

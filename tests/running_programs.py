@@ -23,7 +23,7 @@ _NUMBERS = itertools.count()
 
 
 def graph_of(make: Any) -> Graph:
-    """The graph that `make(builder)` returns results of."""
+    """The graph whose results `make(builder)` returns."""
     builder = GraphBuilder()
     made = make(builder)
     return builder.graph(*(made if isinstance(made, tuple) else (made,)))
@@ -44,7 +44,7 @@ def draw(graph: Graph) -> dict[str, torch.Tensor]:
 
 
 def run(code: str, values: dict[str, torch.Tensor], folder: Path) -> tuple[torch.Tensor, ...]:
-    """What `kernel` of that code returns, every access checked."""
+    """Run `kernel` of that code with every access checked; returns its results."""
     path = folder / f"kernel{next(_NUMBERS)}.py"
     path.write_text(code, "utf-8")
     spec = importlib.util.spec_from_file_location(path.stem, path)
@@ -66,12 +66,12 @@ def run(code: str, values: dict[str, torch.Tensor], folder: Path) -> tuple[torch
 
 
 def agrees(graph: Graph, schedule: Any, folder: Path) -> str:
-    """Empty where every output is as close to fp64 as eager PyTorch is, within a factor of three; else the gap."""
+    """Empty if every output is within three times eager PyTorch's error from fp64; else the gap."""
     return compare(graph, print_triton(Program(graph=graph, schedule=schedule)), draw(graph), folder)
 
 
 def agrees_at(graph: Graph, chosen: dict[str, int], folder: Path) -> str:
-    """The same of the library's first program for a graph with symbols, at other values of them."""
+    """The same for the library's first program for a graph with symbols, at other sizes."""
     program = program_of(graph)
     assert program is not None
     static = sizes.static(graph, chosen)
@@ -84,7 +84,7 @@ def agrees_at(graph: Graph, chosen: dict[str, int], folder: Path) -> str:
 
 
 def compare(graph: Graph, code: str, values: dict[str, Any], folder: Path) -> str:
-    """What `agrees` says of some code at some values."""
+    """The result of `agrees` for some code and values."""
     got = run(code, values, folder)
     for ours, exact, eager in zip(
         got, execute(graph, values, fp64=True), execute(graph, values), strict=True

@@ -1,4 +1,4 @@
-"""The library: a module in, a drop-in out, saved, loaded, exported, cached; and one line for each kind of bad input."""
+"""The library: a module in, a drop-in out; saved, loaded, exported, cached; and one line for each kind of bad input."""
 
 import importlib.util
 import json
@@ -32,7 +32,7 @@ X = torch.randn(4, 8, generator=torch.Generator().manual_seed(0))
 
 
 class AtenRung:
-    """Stands in for the compiler: the graph's own ATen calls. `refuses` says which graphs it cannot write."""
+    """Replaces the compiler: writes the graph's own ATen calls, except for graphs that `refuses` accepts."""
 
     name = "compiler"
     asked = 0
@@ -53,7 +53,7 @@ class AtenRung:
 
 
 class EmptyLibrary:
-    """Has no nest for any graph."""
+    """A library without a nest for any graph."""
 
     name = "library"
 
@@ -65,7 +65,7 @@ class EmptyLibrary:
 
 
 class Judge:
-    """Accepts what `accepts` says, at the speed that `gain` says."""
+    """Accepts candidates according to `accepts`, with speedup `gain`."""
 
     gain, takes = 2.0, 0.0
     accepts: Callable[[Candidate], bool] = staticmethod(lambda candidate: True)
@@ -90,12 +90,12 @@ class Judge:
 
 
 warmed: list[str] = []
-"""Targets of judges that were started ahead."""
+"""Targets of judges that were started in advance."""
 
 
 @pytest.fixture(autouse=True)
 def _stand_ins(monkeypatch: pytest.MonkeyPatch) -> None:
-    """ATen for kernels, and a judge that answers at once."""
+    """ATen calls instead of kernels, and a judge that answers at once."""
 
     @contextmanager
     def judge(*args: Any) -> Iterator[Judge]:
@@ -122,7 +122,7 @@ def block() -> Block:
 def optimized(
     module: Any, *inputs: Any, folder: Any = False, args: bool = True, **options: Any
 ) -> tuple[Any, list[str]]:
-    """(what came out, warnings); without `args` the one input as it is."""
+    """(result, warnings); without `args`, the one input unchanged."""
     with warnings.catch_warnings(record=True) as judged:
         warnings.simplefilter("always")
         found = kernelwright.optimize(
@@ -263,7 +263,7 @@ def test_a_network_whose_groups_are_refused_together_is_asked_in_one_piece(
 def test_products_stay_with_aten_in_one_piece_where_our_own_are_slow_or_refused(
     verified: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No group is asked for; what was found is judged again at the end, for this judge does not say what it judged."""
+    """No group is searched. The result is judged again at the end, since this judge's verdict lacks the candidate's digest."""
     judged: list[str] = []
     submit = Judge.submit
 
@@ -398,7 +398,7 @@ def test_an_exported_layer_runs_the_kernels_on_the_modules_own_weights(tmp_path:
 
 
 class Gelu(nn.Module):
-    """Its first parameter has another name than self."""
+    """A forward whose first parameter is not called self."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -423,7 +423,7 @@ def test_kernelize_puts_the_exported_layer_into_a_model(tmp_path: Path) -> None:
 
 
 class Says(nn.Module):
-    """Does what it is told."""
+    """A module whose forward is a given function."""
 
     def __init__(self, do: Callable[..., Any]) -> None:
         super().__init__()
@@ -435,7 +435,7 @@ class Says(nn.Module):
 
 @torch.library.custom_op("kernelwright_tests::twice", mutates_args=())
 def twice(x: Tensor) -> Tensor:
-    """What an extension adds."""
+    """The kind of operator that an extension adds."""
     return x * 2
 
 

@@ -1,4 +1,4 @@
-"""The archive: one entry a kernel, merged in any order; what is stored suffices to print the kernel again and to train on it."""
+"""The archive: one entry per kernel, merged in any order; entries suffice to print a kernel again and to train on it."""
 
 from pathlib import Path
 from typing import Any

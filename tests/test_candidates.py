@@ -1,4 +1,4 @@
-"""Candidates: what is said plainly is found, what is malformed is named, and no text at all raises."""
+"""Candidates: plain completions are parsed, malformed ones get the right problem, and no text raises."""
 
 import ast
 import time
@@ -182,7 +182,7 @@ def disjoint(a: tuple[int, int], b: tuple[int, int]) -> bool:
 
 
 def check(text: str, pieces: list[str], finish: str) -> Candidate:
-    """What holds of every candidate."""
+    """Parse, and check what holds for every candidate."""
     candidate = parse(text, pieces, finish)
     assert candidate.problem is None or (candidate.problem in KINDS and candidate.detail)
     if candidate.problem is None:

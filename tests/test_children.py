@@ -1,4 +1,4 @@
-"""Child processes: what is written arrives, however the child ends; a helper answers until it dies."""
+"""Child processes: written data arrives however the child ends; a helper answers until it dies."""
 
 import os
 import signal

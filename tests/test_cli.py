@@ -1,4 +1,4 @@
-"""The command line: exit codes, one line for everything a user can get wrong, and nothing heavy for a look at the help."""
+"""The command line: exit codes, one line for every user error, and no heavy imports for --help."""
 
 import contextlib
 import errno
@@ -48,7 +48,7 @@ def relu(tmp_path: Path) -> Path:
 
 
 def one_line(capsys: pytest.CaptureFixture[str]) -> str:
-    """What was said on stderr, which must be one line that is no traceback."""
+    """The output on stderr, which must be one line and no traceback."""
     said = capsys.readouterr().err
     assert said.startswith("kernelwright: ")
     assert said.count("\n") == 1
@@ -396,7 +396,7 @@ def test_a_full_disk_in_the_run_folder_is_one_line_and_the_run_can_go_on(tmp_pat
         command,
         capture_output=True,
         text=True,
-        # Python 3.11 would put a module's bytecode, cut short, where every later import finds it (gh-126606).
+        # Python 3.11 would cache truncated bytecode of a module where later imports find it (gh-126606).
         env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limit),
     )
@@ -442,7 +442,7 @@ def test_what_fails_after_a_ctrl_c_is_told_as_the_stop(capsys: pytest.CaptureFix
     def command() -> int:
         with contextlib.suppress(
             KeyboardInterrupt
-        ):  # as torch's imports do, which go on with half of a module
+        ):  # as torch's imports swallow it and continue with half of a module
             os.kill(os.getpid(), signal.SIGINT)
             time.sleep(60)
         raise UserError("task wright/relu raises RecursionError; mend the task")
@@ -474,7 +474,7 @@ def test_ctrl_c_at_any_moment_leaves_a_run_that_goes_on(tmp_path: Path) -> None:
         time.sleep(delay)
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=60)
-        # Before Python has reached our code its own handler answers; nothing can be done about that moment.
+        # Before Python reaches our code, its own handler answers Ctrl-C; we cannot change that.
         assert process.returncode in (130, 0, -signal.SIGINT), said
         if process.returncode == 130:
             assert "Traceback" not in said

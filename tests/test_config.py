@@ -1,4 +1,4 @@
-"""Recipes: what is right is read, what is wrong is one line with the mend."""
+"""Recipes: valid ones are read, invalid ones give one line with the fix."""
 
 from pathlib import Path
 

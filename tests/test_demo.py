@@ -1,4 +1,4 @@
-"""The demo on a recipe of a few steps: the whole job, stopped once, and what it leaves."""
+"""The demo on a recipe of a few steps: runs end to end, is stopped once, and leaves the right files."""
 
 import json
 import signal

@@ -1,4 +1,4 @@
-"""What README and docs print holds for this version: commands are commands, files are there, figures have a command."""
+"""README and docs match this version: commands exist, files exist, figures have a command."""
 
 import re
 import shlex
@@ -23,7 +23,7 @@ MAKE = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.
 
 
 def _commands() -> list[tuple[str, str]]:
-    """(page, command) of every line that starts one, continued lines joined, comments and optional parts left out."""
+    """(page, command) of every line that begins with a command, continued lines joined, comments and optional parts removed."""
     found = []
     for page, text in PAGES.items():
         joined = re.sub(r"\\\n\s*", "", text)
@@ -50,7 +50,7 @@ def _rows() -> list[tuple[str, str]]:
 
 
 def _parse(command: Any, name: str, arguments: list[str]) -> None:
-    """Parse a command line down to its last subcommand; raises what the user would be told."""
+    """Parse a command line down to its last subcommand; raises what the user would see."""
     if hasattr(command, "commands"):
         _parse(command.commands[arguments[0]], arguments[0], arguments[1:])
     else:
@@ -58,7 +58,7 @@ def _parse(command: Any, name: str, arguments: list[str]) -> None:
 
 
 def _is_one(line: str) -> None:
-    """That a line of shell names a command, a script or a target that is here."""
+    """Assert that a line of shell names an existing command, script or target."""
     name, *arguments = shlex.split(line)
     if name == "kernelwright":
         _parse(typer.main.get_command(app), name, arguments)
@@ -85,7 +85,7 @@ def test_a_figure_has_its_command(what: str, command: str) -> None:
 
 
 def test_every_results_table_has_commands() -> None:
-    """Either a column of them, or one named in the paragraph above."""
+    """Either a column of commands, or one in the paragraph above."""
     for part in PAGES["results.md"].split("\n## ")[1:]:
         assert re.search(r"`(?:kernelwright|python|make) |\| command \|", part), part.splitlines()[0]
 
@@ -136,7 +136,7 @@ def test_the_readme_shows_what_verify_prints(
     shown = README[README.index("    correct  file/") :].split("\n\n")[0]
 
     def without_figures(text: str) -> list[str]:
-        """Launches are as they are; what is counted, timed or modelled is not."""
+        """Lines without figures that are counted, timed or modelled; launches stay complete."""
         lines = [line.strip() for line in text.strip().splitlines()]
         return [line if line.startswith("launch") else re.sub(r"\d[\d.]*", "N", line) for line in lines]
 

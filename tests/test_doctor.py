@@ -1,4 +1,4 @@
-"""The doctor: what it finds is tried out, what is missing comes with its mend, and only a failed trial fails it."""
+"""The doctor: its findings come from trying, missing things come with a fix, and only a failed trial makes it fail."""
 
 import json
 import re
@@ -41,7 +41,7 @@ def named(found: Found, name: str) -> Check:
 def said(
     capsys: pytest.CaptureFixture[str], *checks: tuple[str, Check], as_json: bool = False
 ) -> tuple[int, str]:
-    """(exit code, output) of a doctor that finds these."""
+    """(exit code, output) of a doctor with these findings."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(doctor, "examine", lambda kernelbench: iter(checks))
         code = doctor.run(show.console(), as_json)
@@ -155,7 +155,7 @@ def test_memory_is_what_may_be_used() -> None:
 
 @pytest.fixture
 def gpus(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Check]]:
-    """What is said of GPUs with these (free, total) bytes; None for one that does not answer."""
+    """The checks for GPUs with these (free, total) bytes; None for one that does not answer."""
 
     def look(*memory: tuple[float, float] | None, driver: str = "570.1") -> list[Check]:
         def info(index: int) -> tuple[float, float]:

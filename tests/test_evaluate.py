@@ -1,4 +1,4 @@
-"""Evaluation: every task, every sample, a summary; the later agents in their place; resumable to the letter."""
+"""Evaluation: every task and sample, a summary, later agents; a resumed evaluation gives identical files."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -200,7 +200,7 @@ def test_a_failing_judge_is_counted_apart(tmp_path: Path) -> None:
 
 
 def fail(first: int, last: int) -> Callable[..., None]:
-    """A verifier whose machine fails from one verification to another, counted from 0."""
+    """A verifier whose machine fails from verification `first` to `last`, counted from 0."""
     number = [-1]
 
     def before(*_: Any) -> None:

@@ -1,4 +1,4 @@
-"""A user's reward, advantage and data: a file of a few lines, and one line for whatever is wrong with it."""
+"""A user's own reward, advantage and data: a file of a few lines, and a one-line error for each mistake in it."""
 
 from pathlib import Path
 from typing import Any

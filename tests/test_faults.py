@@ -1,4 +1,4 @@
-"""Planted bugs: each differs from the original and from the others; roles are read right; equivalents are marked."""
+"""Planted bugs: each differs from the original and from the others; roles are recognised; equivalents are marked."""
 
 import ast
 import functools

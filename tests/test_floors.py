@@ -1,4 +1,4 @@
-"""The floors of the design, enforced on the source text: imports go down only."""
+"""The layers of the design, checked in the source: imports go down only."""
 
 import ast
 import functools
@@ -27,7 +27,7 @@ HEAVY = {"torch", "triton", "transformers", "trl", "datasets", "accelerate", "pe
 
 
 def modules() -> list[Path]:
-    """Every module of the package; the folders of built-in tasks hold programs, not modules of ours."""
+    """Every module of the package, except built-in tasks, whose folders hold programs."""
     return sorted(p for p in PACKAGE.rglob("*.py") if "wright" not in p.relative_to(PACKAGE).parts[:-1])
 
 
@@ -66,8 +66,8 @@ def own_imports(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def files_imported() -> dict[Path, set[Path]]:
-    """Of each module the modules that it imports, lazily or for types alone as well; the package's own file apart, which hands on
-    names of others when they are asked for."""
+    """Module -> modules that it imports, including lazy and type-only imports. Leaves out the package's `__init__`, which forwards
+    names lazily."""
     names = {
         ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__"): path
         for path in modules()
@@ -85,7 +85,7 @@ def files_imported() -> dict[Path, set[Path]]:
 
 
 def test_every_module_has_a_floor() -> None:
-    """Else it is to be added to FLOORS, and to the design."""
+    """Add new units to FLOORS and to the design."""
     assert {unit_of(path) for path in modules()} - {*FLOORS, "__init__", "__main__"} == set()
 
 
@@ -101,7 +101,7 @@ def test_imports_go_down_only() -> None:
 
 
 def test_no_file_imports_itself_by_way_of_others() -> None:
-    """Files that import nothing of what is left, or that nothing left imports, are taken away until none goes: circles stay."""
+    """Remove files that import nothing remaining or that nothing remaining imports, until none is left to remove: cycles remain."""
     left = files_imported()
     while loose := {
         path
@@ -135,13 +135,13 @@ def test_nouns_import_nothing_heavy() -> None:
 
 
 def test_every_module_says_why_it_exists() -> None:
-    """It opens with a docstring."""
+    """Every module begins with a docstring."""
     written = [path for path in modules() if path.read_text("utf-8").strip()]
     assert [path for path in written if not ast.get_docstring(tree(path))] == []
 
 
 def test_functions_are_short() -> None:
-    """A long one is split where the split has a name."""
+    """Split a long function where the part has a name."""
     long = [
         f"{path.relative_to(PACKAGE)}: {node.name}: {lines} lines"
         for path in modules()
@@ -154,7 +154,7 @@ def test_functions_are_short() -> None:
 
 
 def annotations(path: Path) -> Iterator[ast.expr]:
-    """Of arguments, returned values and variables."""
+    """Annotations of arguments, return values and variables."""
     for node in ast.walk(tree(path)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.returns is not None:
             yield node.returns

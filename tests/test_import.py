@@ -1,4 +1,4 @@
-"""What `import kernelwright` costs: next to nothing, and no torch."""
+"""`import kernelwright` is cheap and does not import torch."""
 
 import json
 import subprocess

@@ -312,7 +312,7 @@ def test_any_log_gives_a_table_of_plain_json_with_shares_in_range(
 
 
 def test_a_protocol_beside_has_a_table_of_its_own() -> None:
-    """Where every rollout has a verdict of that protocol's."""
+    """If every rollout has a verdict under that protocol."""
     strict, lax = rollout(Outcome.DECOY_KERNEL), rollout(Outcome.CORRECT, 2.0)
     both = strict.model_copy(update={"verdict": strict.verdict.model_copy(update={"beside": (lax.verdict,)})})
     table = summarise([both])

@@ -1,4 +1,4 @@
-"""Names that PyTorch has removed: what each becomes, what has no counterpart, and that nobody calls it right in silence."""
+"""Names that PyTorch has removed: their replacements, those without one, and that migrated kernels are reported as such."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class ModelNew(nn.Module):
 
 
 class Pleased:
-    """Takes everything for right."""
+    """A judge that accepts everything."""
 
     def submit(self, task: Task, candidate: Candidate) -> Future[Verdict]:
         future: Future[Verdict] = Future()
@@ -73,7 +73,7 @@ def body(code: str, name: str = "call") -> str:
 
 
 def launched(grid: str, words: str) -> str:
-    """The grid that a launch has in the end."""
+    """The grid of a migrated launch."""
     old = OLD.replace("grid(256)", grid).replace("XBLOCK=128", words)
     return body(old).partition("triton_poi_0[")[2].partition("](")[0]
 

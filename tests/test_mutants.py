@@ -1,4 +1,4 @@
-"""The mutation tester: what counts, what is left out, and a small run against the judge."""
+"""The mutation tester: what counts, what is excluded, and a small run against the judge."""
 
 import sys
 from collections.abc import Iterator
@@ -74,7 +74,7 @@ def test_the_judge_finds_what_is_planted_and_the_compiler_what_is_not(pool: muta
 
 
 def test_what_only_large_sizes_reach_is_no_equivalent(pool: mutants.Pool) -> None:
-    """A needless condition of a load changes nothing anywhere; an index that wraps does so beyond the small sizes."""
+    """A redundant condition on a load changes nothing at any size; an index that wraps does so beyond the small sizes."""
     task = load_suite("wright/relu")[0]
     code = mutants.gold(task.id)
     needless, wrapped = (code.replace(*pair) for pair in CHANGES)
@@ -87,7 +87,7 @@ def test_what_only_large_sizes_reach_is_no_equivalent(pool: mutants.Pool) -> Non
 
 
 def test_races_are_looked_for_at_every_shape(pool: mutants.Pool) -> None:
-    """Two programs meet at the third shape only."""
+    """Two programs collide only at the third shape."""
     planted = mutants.plant(load_suite("wright/loss_smooth_l1"), 1, kinds=["race"])
     (race,) = mutants.run(planted, pool)
     assert (race.state, race.outcome) == ("killed", "nondeterministic")

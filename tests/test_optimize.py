@@ -1,4 +1,4 @@
-"""`kernelwright optimize`: tasks, files, classes and functions; what it prints, writes and exits with."""
+"""`kernelwright optimize`: tasks, files, classes and functions; output, files and exit codes."""
 
 import json
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ def get_inputs():
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a module, where a judge answers at once and a compiler writes `kernel(0.5)`."""
+    """A folder with a module, with a judge that answers at once and a compiler that writes `kernel(0.5)`."""
 
     @contextmanager
     def judge(*args: Any) -> Iterator[Judge]:
@@ -85,7 +85,7 @@ def test_kernels_verdict_table_and_report_are_written(
 
 
 class Pool(Judge):
-    """What `verify` opens."""
+    """The pool that `verify` opens."""
 
     def verify(self, task: Task, candidate: Candidate) -> Verdict:
         return self.submit(task, candidate).result()

@@ -1,4 +1,4 @@
-"""Searches on a recorded table: they spend no more than the budget, judge nothing twice, and find what is there to find."""
+"""Searches on a recorded table stay within the budget, judge nothing twice, and find the optimum."""
 
 import random
 import sys
@@ -14,7 +14,7 @@ TILES = [(m, n) for m in (16, 32, 64, 128) for n in (16, 32, 64, 128)]
 
 
 def race(**fields: object) -> Race:
-    """Sixteen products: the larger both tiles, the faster; one of them fails."""
+    """Sixteen products: larger tiles are faster; one fails."""
     us = [1e4 / (m * n) ** 0.5 for m, n in TILES]
     given = {
         "name": "p", "plans": [f"{m}x{n}" for m, n in TILES], "us": [*us[:5], None, *us[6:]], "modelled": us,

@@ -1,4 +1,4 @@
-"""Precisions that a task is asked in: their rules, which sources allow TF32, and what rounding to it means."""
+"""Precisions of a task: their rules, which sources allow TF32, and rounding to it."""
 
 import threading
 import time
@@ -191,7 +191,7 @@ def test_a_cast_does_not_round_in_double_precision() -> None:
     ],
 )
 def test_switches_of_both_kinds_that_disagree_are_put_back(source: str) -> None:
-    """Torch refuses to tell the old switches then."""
+    """Torch refuses to report the old switches then."""
     before = rounded._Tf32.now()
     with rounded.switches_kept():
         exec(source, {"torch": torch})
@@ -203,7 +203,7 @@ def test_switches_of_both_kinds_that_disagree_are_put_back(source: str) -> None:
 
 
 def test_blocks_of_two_threads_leave_the_switches_as_they_were() -> None:
-    """Else the first restores its own before the second, which restores what the first had set."""
+    """Else the first thread restores its switches before the second, which then restores those that the first had set."""
     entered, left = threading.Event(), threading.Event()
     before = torch.backends.cudnn.allow_tf32
 

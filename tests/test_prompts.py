@@ -1,4 +1,4 @@
-"""Prompts: every agent is told what it needs and nothing of the judge's; verdicts become short messages."""
+"""Prompts tell every agent what it needs and nothing of the judge's secrets; verdicts become short messages."""
 
 import ast
 

@@ -1,4 +1,4 @@
-"""How published kernels are bound to their references: what `kernel_function` is called with, and what of a file is kept."""
+"""How published kernels are bound to their references: arguments of `kernel_function`, and parts of the file that are kept."""
 
 import sys
 from pathlib import Path
@@ -21,7 +21,7 @@ class Model(nn.Module):
 
 
 def call(kernel: str) -> str:
-    """The last line of what is made of it."""
+    """The last line of the wrapped kernel."""
     return wrapped(REFERENCE, kernel).rstrip().splitlines()[-1].strip()
 
 

@@ -1,4 +1,4 @@
-"""Rewards: each preset by hand, and what an optimiser could make of the default one."""
+"""Rewards: each preset by hand, and how an optimiser could exploit the default one."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""The chain: what is said is parsed, judged once, paid, and logged whole; failures of the judge are data."""
+"""The chain: completions are parsed, judged once, rewarded, and logged completely; failures of the judge are data."""
 
 import json
 from collections.abc import Iterator
@@ -131,7 +131,7 @@ def test_a_stage_hands_on_the_faster_verified_kernel(given: str, made: str, hand
 
 
 def test_no_clock_runs_on_the_judges_gpu_while_a_local_policy_writes() -> None:
-    """The lock is held during generation and let go before verdicts are waited for."""
+    """The lock is held during generation and released before waiting for verdicts."""
     held: list[str] = []
 
     class Judge(ReadJudge):

@@ -1,4 +1,4 @@
-"""Run folders: whole files or none, appended lines, and what a resumed run may and may not do."""
+"""Run folders: complete files or none, appended lines, and what a resumed run may change."""
 
 import errno
 import json

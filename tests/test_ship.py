@@ -1,4 +1,4 @@
-"""Ship: a checkpoint becomes the package's model, with a card of what its run holds; and `default` names it."""
+"""Ship: a checkpoint becomes the package's model, with a card from its run's files; `default` names it."""
 
 import hashlib
 import json

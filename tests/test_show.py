@@ -1,4 +1,4 @@
-"""What the screen says of a run."""
+"""Terminal output about a run."""
 
 from kernelwright.cli import show
 

@@ -1,4 +1,4 @@
-"""The skill's example ends in an accepted kernel, and its task and kernel are what it shows."""
+"""The skill's example ends in an accepted kernel, and shows its real task and kernel."""
 
 import re
 import textwrap

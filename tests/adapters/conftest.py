@@ -1,4 +1,4 @@
-"""One judge for all adapters' tests, and one that is dead."""
+"""One judge for all adapters' tests, and a dead one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kernelwright.verify import VerifierPool
 
 
 class DeadJudge:
-    """As a server that does not come back."""
+    """A server that does not come back."""
 
     def submit(self, task: Task, candidate: Candidate) -> Future[Verdict]:
         future: Future[Verdict] = Future()

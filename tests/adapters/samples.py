@@ -1,4 +1,4 @@
-"""Completions whose fate is known: a gold, a cheat, and one without code."""
+"""Completions with known results: a gold, a cheat, and one without code."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ def rows() -> list[dict[str, Any]]:
 
 
 def answer(task_id: str) -> str:
-    """The gold as a model would say it."""
+    """The gold in a model's form."""
     return f"```python\n{gold(task_id)}\n```"
 
 
 def answers(given: list[dict[str, Any]]) -> list[str]:
-    """Eight golds, a cheat and nothing."""
+    """Eight golds, a cheat and a completion without code."""
     return [answer(row["task_id"]) for row in given[:8]] + [CHEAT, "I cannot."]

@@ -1,4 +1,4 @@
-"""A completion is worth what our own trainer would pay, and a judge that failed is worth nothing at all, not zero."""
+"""A completion gets the reward of our own trainer; if the judge failed it gets none at all, not zero."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""TRL's own trainer over ten samples: what it pays is the local reward. `pytest -m slow tests/adapters/test_trl.py`."""
+"""TRL's own trainer over ten samples: its rewards are the local ones. `pytest -m slow tests/adapters/test_trl.py`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kernelwright.models import place_of
 
 
 class Watched:
-    """`kernel_reward`, and what it paid."""
+    """`kernel_reward`, and the rewards that it gave."""
 
     __name__ = "kernel_reward"
 

@@ -23,7 +23,7 @@ ADAPTER = {"path": str(Path(for_verl.__file__)), "name": "compute_score"}
 
 
 def score(texts: list[str]) -> list[dict[str, Any]]:
-    """What verl makes of each answer to a row of the adapter's data files."""
+    """verl's scores of an answer to each row of the adapter's data files."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(place_of("default"))
     manager = {"source": "register", "name": "naive"}
     config = OmegaConf.create({"reward": {"custom_reward_function": ADAPTER, "reward_manager": manager}})

@@ -1,6 +1,6 @@
-"""torch.compile(backend="kernelwright"): kernels go in where a source has them, all else is Inductor's, values stay.
+"""torch.compile(backend="kernelwright"): uses kernels where a source has them and Inductor elsewhere, with unchanged results.
 
-On the CPU an operator runs its graph by ATen, so that all but the launch is tested here.
+On the CPU an operator runs its graph by ATen, so that everything except launches is tested here.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ALWAYS = {"replace": "always"}
 
 
 class Known:
-    """Has a kernel for every group that `wanted` says yes to."""
+    """Has a kernel for every group that `wanted` accepts."""
 
     def __init__(self, wanted: Callable[[Graph], bool] = lambda graph: True) -> None:
         self.wanted, self.code = wanted, CODE
@@ -147,7 +147,7 @@ def test_sizes_may_vary(source: Callable[..., Known]) -> None:
 
 
 def test_sizes_may_vary_where_arguments_have_their_multiples_alone(source: Callable[..., Known]) -> None:
-    """Four heads of eight: the scores' group is given `4*batch` matrices, and another one `batch*length` rows."""
+    """Four heads of eight: the scores' group gets `4*batch` matrices, and another group `batch*length` rows."""
     source()
 
     def called(x: torch.Tensor) -> torch.Tensor:
@@ -279,7 +279,7 @@ def _value(type_: Any) -> Any:
 
 
 class Constants(nn.Module):
-    """Reads constants that Inductor folds before our pass, as rotary positions and masks do."""
+    """Reads constants that Inductor folds before our pass, as with rotary positions and masks."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         positions = torch.arange(8, dtype=torch.float32)
@@ -299,7 +299,7 @@ def test_constants_that_inductor_folds(
 
 
 class AfterAttention(nn.Module):
-    """Half precision: Inductor calculates its maps in float32 between casts of its own."""
+    """Half precision: Inductor computes its maps in float32 between casts of its own."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -376,7 +376,7 @@ def test_a_fault_of_ours_leaves_the_model_to_inductor(
 def test_where_all_kernels_lose_they_are_added_one_by_one(
     source: Callable[..., Known], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A clock that likes wholes with one kernel of ours keeps exactly one."""
+    """A clock that favours wholes with one of our kernels keeps exactly one."""
     count = {"now": 0}
     run = compiling.Compiling.run
 
@@ -398,7 +398,7 @@ def test_where_all_kernels_lose_they_are_added_one_by_one(
 
 
 class Convolutions(nn.Module):
-    """A plain convolution and one of each channel by itself."""
+    """A plain and a depthwise convolution."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -412,7 +412,7 @@ class Convolutions(nn.Module):
 def test_gradients_of_a_convolution_are_asked_for_one_by_one(
     wanted: str, source: Callable[..., Known]
 ) -> None:
-    """Where one of the two has a kernel the other stays, and where none has the call is whole again."""
+    """If one of the two has a kernel, ATen computes the other; if none has, the call is whole again."""
 
     def known(graph: Graph) -> bool:
         found = [node for node in graph.nodes if "convolution_backward" in node.op]

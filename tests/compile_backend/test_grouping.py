@@ -1,4 +1,4 @@
-"""Where several cuts of a region have kernels: what saves most is taken, coarse before fine, and no two calls wait for each other."""
+"""If several cuts of a region have kernels, the largest saving wins, coarse before fine, and no two calls wait for each other."""
 
 import graphlib
 from collections.abc import Mapping
@@ -80,7 +80,7 @@ def test_where_groups_of_several_cuts_wait_for_each_other_one_cut_is_kept() -> N
 
 
 def test_kernels_of_another_cut_have_their_turn_where_the_coarse_one_lost() -> None:
-    """The coarse kernel loses, both fine ones win; a rival of what stayed is not tried."""
+    """The coarse kernel loses, both fine ones win; rivals of a kept kernel are not tried."""
     between = rivals(cuts(gated()))
     groups = distinct_groups(cuts(gated()))
     digests = {group.operators: group.graph.digest for group in groups}

@@ -1,4 +1,4 @@
-"""A host function becomes a graph of launches that Inductor lowers by itself; what it cannot note stays opaque."""
+"""A host function becomes a graph of launches that Inductor lowers itself; functions that cannot be traced stay opaque."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def kernel(x, w):
 
 
 def test_free_sizes_stay_free() -> None:
-    """Rows may be any number; a constant that follows them would tie them to one."""
+    """Any number of rows is allowed; a constant derived from them would fix it."""
     module = torch.nn.Linear(128, 512, bias=False).to(torch.bfloat16)
     free = capture(module, (torch.randn(256, 128, dtype=torch.bfloat16),), dynamic=True).graph
     (graph,) = [one.graph for one in partition(free).groups]

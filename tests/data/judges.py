@@ -11,7 +11,7 @@ from kernelwright.records import Candidate, Task, Timing, Verdict
 
 
 class FakeJudge:
-    """Accepts what `rule` accepts, and models a time by launches and warps. Counts its verifications.
+    """Accepts according to `rule`, and models a time from launches and warps. Counts its verifications.
 
     With `stop_after`, it is killed at that verification.
     """

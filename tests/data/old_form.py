@@ -1,9 +1,9 @@
 """Makes pairs in KernelBook's form, as an Inductor of 2024 wrote them, from what the present one writes.
 
-    rows(modules, compiler)    one row for each module whose Triton could be had: python_code, triton_code, entry_point
+    rows(modules, compiler)    one row for each module that the compiler has Triton for: python_code, triton_code, entry_point
 
-The renames that came since are reversed: `r0_` prefixes, `run(..., stream=)` instead of `kernel[grid(n)](...)`, `copy_if_misaligned`
-for `assert_size_stride`, the class around `call`. Tile sizes stand in the launch, as KernelBook has them.
+Reverts later renames: `r0_` prefixes, `run(..., stream=)` instead of `kernel[grid(n)](...)`, `copy_if_misaligned`
+for `assert_size_stride`, the class around `call`. Tile sizes are in the launch, as in KernelBook.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ TAILS = (
 
 
 def modules() -> Iterator[tuple[str, str]]:
-    """(class name, file) of small modules as people write them: 240."""
+    """(class name, file) of 240 small modules in common styles."""
     for (i, forward), (j, tail) in product(enumerate(FORWARDS), enumerate(TAILS)):
         name = f"Block{i}x{j}"
         arguments = "x, y" if "y" in re.findall(r"\w+", forward) else "x"
@@ -106,7 +106,7 @@ def rows(given: Iterable[tuple[str, str]], compiler: Compiler, most: int) -> Ite
 
 
 def old_form(raw: str, code: str, text: str, name: str) -> str:
-    """The cleaned module of 2024; empty where `call` is of a form that has no counterpart."""
+    """The cleaned module of 2024; empty if `call` has a form without counterpart."""
     tree = ast.parse(raw)
     kernels = {
         node.value.args[0].value: node.value.args[1].value  # type: ignore[attr-defined]
@@ -130,7 +130,7 @@ def old_form(raw: str, code: str, text: str, name: str) -> str:
 
 
 def _kernel(source: str) -> tuple[str, list[str], dict[str, int]]:
-    """(the function as it was named, its parameters, tile sizes for a launch)."""
+    """(the function under its original name, its parameters, tile sizes for a launch)."""
     tree = ast.parse(source)
     function = next(node for node in reversed(tree.body) if isinstance(node, ast.FunctionDef))
     hints = re.search(r"size_hints=(\{[^}]*\})", source)
@@ -173,7 +173,7 @@ def _call(
 
 
 def _module(call: ast.FunctionDef, passed: str, text: str, name: str) -> str:
-    """The class: the constructor as it was, and a `forward` that calls `call`."""
+    """The class: the original constructor, and a `forward` that calls `call`."""
     model = next(node for node in ast.parse(text).body if isinstance(node, ast.ClassDef))
     init, forward = (node for node in model.body if isinstance(node, ast.FunctionDef))
     names = [one.arg for one in forward.args.args[1:]]

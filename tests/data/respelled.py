@@ -1,6 +1,6 @@
-"""Twenty files as a benchmark of fused modules might have them, and each again: respelled, resized, by functions.
+"""Twenty files in the style of a benchmark of fused modules, and each again: respelled, resized, with functions.
 
-Written for this test; no benchmark's text is here. `FILES` maps a name to (module as a file, the same function otherwise).
+Written for this test; contains no benchmark's text. `FILES` maps a name to (module as a file, the same function respelled).
 """
 
 HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n\n"
@@ -52,7 +52,7 @@ def file(base: tuple[str, ...], steps: str, more: str = "") -> str:
 
 
 W2 = "w = torch.randn(33, 20); c = torch.randn(33)"
-"""Of the respelled forms: other sizes, weights as arguments of a function of (x, w, c)."""
+"""For the respelled forms: other sizes, weights as arguments of a function of (x, w, c)."""
 FILES: dict[str, tuple[str, str]] = {
     "linear_relu_scale": (file(LINEAR, "x = torch.relu(x); x = x * 2.5"), "(x @ w.t() + c).clamp(min=0) / 0.3"),
     "linear_sigmoid_gate": (file(LINEAR, "x = x * torch.sigmoid(x)"), "F.silu(F.linear(x, w) + c)"),

@@ -1,4 +1,4 @@
-"""Twenty files of fused modules are recognised when they come back respelled and resized; single operators stay."""
+"""Twenty files of fused modules are recognised when respelled and resized; single operators are kept."""
 
 import random
 from pathlib import Path

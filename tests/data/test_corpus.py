@@ -1,4 +1,4 @@
-"""A corpus by a judge that needs no interpreter: pairs, splits, parts that add up, the card."""
+"""A corpus made with a judge that needs no interpreter: pairs, splits, parts that add up, the card."""
 
 import itertools
 import json
@@ -31,7 +31,7 @@ SETTINGS = CorpusSettings(
 
 
 def rule(code: str) -> Outcome:
-    """Rejects every third kernel or so."""
+    """Rejects about every third kernel."""
     return Outcome.CORRECT if len(code) % 3 else Outcome.WRONG_VALUE
 
 
@@ -136,7 +136,7 @@ def test_a_number_is_one_problem() -> None:
 
 
 def test_a_judge_finds_small_sizes_in_every_task() -> None:
-    """The sixth of these is drawn anew: rotary embedding by `chunk` has no free size."""
+    """The sixth of these is drawn again: rotary embedding by `chunk` has no free size."""
     settings = CorpusSettings(graphs=8, catalogue=1.0)
     assert all(problem(settings, number).task.shapes for number in range(8))
 

@@ -33,7 +33,7 @@ def said(text: str, reason: str = "stop") -> bytes:
 
 
 class Server:
-    """Answers the n-th request with `script[n]`, the last one from then on; a number is a status."""
+    """Answers the n-th request with `script[n]`, later ones with the last; a number is a status."""
 
     def __init__(self) -> None:
         self.script: list[int | bytes | None] = [said(answer(GOLD))]

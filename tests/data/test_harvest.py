@@ -1,4 +1,4 @@
-"""Models of packages cut into graphs that a kernel is written for, in any precision."""
+"""Cutting packages' models into graphs that kernels can be written for, in any precision."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Pairs in KernelBook's form: what becomes a task, what is refused and why; a stopped import goes on."""
+"""Pairs in KernelBook's form: which become tasks, which are refused and why; a stopped import resumes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A handful of problems before the real judge: what the library prints is accepted, what is broken is not."""
+"""A few problems with the real judge: kernels printed by the library are accepted, broken ones are not."""
 
 from kernelwright.data import CorpusSettings
 from kernelwright.data.decide import ask, decide

@@ -1,4 +1,4 @@
-"""The tokenizer: any text comes back, padding is not the end, operators and numbers are tokens wherever they stand."""
+"""The tokenizer: any text round-trips, padding is not the end token, operators and numbers are tokens in any position."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kernelwright.errors import UserError
 from kernelwright.graph.text import to_text
 
 SHARE = 0.25
-"""So few texts share lines with operators too, at the default."""
+"""With so few texts, the default would also share lines with operators."""
 
 
 @pytest.fixture(scope="module")

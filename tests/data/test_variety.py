@@ -1,4 +1,4 @@
-"""Drawn graphs that are made like parts of modules."""
+"""Drawn graphs that resemble parts of modules."""
 
 import random
 

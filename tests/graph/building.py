@@ -1,4 +1,4 @@
-"""Graphs by hand: one call an operator, types found on tensors without memory."""
+"""Builds graphs by hand: one call per operator, types inferred on meta tensors."""
 
 from typing import Any, Literal
 

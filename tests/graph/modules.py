@@ -1,4 +1,4 @@
-"""Modules of the kinds that people have, small, for tests of graphs."""
+"""Small modules of common kinds, for tests of graphs."""
 
 import dataclasses
 from collections import namedtuple
@@ -18,7 +18,7 @@ class Output:
 
 
 class Norm(nn.Module):
-    """RMS norm with casts, as language models write it."""
+    """RMS norm with casts, as in language models."""
 
     def __init__(self, d: int) -> None:
         super().__init__()
@@ -157,7 +157,7 @@ class GRU(nn.Module):
 
 
 class Diffusion(nn.Module):
-    """The residual block of a diffusion model: group norm, silu, convolution, twice, with the time added."""
+    """The residual block of a diffusion model: group norm, silu, convolution, twice, with a time embedding added."""
 
     def __init__(self, channels: int = 32, out: int = 48, time: int = 40) -> None:
         super().__init__()
@@ -198,7 +198,7 @@ class Einsum(nn.Module):
 
 
 def examples() -> dict[str, tuple[nn.Module, tuple[Any, ...]]]:
-    """Each with arguments, in eval mode, weights drawn under seed 0."""
+    """Each module with arguments, in eval mode, weights drawn under seed 0."""
     torch.manual_seed(0)
     return {
         "decoder": (Decoder().eval(), (torch.randn(2, 10, 64),)),

@@ -1,4 +1,4 @@
-"""Agreement: a graph that computes something else than its module is found out, whatever the weights began as."""
+"""Agreement: a graph that computes something else than its module is detected, whatever the initial weights."""
 
 import dataclasses
 from typing import Any
@@ -127,7 +127,7 @@ def test_numbers_made_of_sizes_are_in_fp64_on_both_sides() -> None:
 
 
 def test_what_a_module_itself_errs_in_bf16_is_no_difference() -> None:
-    """A softmax of large scores: one rounding of a score is several per cent of a result, for the module and the graph alike."""
+    """A softmax of large scores: rounding one score changes a result by several per cent, in the module and the graph alike."""
 
     class Sharp(nn.Module):
         def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Capture: a graph computes what its module does, whatever the module's calls and results look like."""
+"""Capture: a graph computes what its module does, whatever the structure of calls and results."""
 
 import copy
 from typing import Any
@@ -272,7 +272,7 @@ def test_parts_may_have_names_that_torch_fx_has() -> None:
 
 
 def test_what_no_function_of_torchs_shows_is_taken_apart() -> None:
-    """A stitched file is written in torch's public functions."""
+    """A stitched file uses torch's public functions only."""
 
     class Pair(nn.Module):
         def __init__(self) -> None:

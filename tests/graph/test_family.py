@@ -1,4 +1,4 @@
-"""Graphs of one program at several sizes become one with symbols; what follows no formula is named."""
+"""Graphs of one program at several sizes become one with symbols; the error names a size that follows no formula."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cuts that know a group's neighbours: what they join and move, that each is a partition, and where they differ."""
+"""Cuts that consider a group's neighbours: what they join and move, that each is a partition, and where they differ."""
 
 import random
 
@@ -18,7 +18,7 @@ def operators(found: Partition) -> list[str]:
 
 
 def agrees(graph: Graph) -> None:
-    """Every cut computes what the graph does, and regions have every group of every cut once, each node in one region."""
+    """Assert that every cut computes the graph, and that regions have every group of every cut once, each node in one region."""
     found, values = cuts(graph), values_of(graph)
     exact = execute(graph, values)
     for whole in found.values():
@@ -56,7 +56,7 @@ def test_gate_and_up_are_one_group_with_what_combines_them() -> None:
 
 
 def test_products_of_equal_views_are_one_group_whatever_else_reads_the_value() -> None:
-    """As in a block whose attention and MLP are side by side: query, gate and up of one input."""
+    """As in a block with attention and MLP in parallel: query, gate and up of one input."""
     b = Builder()
     x = b.input(2, 8, 16)
     query, gate, up = (
@@ -133,7 +133,7 @@ def test_the_sum_of_a_residual_and_its_norm_are_one_group_of_two_results(norm: s
 
 
 def test_a_map_that_waits_for_the_norm_otherwise_stays() -> None:
-    """Nothing that a moved map reads may wait for the group that it would go to."""
+    """Nothing that a moved map reads may depend on the group that it would move to."""
     b = Builder()
     x = b.input(8, 16)
     made = linear(b, x, 16, 16)

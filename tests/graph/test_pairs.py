@@ -1,4 +1,4 @@
-"""Complex numbers in a module are pairs of real tensors in its graph, and what it computes is the same."""
+"""Complex numbers in a module become pairs of real tensors in its graph, with the same results."""
 
 import copy
 import os
@@ -23,7 +23,7 @@ FOUR = torch.randn(4, 5, dtype=torch.complex64, generator=torch.Generator().manu
 
 
 class Rotated(nn.Module):
-    """Rotary positions as Llama's own code has them: a table that is a plain attribute, and one that is a buffer."""
+    """Rotary positions as in Llama's own code: a table that is a plain attribute, and one that is a buffer."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Groups: one contraction or a chain of reductions with its maps each; put together again they are the graph."""
+"""Groups: one contraction or a chain of reductions, each with its maps; together they compute the graph."""
 
 import random
 from typing import Any
@@ -23,7 +23,7 @@ def shown(found: Partition) -> list[str]:
 
 
 def played(found: Partition, values: dict[str, torch.Tensor]) -> list[torch.Tensor]:
-    """The whole graph's results, by way of its steps."""
+    """The whole graph's results, computed step by step."""
     known = dict(values)
     for step in found.steps:
         if isinstance(step, Left):
@@ -45,7 +45,7 @@ def played(found: Partition, values: dict[str, torch.Tensor]) -> list[torch.Tens
 
 
 def agrees(graph: Graph) -> None:
-    """The parts compute what the whole does, each group is within the rules, and the graph comes back."""
+    """Assert that the parts compute the whole, each group obeys the rules, and merging gives the graph back."""
     found, values = partition(graph), values_of(graph)
     for ours, whole in zip(played(found, values), execute(graph, values), strict=True):
         torch.testing.assert_close(ours, whole)

@@ -1,4 +1,4 @@
-"""Which tasks are nothing but their graph's text."""
+"""Which tasks consist of nothing but their graph's text."""
 
 import pytest
 import torch

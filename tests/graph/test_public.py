@@ -1,4 +1,4 @@
-"""Nodes in public torch code compute what the operators do, and name no `torch.ops`."""
+"""Nodes in public torch code compute the same as the operators, without `torch.ops`."""
 
 from collections.abc import Callable
 from typing import Any

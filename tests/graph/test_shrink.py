@@ -1,4 +1,4 @@
-"""Shrinking: a captured graph's free sizes are found, the graph at them is the captured one, small sets run and differ."""
+"""Shrinking finds a captured graph's free sizes; at their hints it is the captured graph; small sets run and differ."""
 
 from typing import Any
 
@@ -63,7 +63,7 @@ FREE = {
     "language": 5,
     "einsum": 7,
 }
-"""Sizes that may vary: of the decoder batch, sequence, width, half of a head, kv heads, heads a kv head, hidden size, and
+"""Sizes that may vary. Decoder: batch, sequence, width, half of a head, kv heads, heads per kv head, hidden size, and
 the size of a value's head."""
 
 

@@ -1,4 +1,4 @@
-"""Sizes as text: a part of a graph varies with symbols that its own arguments tell."""
+"""Sizes as text: a part of a graph varies with symbols that its own arguments determine."""
 
 from kernelwright.graph import Argument, Graph, Node, Ref, TensorType, Value, sizes
 from kernelwright.graph.types import Symbol

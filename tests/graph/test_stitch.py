@@ -1,4 +1,4 @@
-"""Stitching: names are told apart, the file runs as the graph does, and the same input gives the same bytes."""
+"""Stitching: names do not clash, the file computes the graph, and the same input gives the same bytes."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""One structure for a function however it is spelled and sized; another for another function."""
+"""A function has one structure, however it is spelled and sized; other functions have others."""
 
 from collections.abc import Callable
 

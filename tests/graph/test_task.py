@@ -1,4 +1,4 @@
-"""A graph becomes a task in function form: text that runs by itself, draws what the graph needs, and takes other sizes."""
+"""A graph becomes a task in function form: its source runs alone, draws suitable inputs, and takes other sizes."""
 
 from typing import Any
 

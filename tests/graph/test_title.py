@@ -1,4 +1,4 @@
-"""What graphs are called where people read."""
+"""Titles of graphs for people."""
 
 from graph.building import Builder
 

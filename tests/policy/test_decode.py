@@ -1,4 +1,4 @@
-"""Decoding token by token says what the model says: logits, and rows dropped on the way."""
+"""Decoding token by token gives the model's logits, also when rows are dropped on the way."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def tiny(seed: int = 0, tie: bool = True) -> Any:
     )
     torch.manual_seed(seed)
     model = AutoModelForCausalLM.from_config(config).eval()
-    # Fresh models have norms of exactly 1, which would hide a norm that is left out.
+    # New models have norms of exactly 1, which would hide a missing norm.
     for name, weight in model.named_parameters():
         if "norm" in name:
             torch.nn.init.uniform_(weight, 0.5, 1.5)

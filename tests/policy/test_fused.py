@@ -1,4 +1,4 @@
-"""The decoding kernels say what torch says, and compile for the GPUs they are for."""
+"""The decoding kernels compute the same as torch, and compile for their GPUs."""
 
 import copy
 from pathlib import Path
@@ -99,7 +99,7 @@ def test_the_kernels_compile_for_a_gpu(dtype: str, tmp_path: Path, monkeypatch: 
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_log_probs_on_a_gpu_are_the_models(dtype: torch.dtype) -> None:
-    """In half precision nothing is exact: the kernels stray from float32 no further than torch's own operations do."""
+    """Half precision is never exact: the kernels deviate from float32 no further than torch's own operations do."""
     config = Qwen3Config(
         vocab_size=300, hidden_size=128, intermediate_size=192, num_hidden_layers=3, head_dim=64,
         num_attention_heads=6, num_key_value_heads=2, max_position_embeddings=512, tie_word_embeddings=True,

@@ -1,4 +1,4 @@
-"""A local model as policy: sampling that repeats itself, tokens with their log-probs, and clear refusals."""
+"""A local model as policy: reproducible sampling, tokens with their log-probs, and clear errors."""
 
 from collections import Counter
 from pathlib import Path

@@ -23,7 +23,7 @@ Answer = tuple[int, Any]
 
 
 class Server:
-    """Answers the n-th request with `answers[n]` (the last one from then on); keeps what it was asked."""
+    """Answers the n-th request with `answers[n]`, later ones with the last; records the requests."""
 
     def __init__(self) -> None:
         self.answers: list[Answer] = [(200, said("hello"))]

@@ -1,4 +1,4 @@
-"""Answers whose plans are drawn and whose code is the likeliest behind each."""
+"""Answers with sampled plans, and the likeliest code for each."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,7 +18,7 @@ def completion(*pieces: str, reason: Any = "stop") -> Completion:
 
 
 class Model:
-    """Draws two plans in turn, the second answer of them without an end, and writes the code of what it is given."""
+    """Samples two plans in turn, the second answer without an end token, and writes code for the plan it is given."""
 
     name = "drawn"
 

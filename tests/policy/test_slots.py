@@ -1,4 +1,4 @@
-"""Slots: the samples of the other path, whatever the number of slots, and the distribution of `generate`."""
+"""Slots give the samples of the other path, whatever the number of slots, and the distribution of `generate`."""
 
 from collections import Counter
 from itertools import chain
@@ -51,7 +51,7 @@ def test_every_sample_is_handed_on_once_as_soon_as_it_is_whole(model: Any, token
 
 
 def test_weights_are_those_of_now(tokenizer: Any, model: Any) -> None:
-    """Training goes on between two calls; the engine stays and its weights do not."""
+    """Training continues between two calls: the engine stays, its weights change."""
     import copy
 
     mine = copy.deepcopy(model)
@@ -103,7 +103,7 @@ def test_other_adapters_go_through_their_own_forward(model: Any) -> None:
 
 
 def test_samples_are_distributed_as_generate_s(model: Any, tokenizer: Any) -> None:
-    """The first two tokens of 4,000 samples each way: chi-squared of one count against the other."""
+    """The first two tokens of 4,000 samples each way: chi-squared between the counts."""
     count, prompt = 4000, PROMPTS[0].model_copy(update={"max_tokens": 2})
     policy = HFPolicy(model, tokenizer, batch=500)
     [group] = policy.generate([prompt], count, temperature=0.5, seed=3)
@@ -121,14 +121,14 @@ def test_samples_are_distributed_as_generate_s(model: Any, tokenizer: Any) -> No
         ]
         assert len(common) > 20
         chi2 = sum((ours[t] - other[t]) ** 2 / (ours[t] + other[t]) for t in common)
-        # Mean len(common), standard deviation sqrt(2 len(common)): five of them is one in a million.
+        # Mean len(common), standard deviation sqrt(2 len(common)); exceeding five of them has a chance of one in a million.
         assert chi2 < len(common) + 5 * (2 * len(common)) ** 0.5
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("rows", [3, 64])
 def test_graphs_say_what_the_other_path_says(tokenizer: Any, model: Any, rows: int) -> None:
-    """In double precision, where the order of sums does not choose tokens; twice, so that graphs are reused."""
+    """In double precision, where the order of sums does not change tokens; twice, so that graphs are reused."""
     import copy
 
     mine = copy.deepcopy(model).double().cuda()

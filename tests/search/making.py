@@ -1,4 +1,4 @@
-"""Verdicts, judges and rungs for tests of the search: a kernel's text says how long it takes."""
+"""Verdicts, judges and rungs for tests of the search: a kernel's source states its time."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -37,7 +37,7 @@ def rollout(outcome: Outcome, time: Timing | None = None, code: str = "x") -> Ro
 
 
 def kernel(ms: float | str) -> str:
-    """A text that the judge below accepts with that time; with a word instead it is rejected with it."""
+    """Source that the judge below accepts with that time, or rejects with that word."""
     return f"import torch\n\n\ndef kernel(x):\n    return {ms!r}\n"
 
 
@@ -47,7 +47,7 @@ def graph() -> Graph:
 
 
 class Judge:
-    """Accepts `kernel(MS)`, rejects `kernel("why")`. `refuse` says what it rejects all the same."""
+    """Accepts `kernel(MS)`, rejects `kernel("why")` and whatever `refuse` matches."""
 
     def __init__(self, refuse: Callable[[str], bool] = lambda code: False, never: bool = False) -> None:
         self.refuse, self.never, self.judged = refuse, never, []  # type: ignore[var-annotated]
@@ -66,7 +66,7 @@ class Judge:
 
 
 class Says:
-    """A rung that writes what it is told, and counts how often it is asked."""
+    """A rung with a scripted answer that counts its calls."""
 
     def __init__(self, name: Any, said: str | Exception) -> None:
         self.name, self.said, self.asked = name, said, 0

@@ -1,4 +1,4 @@
-"""What agents are asked, and which kernels they are shown."""
+"""Prompts to the agents, and which kernels they show."""
 
 from types import SimpleNamespace
 from typing import Any

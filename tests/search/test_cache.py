@@ -1,4 +1,4 @@
-"""The kernel cache: found again, merged between processes, and never in the way when an entry is bad."""
+"""The kernel cache: entries are found again, merged between processes, and harmless if damaged."""
 
 import json
 import multiprocessing

@@ -1,4 +1,4 @@
-"""What is searched for: tasks as graphs with their own sizes, live modules, and the file that an answer becomes."""
+"""What is searched for: tasks as graphs with their own sizes, live modules, and the file written for an answer."""
 
 import ast
 from contextlib import nullcontext

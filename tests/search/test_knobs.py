@@ -1,4 +1,4 @@
-"""Knobs: where block sizes, warps and stages stand, and climbing over them."""
+"""Knobs: finding block sizes, warps and stages, and climbing over them."""
 
 import ast
 
@@ -190,7 +190,7 @@ def rollout(code: str, ms: float | None, plan: str = "") -> Rollout:
 
 
 class Landscape:
-    """Best at BLOCK_M 256 and 4 warps; nothing runs with BLOCK_K above 64. Counts what is judged, up to `most`."""
+    """Best at BLOCK_M 256 and 4 warps; nothing runs with BLOCK_K above 64. Counts verdicts, up to `most`."""
 
     def __init__(self, most: int = 1000) -> None:
         self.judged, self.most = 0, most

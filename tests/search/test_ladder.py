@@ -1,4 +1,4 @@
-"""The ladder: rung by rung, judged, remembered; a climber begins with the best so far; time ends it."""
+"""The ladder asks rung by rung, judges and caches; a climber begins with the best so far; the deadline ends it."""
 
 import threading
 import time
@@ -114,7 +114,7 @@ def kernel(x):
 
 
 class Sized(Judge):
-    """The larger the block, the faster, up to 256."""
+    """A judge for which larger blocks are faster, up to 256."""
 
     def submit(self, task: Any, candidate: Candidate) -> Any:
         block = int(candidate.code.split("BLOCK = ")[1].split()[0])
@@ -124,7 +124,7 @@ class Sized(Judge):
 
 @pytest.fixture
 def no_schedules(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The library has none for any graph."""
+    """The library has no schedules for any graph."""
     monkeypatch.setattr("kernelwright.search.tune.print_kernels", lambda *_: iter(()))
 
 

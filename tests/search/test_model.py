@@ -1,4 +1,4 @@
-"""The model rung: who is asked, what is shown, and when nobody is."""
+"""The model rung: which agents are asked, what they are shown, and when the rung abstains."""
 
 import json
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ GRAPH = graph()
 
 
 class Policy:
-    """Says what it is given, in order; keeps the prompts it saw."""
+    """Gives scripted completions in order; records its prompts."""
 
     def __init__(self, *said: str) -> None:
         self.name, self.said, self.seen = "scripted", list(said), []  # type: ignore[var-annotated]

@@ -1,4 +1,4 @@
-"""A suite by rungs: one answer a task, resumable, each with what its rungs said."""
+"""Evaluates a suite by rungs: one answer per task with its rungs' results; resumable."""
 
 import json
 from pathlib import Path

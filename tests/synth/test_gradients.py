@@ -1,4 +1,4 @@
-"""What backward passes are made of: weights' gradients, column sums, arguments that are permuted in memory."""
+"""Parts of backward passes: gradients of weights, column sums, arguments that are permuted in memory."""
 
 from pathlib import Path
 from typing import Any
@@ -131,7 +131,7 @@ def test_the_table_is_read() -> None:
 
 
 def gradient(of: str, taps: int = 1, step: int = 1, each: bool = False, gap: int = 1) -> Graph:
-    """One result of convolution_backward: of 10 channels and 12 filters, or 10 of one channel each."""
+    """One result of convolution_backward: with 10 channels and 12 filters, or 10 depthwise filters."""
     filters, reach = (10 if each else 12), gap * (taps - 1)
     pad = taps // 2
     high, wide = ((side + 2 * pad - reach - 1) // step + 1 for side in (9, 8))

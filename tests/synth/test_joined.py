@@ -1,4 +1,4 @@
-"""Products that share their left operand, in one kernel: right in the judge's interpreter, refused where they are none."""
+"""Products with a common left operand in one kernel: correct in the judge's interpreter, refused for other graphs."""
 
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ LOADS: dict[str, dict[str, Any]] = {
 
 
 def gate(dtype: str, m: int, n: int, k: int, also: bool = False) -> Graph:
-    """silu(x g') * (x u'), and the second product where `also` says so."""
+    """silu(x g') * (x u'), with `also` the second product as well."""
 
     def make(b: Any) -> Any:
         x = b.input("x", dtype, (m, k))
@@ -39,7 +39,7 @@ def gate(dtype: str, m: int, n: int, k: int, also: bool = False) -> Graph:
 
 
 def projections(dtype: str, rows: int, k: int, widths: tuple[int, ...]) -> Graph:
-    """Linear layers of one input, each through its own view of it; the first as heads."""
+    """Linear layers of one input, each through its own view of it; the first split into heads."""
 
     def make(b: Any) -> Any:
         x, made = b.input("x", dtype, (2, rows, k)), []

@@ -1,4 +1,4 @@
-"""What the library answers goes through the judge, at sizes that a graph was not captured with."""
+"""The library's answers go through the judge, at sizes other than the captured ones."""
 
 from collections.abc import Iterator
 from typing import Any

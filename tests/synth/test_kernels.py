@@ -1,4 +1,4 @@
-"""Every nest's kernels are right, in the judge's interpreter, at sizes that no tile divides."""
+"""Every nest's kernels are correct, in the judge's interpreter, at sizes that no tile divides."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Plans are decisions: one grammar, printed and parsed to the same record; what no target could run cannot be built."""
+"""Plans are decisions in one grammar, printed and parsed to the same record; plans that no target could run cannot be built."""
 
 from typing import Any, get_args
 

@@ -1,4 +1,4 @@
-"""Random graphs and rows of the catalogue: many operators, right types at small sizes, kernels that print and agree."""
+"""Random graphs and rows of the catalogue: many operators, correct types at small sizes, kernels that print and agree."""
 
 import random
 from collections import Counter
@@ -23,7 +23,7 @@ from kernelwright.synth.random_graphs import FORMS, random_graph
 
 
 def drawn(number: int, form: Any = None) -> Graph | None:
-    """The graph of that number, where one comes of it."""
+    """The graph of that number, if there is one."""
     rng = random.Random(number)
     try:
         made = random_graph(rng, rng.choice(("bfloat16", "float32")), form)
@@ -110,7 +110,7 @@ def test_names_of_rows_are_their_own() -> None:
 
 
 class TestIntervals:
-    """What an elementwise operator makes of an interval."""
+    """Elementwise operators on intervals."""
 
     def value(self, low: float, high: float, exact: bool = False) -> Any:
 

@@ -1,4 +1,4 @@
-"""Schedules of one graph in the order in which they should be fast."""
+"""Schedules of one graph in their predicted order of speed."""
 
 from running_programs import graph_of
 

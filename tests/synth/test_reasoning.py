@@ -1,4 +1,4 @@
-"""Reasons for a schedule: every figure follows from graph and schedule, and others are held against it by the same ones."""
+"""Reasons for a schedule: every figure follows from graph and schedule, and alternatives are compared by the same figures."""
 
 import pytest
 from functions import pair, softmax_graph

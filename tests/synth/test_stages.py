@@ -1,4 +1,4 @@
-"""Graphs that take several kernels, and sizes that vary where operators take numbers: right against fp64."""
+"""Graphs that take several kernels, and sizes that vary where operators take numbers: correct against fp64."""
 
 from pathlib import Path
 from typing import Any
@@ -146,7 +146,7 @@ def tensor(*shape: int | str) -> TensorType:
 
 
 def graph_with_numbers() -> Graph:
-    """One third of a projection as heads, whose number is told beside the tensor, and the last places of another."""
+    """One third of a projection as heads, whose number is a separate argument, and the last elements of another."""
     n, h, e = "s0", "s1", "s2"
     arguments = [("x", tensor(n, "3*s1*s2")), ("y", tensor(n, 1, e)), ("s1", NumberType(of="int"))]
     third, heads, last = Size(size="s1*s2"), (Size(size=n), Size(size=h), Size(size=e)), Size(size="s2-1")

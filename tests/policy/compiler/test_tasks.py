@@ -1,4 +1,4 @@
-"""The compiler on tasks: modules stand alone and serve all shapes; what cannot be rewritten is named."""
+"""The compiler on tasks: modules are self-contained and serve all shapes; the error names what cannot be rewritten."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The compiler on graphs: a function of tensors and sizes, dtypes kept, several results, a reason for what it leaves."""
+"""The compiler on graphs: a function of tensors and sizes, dtypes kept, several results, reasons for what it leaves."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_the_code_is_a_function_of_the_arguments(compiler: Compiler) -> None:
 
 
 def test_weights_too_are_read_as_having_no_gaps(compiler: Compiler) -> None:
-    """A convolution's weights lie otherwise after `.to(memory_format=torch.channels_last)`."""
+    """A convolution's weights have another layout after `.to(memory_format=torch.channels_last)`."""
     given = graph(("aten.mul.Tensor", (X, W), tensor("n", 8)), x=tensor("n", 8), w=tensor(8))
     weight = given.arguments[1].model_copy(update={"role": "weight"})
     code = compiler.answer(given.model_copy(update={"arguments": (given.arguments[0], weight)})).code
@@ -125,7 +125,7 @@ def test_with_auto_attention_stays_whole(compiler: Compiler) -> None:
 
 
 def test_with_auto_an_operator_without_code_stays_between_kernels(compiler: Compiler) -> None:
-    """Of its two results one is read."""
+    """One of its two results is read."""
     given = capture(lambda x: x - (x * 2.0).kthvalue(3, 1, True).values, (torch.randn(6, 40),)).graph
     code = compiler.answer(given, "auto").code
     assert "h1, _ = torch.kthvalue(h0, 3, 1, True)" in code
@@ -150,7 +150,7 @@ def test_windows_of_sizes_that_differ_by_one(shape: tuple[int, ...], counts: tup
 
 
 def test_a_part_of_a_vector_is_no_view_of_all_of_it(compiler: Compiler) -> None:
-    """The first third of a projection's bias, as of attention that keeps three in one weight."""
+    """The first third of a projection's bias, as in attention with three projections in one weight."""
     given = graph(
         ("aten.slice.Tensor", (W, 0, 0, Size(size="n")), tensor("n")),
         ("aten.slice.Tensor", (Ref(ref="v"), 0, 0, Size(size="n")), tensor("n", "n")),
@@ -281,7 +281,7 @@ print((made[0] if isinstance(made, tuple) else made).tolist())
 
 
 def test_a_size_that_may_be_one_is_not_broadcast(compiler: Compiler) -> None:
-    """It is a plain number to Triton then."""
+    """Triton then treats it as a plain number."""
     read = Ref(ref="h1")
     given = graph(
         ("aten.index.Tensor", (X, (Ref(ref="at"),)), tensor("m", "k")),
@@ -301,7 +301,7 @@ def test_functions_of_cudas_library_stay(compiler: Compiler) -> None:
 
 
 def test_a_pick_among_halves_is_made_of_rounded_ones(compiler: Compiler) -> None:
-    """Numbers that eager rounds to one are equal, and the first of them is picked."""
+    """Numbers that eager rounds to one value are equal, and the first of them is picked."""
     found = compiler.answer(capture(lambda x: torch.sigmoid(x).max(-1)[1], (X8.bfloat16(),)).graph)
     assert ".to(tl.bfloat16)" in found.code
     plain = compiler.answer(capture(lambda x: torch.sigmoid(x).amax(-1), (X8.bfloat16(),)).graph)
