@@ -1,4 +1,4 @@
-"""Drop-ins for tests: the graph's own ATen calls stand in for kernels, and count how often they run."""
+"""Drop-ins for tests: the graph's own ATen calls replace kernels, and count their runs."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ class Config:
 
 
 class Block(nn.Module):
-    """Linear, norm and a factor out of a configuration object."""
+    """Linear, norm and a factor from a configuration object."""
 
     def __init__(self, dim: int = 8) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ def made(module: nn.Module, *args: Any, code: str = "", **kwargs: Any) -> Any:
 
 
 def counted(fast: Any) -> list[int]:
-    """Grows by one for each run of the kernels."""
+    """A list that grows by one with each run of the kernels."""
     runs: list[int] = []
     run = loaded(fast.kernel)
 

@@ -1,4 +1,4 @@
-"""Under torch.compile a drop-in is one operator, which asks at run time whether its kernels still hold."""
+"""Under torch.compile a drop-in is one operator, which checks at run time whether its kernels are still valid."""
 
 from typing import Any
 

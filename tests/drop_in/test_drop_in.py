@@ -1,4 +1,4 @@
-"""A drop-in runs its kernels where they were verified, is the original in all else, and says why it does not."""
+"""A drop-in runs its kernels where they were verified, behaves like the original in all else, and says why it falls back."""
 
 import copy
 import inspect
@@ -26,7 +26,7 @@ X = torch.randn(4, 8, generator=torch.Generator().manual_seed(0))
 
 @pytest.fixture(autouse=True)
 def _on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """ATen calls stand in for kernels, which a CPU can run."""
+    """ATen calls replace kernels, so that a CPU can run them."""
     monkeypatch.setenv("TRITON_INTERPRET", "1")
 
 
@@ -36,7 +36,7 @@ def fast() -> Any:
 
 
 def told(module: Any, *args: Any, **kwargs: Any) -> tuple[Any, list[str]]:
-    """(the answer, warnings)."""
+    """(the result, warnings)."""
     with warnings.catch_warnings(record=True) as judged:
         warnings.simplefilter("always")
         answer = module(*args, **kwargs)
@@ -53,7 +53,7 @@ def test_it_runs_its_kernels_where_they_were_verified(fast: Any) -> None:
 
 
 class Kept(nn.Module):
-    """A cache written in part, a mean put anew at each call, a count, and its input halved."""
+    """Writes part of a cache, replaces a mean at each call, counts, and halves its input."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -80,7 +80,7 @@ def test_buffers_and_inputs_are_written_as_the_module_writes_them() -> None:
         torch.testing.assert_close((x, fast.state_dict()), (y, other.state_dict()))
         assert said == []
     assert (len(runs), fast.cache is cache, fast.mean is mean) == (3, True, False)
-    torch.testing.assert_close(mean, torch.zeros(8))  # it was put anew, and what it was is as it was
+    torch.testing.assert_close(mean, torch.zeros(8))  # replaced, not changed in place
     assert copy.deepcopy(fast)(X.clone())[0].equal(fast(X.clone())[0])
 
 
@@ -172,7 +172,7 @@ SAME_VALUES = (
     "configuration replaced",
     "weight of another shape",
 )
-"""Changes that happen to leave the answer as it was."""
+"""Changes that happen to leave the result unchanged."""
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=list(CHANGES))
@@ -236,7 +236,7 @@ def test_calls_that_were_not_verified_run_the_original(fast: Any, args: Any, why
 @pytest.mark.parametrize("example", [X, X.t().contiguous().t(), torch.randn(4, 9)[:, :8], X[:1].expand(4, 8)])
 @pytest.mark.parametrize("given", [X, X.t().contiguous().t(), torch.randn(4, 9)[:, 1:], X[:1].expand(4, 8)])
 def test_kernels_are_handed_memory_as_it_was_verified(example: Tensor, given: Tensor) -> None:
-    """Slices and expanded arguments are copied, for none are drawn by a judge; a transposed one stays so."""
+    """Slices and expanded arguments are copied, since no judge draws such; a transposed argument is passed unchanged."""
     fast = made(Block().requires_grad_(False).eval(), example)
     seen: list[tuple[int, ...]] = []
     run = loaded(fast.kernel)
@@ -352,7 +352,7 @@ def test_a_forward_put_in_its_place_is_what_runs(fast: Any, of: str) -> None:
 
 
 def test_a_forward_put_around_its_own_finds_the_kernels_inside(fast: Any) -> None:
-    """As accelerate's hooks and mixed precision do."""
+    """As with accelerate's hooks and mixed precision."""
     runs, own = counted(fast), fast.forward
     fast.forward = lambda x: own(x) * 2
     answer, said = told(fast, X)
@@ -435,7 +435,7 @@ def test_keywords_and_nested_outputs_keep_their_form() -> None:
 
 
 def test_a_tensor_where_none_was_captured_runs_the_original() -> None:
-    """A mask that came to be: the kernels know of none."""
+    """A mask where there was none: the kernels do not know it."""
     fast = made(Several(), X, y=None)
     runs = counted(fast)
     answer, said = told(fast, X, y=X)
@@ -521,7 +521,7 @@ def scaled(x: Tensor) -> Tensor:
 
 
 class Reads(nn.Module):
-    """Reads globals itself, by a function and by a method."""
+    """Reads globals directly, through a function and through a method."""
 
     def forward(self, x: Tensor) -> Tensor:
         return self.shifted(scaled(x)) + TABLE

@@ -1,4 +1,4 @@
-"""Two processes with DistributedDataParallel around a drop-in: kernels without gradients, the module's own with them."""
+"""Two processes with DistributedDataParallel around a drop-in: kernels without gradients, the original module with them."""
 
 import socket
 import subprocess

@@ -1,4 +1,4 @@
-"""What a forward reads by way of classes, helpers, slots, arrays and torch's own state ends the kernels when it changes."""
+"""State that a forward reads through classes, helpers, slots, arrays or torch itself: if it changes, kernels are no longer used."""
 
 import warnings
 from collections.abc import Callable

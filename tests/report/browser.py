@@ -1,6 +1,6 @@
-"""A headless Chromium driven over its debugging pipe: no driver, no port, no package.
+"""A headless Chromium controlled over its debugging pipe: no driver, no port, no package.
 
-Collects what a person would see as wrong: console errors, uncaught exceptions, and requests to anywhere.
+Collects visible problems: console errors, uncaught exceptions, and network requests.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ class Browser:
         self.problems: list[str] = []
         """Console errors and uncaught exceptions, in order."""
         self.requests: list[str] = []
-        """Addresses asked for, other than files and data."""
+        """Requested addresses, except files and data."""
         self._profile = tempfile.mkdtemp(prefix="kernelwright-browser-")
         to_child, self._write = os.pipe()
         self._read, from_child = os.pipe()
-        # The browser reads its commands from descriptor 3 and answers on 4.
+        # The browser reads commands from descriptor 3 and answers on 4.
         shell = f'exec "$@" 3<&{to_child} 4>&{from_child}'
         self._process = subprocess.Popen(
             [

@@ -1,4 +1,4 @@
-"""One made-up run for all tests of the report."""
+"""One fake run for all tests of the report."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Writes a made-up run folder with something of everything in it, hostile kernels among them."""
+"""Writes a fake run folder with every kind of content, including hostile kernels."""
 
 import json
 import random
@@ -128,7 +128,7 @@ def make_rollout(
 
 
 def make_run(path: Path, tasks: int = 18, samples: int = 6, steps: int = 40) -> Path:
-    """A laptop run as `train` and `eval` leave it: three stages that improve, on made-up numbers."""
+    """A laptop run as `train` and `eval` leave it: three stages that improve, with fake numbers."""
     rng = random.Random(0)
     families = (
         "softmax",

@@ -106,7 +106,7 @@ def test_theme_can_be_switched(browser: Browser, report: Path) -> None:
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_text_has_contrast(browser: Browser, report: Path, theme: str) -> None:
-    """WCAG AA: at least 4.5 between text and what it stands on, for the sheet's text colours."""
+    """WCAG AA: contrast of at least 4.5 between text and background, for the sheet's text colours."""
     browser.open(report, DESK, dark=theme == "dark")
     worst = browser.evaluate(
         """(() => {

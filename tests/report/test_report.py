@@ -1,4 +1,4 @@
-"""The report as text: whole, self-contained, and harmless whatever the kernels say."""
+"""The report as text: complete, self-contained, and harmless whatever the kernels contain."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""A judge that answers at once, or when told to, behind a real server on a port of its own."""
+"""A judge that answers at once, or on demand, behind a real server on its own port."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def verdict(task: Task, candidate: Candidate, outcome: Outcome = Outcome.WRONG_V
 
 
 class FakePool:
-    """Answers at once, unless it is held; then when it is let go."""
+    """Answers at once, or when released if it is held."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []

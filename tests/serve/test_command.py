@@ -1,4 +1,4 @@
-"""`kernelwright serve` as a user starts it, and `--judge` as a user points at it."""
+"""`kernelwright serve` as a user starts it, and `--judge` as a user names it."""
 
 from __future__ import annotations
 

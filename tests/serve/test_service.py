@@ -1,4 +1,4 @@
-"""The judge behind HTTP: idempotent, bounded, guarded; nothing is lost when it goes away."""
+"""The judge behind HTTP: idempotent, bounded, guarded; nothing is lost when it dies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An MCP client gets the command line's verdict."""
+"""An MCP client gets the same verdict as the command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loading suites: what each spec gives, and the one-line error for each way it can be wrong."""
+"""Loading suites: the result of each kind of spec, and the one-line error for each mistake in it."""
 
 import json
 import re

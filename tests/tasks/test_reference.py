@@ -1,4 +1,4 @@
-"""References executed in this process, and on tensors without data."""
+"""References executed in this process, and on meta tensors."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Small shape sets for tasks that bring none: what is shrunk, what is kept, what counts as running."""
+"""Small shape sets for tasks that lack them: what is shrunk, what is kept, what counts as running."""
 
 import pytest
 

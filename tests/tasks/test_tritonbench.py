@@ -1,4 +1,4 @@
-"""TritonBench-T's form: what becomes of each call of a test, on made-up files in that form."""
+"""TritonBench-T's form: how each call of a test becomes a task, on fake files in that form."""
 
 import ast
 import re
@@ -54,7 +54,7 @@ def checkout(folder: Path, **files: tuple[str, str]) -> Path:
 
 
 def of(folder: Path, function: str, *lines: str, head: str = "import torch") -> tuple[list[Task], list[str]]:
-    """(tasks, reasons) of one function `f`, and a test of these lines."""
+    """(tasks, reasons) of one function `f`, and a test with these lines."""
     test = "import torch\ndef test_f():\n    results = {}\n" + "".join(f"    {line}\n" for line in lines)
     spec = f"tritonbench:{checkout(folder, f=(f'{head}{chr(10)}{function}', test))}"
     try:

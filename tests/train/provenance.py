@@ -1,4 +1,4 @@
-"""The table of docs/recipes.md, made of the recipes' own comments: `python tests/train/provenance.py` writes it."""
+"""The table of docs/recipes.md, made from the recipes' comments: `python tests/train/provenance.py` writes it."""
 
 import re
 import tomllib

@@ -1,6 +1,6 @@
-"""One of two processes that split a model by FSDP2, on the CPU: `python sharded.py DATA OUT [lora]`.
+"""One of two processes that shard a model by FSDP2, on the CPU: `python sharded.py DATA OUT [lora]`.
 
-accelerate splits models on accelerators only. Here its state is told that these processes do, and the rest is its own code.
+accelerate shards models on accelerators only. Here its state pretends that these are, and the rest is its own code.
 """
 
 import os
@@ -40,7 +40,7 @@ def recipe_of(data: Path, lora: bool) -> Recipe:
 
 
 def log_probs(model: Any) -> torch.Tensor:
-    """Of every token after each of twenty."""
+    """Log-probabilities of every next token at twenty positions."""
     model.eval()
     with torch.no_grad():
         logits = model(input_ids=torch.arange(5, 25)[None]).logits
@@ -68,7 +68,7 @@ def main(data: str, out: str, lora: bool) -> None:
     fit = sft.fit
 
     def watched(trainer: Any, *args: Any) -> Any:
-        """`fit`, and what the trained model says while it is split."""
+        """`fit`, then record the trained model's output while it is sharded."""
         trained = fit(trainer, *args)
         assert is_sharded(trained)
         said = log_probs(trained)

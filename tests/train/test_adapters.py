@@ -1,4 +1,4 @@
-"""LoRA through the stages: adapters on one base, carried on, with the KL to where each stage started."""
+"""LoRA through the stages: adapters on one base, passed on, with the KL to the start of each stage."""
 
 import json
 from pathlib import Path
@@ -51,7 +51,7 @@ def test_every_stage_leaves_an_adapter_of_the_one_base(run: Path) -> None:
 
 
 def test_an_adapter_is_carried_on_from_stage_to_stage(run: Path) -> None:
-    """One step of a small learning rate moves it a little; a fresh one would start with B = 0."""
+    """One step with a small learning rate changes it slightly; a new one would start with B = 0."""
     before, after = adapter(run, "sft"), adapter(run, "frontend")
     assert before.keys() == after.keys()
     learnt = [name for name in before if "lora_B" in name]
@@ -60,7 +60,7 @@ def test_an_adapter_is_carried_on_from_stage_to_stage(run: Path) -> None:
 
 
 def test_the_kl_starts_at_nothing_in_every_stage(run: Path) -> None:
-    """The reference is the adapter as the stage found it, not the bare base."""
+    """The reference is the adapter at the start of the stage, not the bare base."""
     lines = [line for line in RunFolder(run).lines("curves.jsonl") if line["stage"] != "sft"]
     assert lines[0]["trl"]["kl"] == pytest.approx(0.0, abs=1e-6)
     assert lines[1]["trl"]["kl"] < 0.5

@@ -1,4 +1,4 @@
-"""Credit: group advantages against TRL's arithmetic and by hand, rewards of None, plan and code apart."""
+"""Credit: group advantages compared with TRL's arithmetic and by hand, rewards of None, plan and code separately."""
 
 import itertools
 import math
@@ -159,7 +159,7 @@ def test_code_is_compared_with_code_of_the_same_plan_where_that_differs() -> Non
 
 
 def brute_marginal(values: list[float], k: int) -> list[float]:
-    """By going through all sets."""
+    """Brute force over all sets."""
     found = []
     for i in range(len(values)):
         others = [v for j, v in enumerate(values) if j != i]

@@ -1,4 +1,4 @@
-"""Steps under way at once: their order, how far ahead, and that a resumed run judges again what was said."""
+"""Several steps in progress: their order, how far ahead they may be, and that a resumed run judges pending completions again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kernelwright.train.ahead import Steps, Work
 
 
 class Told:
-    """Two rounds a step; notes what is written and what is waited for, in order."""
+    """Two rounds per step; records the order of writing and waiting."""
 
     def __init__(self) -> None:
         self.events: list[str] = []

@@ -1,4 +1,4 @@
-"""What stops a run says so in one line, with the mend, and leaves what --resume goes on from."""
+"""Errors that stop a run take one line with the fix, and leave a state that --resume continues from."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_loss_that_is_no_number_stops_before_a_checkpoint(tmp_path: Path, name
 def test_a_run_whose_loss_was_no_number_goes_on(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It happens once, in the fifth step; the run goes on from the checkpoint of the fourth."""
+    """It happens once, in the fifth step; the run resumes from the checkpoint of the fourth."""
     recipe = make_recipe(data, stages=["sft"], sft={"steps": 8, "save_every": 4, "eval_every": 0})
     check = Curves._check_finite
 

@@ -1,4 +1,4 @@
-"""`sft.keep = "best"`: the weights of the least held-out loss are handed on, also after a stop."""
+"""`sft.keep = "best"` hands on the weights with the least held-out loss, even after a stop."""
 
 import itertools
 import math
@@ -17,7 +17,7 @@ from kernelwright.train.best import Best
 from kernelwright.train.heldout import HeldOut
 
 LOSSES = {3: 0.5, 6: 0.2, 9: 0.2, 12: 0.3}
-"""What the evaluations are made to say, by step."""
+"""Faked evaluation losses by step."""
 
 
 def layer(value: float) -> torch.nn.Linear:
@@ -48,7 +48,7 @@ def test_where_nothing_was_kept_the_model_stays(tmp_path: Path) -> None:
 
 
 def evaluated(monkeypatch: pytest.MonkeyPatch, first: int, stop_at: int = 0) -> dict[int, torch.Tensor]:
-    """Make evaluations say `LOSSES` from step `first` on, and stop the run at one. Weights by step, as they come."""
+    """Make evaluations return `LOSSES` from step `first` on, and stop the run at step `stop_at`. Collects weights by step."""
     seen: dict[int, torch.Tensor] = {}
     steps = itertools.count(first, 3)
 
@@ -67,7 +67,7 @@ def evaluated(monkeypatch: pytest.MonkeyPatch, first: int, stop_at: int = 0) -> 
 def test_a_run_hands_on_its_best_weights(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop_at: int, again_from: int
 ) -> None:
-    """Also when it was stopped before that evaluation, or after it, and went on from the checkpoint before."""
+    """Also if it was stopped before or after that evaluation, and resumed from the previous checkpoint."""
     recipe = make_recipe(
         data, stages=["sft"], sft={"steps": 12, "batch": 2, "eval_every": 3, "save_every": 4, "keep": "best"}
     )

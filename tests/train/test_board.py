@@ -1,4 +1,4 @@
-"""The live table: figures by hand, shares of outcomes with cheating marked, and what rich makes of it."""
+"""The live table: figures by hand, shares of outcomes with cheating marked, and rich's rendering."""
 
 from io import StringIO
 from typing import Any

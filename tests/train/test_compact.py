@@ -1,4 +1,4 @@
-"""Compact checkpoints: a third of the size, counters exact, and a resumed run is still the uninterrupted one."""
+"""Compact checkpoints: a third of the size, exact counters, and a resumed run still equals the uninterrupted one."""
 
 from pathlib import Path
 from typing import Any
@@ -75,7 +75,7 @@ def test_a_resumed_run_is_the_uninterrupted_one(
 
 
 def test_the_default_models_checkpoint_fits_64_mib() -> None:
-    """bfloat16 weights, one moment for each matrix (Muon), two for the rest (AdamW)."""
+    """bfloat16 weights, one moment per matrix (Muon), two for the rest (AdamW)."""
     made = recipe("default_model")
     assert made.compact_checkpoints
     assert {made.sft.optimizer, made.frontend.optimizer, made.midend.optimizer} == {"muon"}

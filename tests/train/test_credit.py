@@ -1,4 +1,4 @@
-"""Credit by hand: returns of turns, the dead band, what each token is paid for, and which turns are in the loss."""
+"""Credit by hand: returns of turns, the dead band, each token's reward, and which turns are in the loss."""
 
 import math
 from typing import Any
@@ -33,7 +33,7 @@ T = torch.tensor
 def rollout(
     plan: float | None = 0.0, code: float | None = 0.0, ids: tuple[int, ...] = (7, 8), cut: int = 0
 ) -> Rollout:
-    """An answer of tokens `ids`, of which the code starts at `cut`, with a reward."""
+    """An answer with tokens `ids`, whose code starts at `cut`, with a reward."""
     one = task("a")
     return Rollout(
         task_id=one.id,
@@ -121,7 +121,7 @@ def test_the_dead_band_is_in_the_reward_and_not_in_the_log() -> None:
 
 
 def test_noise_within_the_band_is_no_advantage() -> None:
-    """[1, 1.001, 1, 1] under std-scaling would be +1.5 for noise; in the band the group agrees."""
+    """[1, 1.001, 1, 1] under std-scaling would give +1.5 for noise; within the band the group is equal."""
     group = [
         talk(
             repaid(
@@ -153,7 +153,7 @@ def settings(**frontend: Any) -> Any:
 
 
 def test_hierarchical_and_uniform_by_hand() -> None:
-    """Two samples: plan paid 1 and 0, code 0 and 3. Hierarchical: +-0.5, -+1.5. Uniform: the sums, 1 and 3."""
+    """Two samples: plan rewards 1 and 0, code rewards 0 and 3. Hierarchical: +-0.5, -+1.5. Uniform: the sums, 1 and 3."""
     paid = T([[[1.0, 0.0]], [[0.0, 3.0]]])
     plan, code = segment_advantages(paid, settings(credit="hierarchical"))
     assert (plan[:, 0].tolist(), code[:, 0].tolist()) == ([0.5, -0.5], [-1.5, 1.5])

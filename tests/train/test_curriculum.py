@@ -1,4 +1,4 @@
-"""What a step asks: each ask in turn, easy ones first, undecided ones more, families in a mixture, none held out."""
+"""A step's prompts: each in turn, easy ones first, undecided ones more often, families in a mixture, none held out."""
 
 from collections import Counter
 from pathlib import Path

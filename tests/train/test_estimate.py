@@ -1,4 +1,4 @@
-"""The dry run: figures that can be worked out by hand, and recipes that cannot fit."""
+"""The dry run: figures that can be checked by hand, and recipes that cannot fit."""
 
 import json
 from pathlib import Path
@@ -47,7 +47,7 @@ def test_a_tiny_models_memory_by_hand(data: Path, tmp_path: Path) -> None:
     frontend = next(stage for stage in made.stages if stage.stage == "frontend")
     assert frontend.memory["weights"] == frontend.memory["gradients"] == 4 * made.model.weights
     assert frontend.memory["optimizer"] == 8 * made.model.weights
-    # 8 samples at once, keys and values of every layer and key head, 4 bytes a number.
+    # 8 samples at once, keys and values of every layer and key head, 4 bytes per number.
     recipe = make_recipe(data)
     sizes = recipe.model
     cache = 8 * sizes.context * sizes.layers * 2 * sizes.kv_heads * sizes.head_dim * 4

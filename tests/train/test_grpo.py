@@ -1,4 +1,4 @@
-"""The trainer's glue: token advantages equal to TRL's scalar path, rewards of None, completions that are cut."""
+"""Our additions to the trainer: token advantages equal to TRL's scalar path, rewards of None, truncated completions."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def trainer(data: Path, tmp_path: Path) -> Callable[..., SegmentTrainer]:
 
 
 class Scripted(SegmentTrainer):
-    """Rollouts by script instead of sampling: `script[i]` is (completion's text, plan reward, code reward, reason)."""
+    """Scripted rollouts instead of sampling: `script[i]` is (completion's text, plan reward, code reward, reason)."""
 
     script: Sequence[tuple[str, float | None, float | None, str]] = ()
 
@@ -88,7 +88,7 @@ class Scripted(SegmentTrainer):
 
 
 class Scalar(Scripted):
-    """The same rewards through TRL's own arithmetic: one advantage a sample."""
+    """The same rewards through TRL's own arithmetic: one advantage per sample."""
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         return trl.GRPOTrainer._generate_and_score_completions(self, inputs)
@@ -131,7 +131,7 @@ def test_uniform_credit_is_trls_scalar_path(trainer: Any, loss: str) -> None:
 
 
 def test_equal_segment_rewards_make_hierarchical_credit_uniform(trainer: Any) -> None:
-    """Up to a factor: one segment is paid half of what the sum is."""
+    """Up to a factor: one segment gets half of the sum."""
     tokens = batch_of(trainer(Scripted, scale="none"), EQUAL)
     scalar = batch_of(trainer(Scalar, scale="none"), EQUAL)
     torch.testing.assert_close(
@@ -140,7 +140,7 @@ def test_equal_segment_rewards_make_hierarchical_credit_uniform(trainer: Any) ->
 
 
 def test_the_gradient_equals_scalar_grpo_and_the_sum_of_its_parts(trainer: Any) -> None:
-    """In double precision: one reward for both segments is scalar GRPO; else plan's gradient plus code's."""
+    """In double precision: one reward for both segments is scalar GRPO; else the gradient is plan's plus code's."""
     script = [(text("fast"), 1.0, 0.25, "stop"), (text("slow"), 0.0, 1.0, "stop"), ("junk", -1.0, -1.0, "stop"),
               (text("x", "wrong_value"), 0.5, 0.0, "stop")]  # fmt: skip
     made = trainer(Scripted, scale="none", alpha=0.1)
@@ -155,7 +155,7 @@ def test_the_gradient_equals_scalar_grpo_and_the_sum_of_its_parts(trainer: Any) 
     scalar.model.double()
     expected = gradient(scalar, batch_of(scalar, one))
     assert expected.abs().max() > 1e-3
-    # TRL's scalar path is paid the sum of both segments, here twice the one reward.
+    # TRL's scalar path gets the sum of both segments, here twice the one reward.
     assert (2 * of(one, alpha=1.0) - expected).abs().max() < 1e-6
     whole = of(script, alpha=0.1)
     plan = of([(said, paid, 0.0, reason) for said, paid, _, reason in script], alpha=1.0)
@@ -211,7 +211,7 @@ CUT = [("<plan>\nfast", -1.0, -0.9, "length"), (text("fast"), 1.0, 1.0, "stop"),
 
 @pytest.mark.parametrize("truncated", ["keep", "mask", "drop"])
 def test_cut_completions(trainer: Any, truncated: str) -> None:
-    """Kept: trained on. Masked: out of the loss, in the baseline. Dropped: out of both."""
+    """Kept: trained on. Masked: not in the loss, but in the baseline. Dropped: in neither."""
     batch = batch_of(trainer(Scripted, truncated=truncated, scale="none", credit="uniform"), CUT)
     assert batch["completion_mask"].sum(1).bool().tolist() == [truncated == "keep", True, True, True] * 2
     total = [-1.9, 2.0, 0.0, 0.0] if truncated != "drop" else [2.0, 0.0, 0.0]
@@ -226,7 +226,7 @@ def test_the_prompt_that_was_sampled_from_is_the_one_that_is_trained_on(trainer:
 
 
 def test_sampled_log_probabilities_are_the_trainers(trainer: Any) -> None:
-    """What the policy says it sampled with is what the loss starts from: the ratio begins at 1."""
+    """The policy's log-probabilities at sampling are the start of the loss: the ratio begins at 1."""
     made = trainer()
     batch = made._generate_and_score_completions([{"prompt": str(slot)} for slot in range(8)])
     ids = torch.cat([batch["prompt_ids"], batch["completion_ids"]], 1)
@@ -248,7 +248,7 @@ def test_the_boundary_is_where_the_code_starts_after_a_plan(plan: Any, body: Any
 
 
 class Counting(SegmentTrainer):
-    """A judge's word for each code that is sampled would be noise here: groups are paid by script."""
+    """Rewards by script, since a judge's verdicts on sampled code would be noise."""
 
     paid: Sequence[tuple[float, ...]] = ()
 
@@ -282,7 +282,7 @@ def test_groups_that_agree_are_replaced_at_most_so_often(trainer: Any, paid: Any
 
 
 def test_the_kl_to_the_reference_by_hand(trainer: Any, data: Path, tmp_path: Path) -> None:
-    """At the reference it is 0; away from it the mean of exp(d) - d - 1 over tokens (Schulman's k3)."""
+    """0 at the reference; elsewhere the mean of exp(d) - d - 1 over tokens (Schulman's k3)."""
     from kernelwright.train.checkpoints import save_model
 
     tokenizer = load_tokenizer(str(data / "tokenizer"))
@@ -322,7 +322,7 @@ def test_prompts_of_a_step_depend_on_seed_and_step_alone(recipe: Recipe) -> None
 
 
 def test_the_next_step_is_written_ahead_and_trains_on_the_ratio_to_what_was_sampled(trainer: Any) -> None:
-    """Two steps: the second's samples exist, and are being judged, before the first is trained on."""
+    """Two steps: the second's samples are already being judged before the first is trained on."""
     made = trainer(staleness=1, steps=2)
     judged: list[int] = []
     submit = made.judge.submit
@@ -342,7 +342,7 @@ def test_the_next_step_is_written_ahead_and_trains_on_the_ratio_to_what_was_samp
     assert [tuple(ids[mask].tolist()) for ids, mask in rows] == [
         tuple(completion["token_ids"]) for _, _, completion in ahead
     ]
-    # By hand: with other weights than sampled with, the ratio is exp(now - sampled), clipped at 1 +- 0.2.
+    # By hand: if the weights have changed since sampling, the ratio is exp(now - sampled), clipped at 1 +- 0.2.
     batch["advantages"] = torch.ones_like(batch["advantages"])
     with torch.no_grad():
         for weight in made.model.parameters():

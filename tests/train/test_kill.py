@@ -1,4 +1,4 @@
-"""SIGKILL at a random moment, then `--resume`: the losses of the uninterrupted run. More kills: benchmarks/resume.py."""
+"""After SIGKILL at a random moment and `--resume`, losses equal the uninterrupted run's. More kills: benchmarks/resume.py."""
 
 import os
 import random
@@ -41,7 +41,7 @@ def expected(data: Path, tmp_path_factory: pytest.TempPathFactory) -> list[tuple
 
 
 def kill_and_resume(data: Path, out: Path, steps: int, seed: int) -> list[tuple[str, int, float, float]]:
-    """Kill between two steps at random, in the middle of whatever is going on then; resume in this process."""
+    """Kill between two random steps, whatever is going on then; resume in this process."""
     chance = random.Random(seed)
     process, after = started(data, out), chance.randrange(1, steps)
     while process.poll() is None and len(losses(out)) < after:

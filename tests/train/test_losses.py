@@ -1,4 +1,4 @@
-"""Each loss that a recipe can name, against a few lines of our own: its value, and its gradient by token."""
+"""Each loss that a recipe can name, compared with a few lines of our own: its value, and its gradient per token."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ CASES: list[dict[str, Any]] = [
 
 @pytest.fixture(scope="module")
 def made(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """Makes a trainer with a stage's settings. The model is the same: losses are asked about log-probs."""
+    """Makes a trainer with a stage's settings. The model is shared, since losses only depend on log-probs."""
     model = None
 
     def make(settings: dict[str, Any]) -> SegmentTrainer:
@@ -88,7 +88,7 @@ def made(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 def draw() -> dict[str, Tensor]:
-    """Log-probs that moved a little since they were sampled, advantages of both signs within a row, and a mask."""
+    """Log-probs that changed slightly since sampling, advantages of both signs within a row, and a mask."""
     chance = torch.Generator().manual_seed(5)
     now = -torch.rand(ROWS, LONGEST, generator=chance)
     old = now + 0.4 * torch.randn(ROWS, LONGEST, generator=chance)

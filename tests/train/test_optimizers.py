@@ -1,4 +1,4 @@
-"""Muon and AdamW as one optimizer: who gets which weights, one schedule, and a state that goes on."""
+"""Muon and AdamW as one optimizer: which weights each gets, one schedule, and a resumable state."""
 
 import io
 from typing import Any

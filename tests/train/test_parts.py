@@ -55,14 +55,14 @@ FORMS: dict[str, list[tuple[str, int]]] = {
 
 @pytest.fixture(scope="module")
 def tokenizer(data: Path) -> Any:
-    """One whose think tags are special tokens, which vanish from text that is decoded without them."""
+    """A tokenizer whose think tags are special tokens, which vanish from text decoded without them."""
     made = load_tokenizer(str(data / "tokenizer"))
     made.add_special_tokens({"additional_special_tokens": ["<think>", "</think>"]})
     return made
 
 
 def said(tokenizer: Any, form: list[tuple[str, int]]) -> tuple[list[int], list[int]]:
-    """(token ids, what each is), every stretch tokenised by itself."""
+    """(token ids, kind of each), every piece tokenised separately."""
     ids: list[int] = []
     kinds: list[int] = []
     for text, kind in form:
@@ -99,7 +99,7 @@ def test_without_code_what_follows_thought_and_plan_failed_to_be_it(
 
 
 def conversation(tokenizer: Any, history: str) -> tuple[Says, Conversation, list[int]]:
-    """Two answers with thoughts, of which the first is wrong; and the first's tokens without its thought."""
+    """Two answers with thoughts, the first of them wrong; and the first's tokens without its thought."""
     wrong = code("wrong_value")
     script = [f"<think>\nfirst guess\n</think>\n```python\n{wrong}\n```"]
     script.append(f"<think>\nsecond guess\n</think>\n```python\n{KERNEL}\n```")

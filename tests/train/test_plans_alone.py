@@ -1,4 +1,4 @@
-"""A stage that asks for plans alone of a model that writes plan and code: samples end with their plan, the printer writes the code."""
+"""A stage that asks a model of plan and code for plans only: samples end after the plan, and the printer writes the code."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the printer prints is taken at its word, once one of its kind was judged right; all else is judged."""
+"""Printed code is accepted without judging once one of its kind was judged correct; all other code is judged."""
 
 from concurrent.futures import Future
 from typing import Any
@@ -15,7 +15,7 @@ from kernelwright.train.printers_word import PrintersWord, print_of
 
 
 class Counting:
-    """A judge that gives one outcome, and counts."""
+    """A judge that always gives one outcome, and counts."""
 
     def __init__(self, outcome: Outcome = Outcome.CORRECT) -> None:
         self.outcome, self.asked = outcome, 0

@@ -1,4 +1,4 @@
-"""What a stage asks about: training tasks or practice tasks, verified kernels, never what is held out."""
+"""A stage's prompts: training tasks or practice tasks, verified kernels, never held-out tasks."""
 
 from pathlib import Path
 

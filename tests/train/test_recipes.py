@@ -1,4 +1,4 @@
-"""The recipes that ship: their values, their sources, and architectures that need no download."""
+"""The shipped recipes: their values, their sources, and architectures that need no download."""
 
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ WEIGHTS = {
     "Qwen/QwQ-32B": 32.8e9,
     "ByteDance-Seed/Seed-Coder-8B-Reasoning": 8.25e9,
 }
-"""Parameters that the models' cards state."""
+"""Parameter counts from the models' cards."""
 
 
 def recipe(name: str, *overrides: str) -> Recipe:

@@ -1,4 +1,4 @@
-"""Log-probs without left padding against those of a masked forward pass, and samples dealt out by length."""
+"""Log-probs without left padding compared with a masked forward pass, and samples distributed by length."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def model() -> Any:
 
 
 PROMPTS, COMPLETIONS = (2, 5, 3, 5), (4, 1, 6, 0)
-"""Lengths: the longest of either kind are not in one row, and one row has nothing that is trained."""
+"""Lengths: the longest prompt and the longest completion are in different rows, and one row has nothing to train on."""
 
 
 def batch() -> tuple[torch.Tensor, torch.Tensor]:

@@ -1,4 +1,4 @@
-"""Supervised fine-tuning: batches and their order by hand, TRL's loss without its waits, held-out losses, resuming."""
+"""Supervised fine-tuning: batches and their order by hand, TRL's loss without its GPU syncs, held-out losses, resuming."""
 
 import os
 from collections import Counter
@@ -25,7 +25,7 @@ from kernelwright.train.sft import on_one_gpu, sft_trainer
 
 
 def rows_of(lengths: list[int], kinds: list[Any] | None = None) -> Rows:
-    """Rows of tokens 1, 2, 3, ... of which the first is the prompt."""
+    """Rows of tokens 1, 2, 3, ...; the first is the prompt."""
     tokens = np.concatenate([np.arange(1, n + 1) for n in lengths]).astype(np.int32)
     starts = np.concatenate([[0], np.cumsum(lengths)])
     return Rows(tokens, starts, np.ones(len(lengths), np.int64), tuple(kinds or ["translate"] * len(lengths)))
@@ -112,7 +112,7 @@ def test_where_plans_are_all_that_is_said_slow_kernels_are_left_out(data: Path) 
 
 
 def test_many_examples_are_tokenised_by_all_cores(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """To the same rows, and without touching the run's random state."""
+    """With the same rows, and without changing the run's random state."""
     recipe = make_recipe(data)
     tokenizer = load_tokenizer(recipe.data.tokenizer)
     one = tokenize_examples(recipe, tokenizer, examples() * 100)
@@ -187,7 +187,7 @@ def test_a_small_validation_split_is_filled_up_with_whole_graphs() -> None:
 
 
 def test_held_out_losses_by_kind(data: Path, tmp_path: Path) -> None:
-    """Against the mean cross-entropy of stock logits over each kind's trained tokens."""
+    """Compared with the mean cross-entropy of stock logits over each kind's trained tokens."""
     recipe = make_recipe(data)
     trainer = trainer_of(recipe, tmp_path)
     tokenizer, model = trainer.processing_class, trainer.model
@@ -221,7 +221,7 @@ def curve(out: Path) -> list[dict[str, Any]]:
 def test_lines_end_with_logs_evaluations_checkpoints_and_the_last_step(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And a run that is stopped between goes on to the same lines, in the middle of an epoch of a drawn share."""
+    """A run stopped in between resumes to the same lines, even in the middle of an epoch over a random share."""
     recipe = make_recipe(
         data,
         stages=["sft"],
@@ -256,7 +256,7 @@ def test_lines_end_with_logs_evaluations_checkpoints_and_the_last_step(
 
 
 class TwoGpus:
-    """As TRL's settings are without a launcher: the GPUs are counted when the device is asked for."""
+    """Like TRL's settings without a launcher, where the GPUs are counted when the device is requested."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind

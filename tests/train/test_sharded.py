@@ -41,7 +41,7 @@ def launch(data: Path, out: Path, lora: bool) -> list[subprocess.Popen[str]]:
 
 
 def kill_one_in_the_front_end(processes: list[subprocess.Popen[str]], out: Path) -> None:
-    """SIGKILL to the second process once the front end has a checkpoint; the first falls over for want of it."""
+    """SIGKILL to the second process once the front end has a checkpoint; the first then fails without it."""
     while not list((out / "stages" / "frontend" / "steps").glob("checkpoint-*")):
         assert all(process.poll() is None for process in processes), processes[0].communicate()[1]
         time.sleep(0.01)
@@ -52,7 +52,7 @@ def kill_one_in_the_front_end(processes: list[subprocess.Popen[str]], out: Path)
             if process is processes[0]:
                 [line] = [line for line in said.splitlines() if "another of the run's 2 processes" in line]
                 assert line.endswith("then go on with --resume")
-        except subprocess.TimeoutExpired:  # a launcher ends the others
+        except subprocess.TimeoutExpired:  # a launcher would end the others
             process.kill()
             process.communicate()
 

@@ -1,4 +1,4 @@
-"""Stages end to end at the smallest size: each starts from the last, resumes to the same curve, fails in one line."""
+"""Stages end to end at the smallest size: each starts from the previous, resumes to the same curve, fails in one line."""
 
 import contextlib
 import errno
@@ -28,7 +28,7 @@ def run(recipe: Recipe, out: Path, judge: ReadJudge | None = None, **options: An
 
 
 def curve(out: Path) -> list[dict[str, Any]]:
-    """What each step did, without its seconds."""
+    """The log of each step, without seconds."""
     lines = RunFolder(out).lines("curves.jsonl")
     for line in lines:
         del line["seconds"]
@@ -59,7 +59,7 @@ def whole(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def after_sft(whole: Path, tmp_path: Path) -> Path:
-    """A run folder that has done SFT only."""
+    """A run folder after SFT only."""
     out = tmp_path / "run"
     shutil.copytree(whole / "stages" / "sft", out / "stages" / "sft")
     shutil.copy(whole / "config.json", out)
@@ -83,7 +83,7 @@ def test_a_run_leaves_a_model_a_curve_and_rollouts(whole: Path) -> None:
 
 
 def test_each_stage_starts_from_the_one_before(data: Path, whole: Path, after_sft: Path) -> None:
-    """With a learning rate of nothing, the next stage's weights are the last one's."""
+    """With a learning rate near zero, the next stage's weights equal the previous one's."""
     recipe = make_recipe(data, frontend={"learning_rate": 1e-30}, stages=["sft", "frontend"])
     RunFolder(after_sft).write_json("config.json", recipe)
     run(recipe, after_sft, resume=True)
@@ -93,7 +93,7 @@ def test_each_stage_starts_from_the_one_before(data: Path, whole: Path, after_sf
 
 
 def test_steps_of_the_reference_run_teach_something(whole: Path) -> None:
-    """Or the tests of resuming would compare runs that never move."""
+    """Else the tests of resuming would compare runs that do not change."""
     norms = [line["trl"]["grad_norm"] for line in curve(whole)]
     assert sum(norm > 0 for norm in norms) >= len(norms) - 2
 
@@ -124,7 +124,7 @@ def test_a_stage_may_have_a_judge_of_its_own(
 
 
 def test_a_step_may_make_several_updates(data: Path, tmp_path: Path, after_sft: Path) -> None:
-    """Each sees its share of the samples, and all of them start from what was sampled."""
+    """Each gets its share of the samples, and all use log-probs from sampling."""
     recipe = make_recipe(data, frontend={"updates": 4, "epochs": 2, "steps": 2}, stages=["sft", "frontend"])
     RunFolder(after_sft).write_json("config.json", recipe)
     run(recipe, after_sft, resume=True)
@@ -174,7 +174,7 @@ def test_a_stopped_run_goes_on_to_the_same_curve(
 def test_a_stopped_run_that_is_ahead_goes_on_to_the_same_curve(
     data: Path, after_sft: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was generated ahead is in the checkpoint, for its weights are gone."""
+    """Rollouts generated ahead are in the checkpoint, since the weights that wrote them are gone."""
     from kernelwright.train.curves import Curves
 
     recipe = make_recipe(data, stages=["sft", "frontend"], frontend={"staleness": 1, "save_every": 1})
@@ -300,7 +300,7 @@ def test_what_cannot_work_is_one_line(data: Path, tmp_path: Path, tables: dict[s
 
 
 def test_sft_learns_the_answers_and_rl_learns_which_is_right(data: Path, tmp_path: Path) -> None:
-    """The whole point: after SFT both answers are said, after the front end only the one the judge accepts."""
+    """The main goal: after SFT both answers are given, after the front end only the one the judge accepts."""
 
     class OnlyFast(ReadJudge):
         def submit(self, task: Any, candidate: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Stages that end by the clock."""
+"""Stages with a time limit."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from kernelwright.train.timed import Falling
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """What `perf_counter` says in turn; the last again and again."""
+    """Successive values of `perf_counter`; the last one repeats."""
     said: list[float] = []
     monkeypatch.setattr(timed.time, "perf_counter", lambda: said.pop(0) if len(said) > 1 else said[0])
     return said

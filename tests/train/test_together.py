@@ -1,4 +1,4 @@
-"""Two processes on one step (gloo, CPU) make the run that one process makes."""
+"""Two processes on one step (gloo, CPU) give the same run as one process."""
 
 import os
 import shutil
@@ -58,7 +58,7 @@ def frontend(out: Path) -> list[dict[str, Any]]:
 def test_two_processes_make_the_run_of_one(data: Path, tmp_path: Path, settings: str) -> None:
     recipe = recipe_of(data, stages=settings)
     train(recipe, tmp_path / "one", verifier=ReadJudge(), quiet=True)
-    # Both start from the same SFT: what is compared is the reinforcement that two share.
+    # Both start from the same SFT, so that only the shared reinforcement is compared.
     shutil.copytree(tmp_path / "one" / "stages" / "sft", tmp_path / "two" / "stages" / "sft")
     shutil.copy(tmp_path / "one" / "config.json", tmp_path / "two")
     (tmp_path / "two" / "state.json").write_text('{"done": ["sft"]}')

@@ -1,4 +1,4 @@
-"""Conversations: what is appended, when they end, and that replies carry no loss and no credit."""
+"""Conversations: what is appended, when they end, and that replies get no loss and no credit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from kernelwright.train.turns import converse, reply
 
 
 class Says(HFPolicy):
-    """Answers by script, in real tokens: `script[turn]`, the turn being how often it was asked."""
+    """Scripted answers in real tokens: `script[turn]`, where the turn is the number of requests so far."""
 
     def __init__(self, tokenizer: Any, script: list[str], context: int = 4096) -> None:
         self.tokenizer, self.ends, self.context = tokenizer, [tokenizer.eos_token_id], context
@@ -78,7 +78,7 @@ def test_the_verdict_is_appended_and_the_next_answer_goes_on_from_the_very_token
     assert "mend: check formula" in repair
     assert "time: 2 ms modelled" in faster
     assert "faster" in faster
-    # What the policy read on its last turn is the row up to its last answer.
+    # The policy's input on its last turn is the row up to its last answer.
     made = row(talk, end=tokenizer.eos_token_id)
     last = len(talk.turns[-1].completion.token_ids)
     assert policy.asked[2][0] == made.asked + made.said[:-last]
@@ -188,7 +188,7 @@ def test_replies_are_out_of_the_loss(data: Path, tmp_path: Path) -> None:
 
 
 def test_turns_as_rows_are_paid_by_hand(data: Path, tmp_path: Path) -> None:
-    """Kevin's way: each turn a row, gamma 0.5, compared across the prompt; turns that were not are out of the loss."""
+    """Kevin's way: each turn is a row, gamma 0.5, compared across the prompt; turns that did not happen are not in the loss."""
     from kernelwright.train.curriculum import Curriculum
     from kernelwright.train.curves import Curves
     from kernelwright.train.model import new_model

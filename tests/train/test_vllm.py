@@ -1,4 +1,4 @@
-"""The link to vLLM, by a stand-in for TRL's: ids in and out, what TRL is told, and what cannot be."""
+"""The link to vLLM, with a fake for TRL's: token ids in and out, settings passed to TRL, and unsupported ones."""
 
 import importlib.util
 import math
@@ -20,7 +20,7 @@ from kernelwright.train.vllm import VllmPolicy, vllm_args
 
 
 class Generation:
-    """Says `said` to everything; remembers what it was asked."""
+    """Answers `said` to everything; records the prompts."""
 
     def __init__(self, said: list[int]) -> None:
         self.said, self.asked = said, []  # type: ignore[var-annotated]

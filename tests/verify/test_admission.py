@@ -1,4 +1,4 @@
-"""The account of a GPU's memory: nobody over, nobody forgotten, nothing blamed on a candidate that is not its own."""
+"""Memory admission for a GPU: never over the limit, nobody starved, and a candidate is blamed only for its own memory."""
 
 import threading
 import time
@@ -23,7 +23,7 @@ GB = 10**9
 
 
 class FakeMemory:
-    """A GPU's memory: what is used, by whomever, and what this process holds without using it."""
+    """A GPU's memory: bytes used by anyone, and bytes that this process holds unused."""
 
     def __init__(self, total: int = 140 * GB, others: int = 0) -> None:
         self.total, self.used, self.cached = total, others, 0
@@ -62,7 +62,7 @@ class FakeMemory:
 
 
 class Cases:
-    """What is kept of a task on the fake GPU."""
+    """A task's kept data on the fake GPU."""
 
     def __init__(self, memory: FakeMemory, size: int) -> None:
         self._memory, self._size, self.made = memory, size, False
@@ -79,12 +79,12 @@ class Cases:
 
     def release(self) -> None:
         assert self.made
-        self._memory.free(self._size, cached=self._size)  # torch keeps it
+        self._memory.free(self._size, cached=self._size)  # torch's allocator keeps it
         self.made = False
 
 
 def all_of(functions: list[Callable[[], Any]]) -> None:
-    """Every one in a thread of its own, begun in order and waited for."""
+    """Run each function in its own thread, started in order, and wait for all."""
     errors: list[BaseException] = []
 
     def run(function: Callable[[], Any]) -> None:
@@ -119,7 +119,7 @@ def test_sixteen_candidates_of_20_gb_are_let_in_in_their_order_and_never_take_mo
                     assert len(inside) <= 6
                     if len(inside) == 6:
                         six.set()
-                    assert six.wait(10)  # no fewer than there is room for
+                    assert six.wait(10)  # as many as there is room for
                     time.sleep(0.01)
                 inside.discard(number)
 
@@ -172,7 +172,7 @@ def test_what_is_kept_makes_room_the_least_recently_used_first_and_never_what_is
     for task in tasks:
         with admission.admitted(12 * GB, [task]):
             task.make()
-    with admission.admitted(5 * GB, [tasks[0]]):  # used again, so now the newest
+    with admission.admitted(5 * GB, [tasks[0]]):  # used again, so now the most recent
         with admission.admitted(95 * GB), memory.held(95 * GB):
             assert [task.made for task in tasks] == [True, False, False]
         assert tasks[0].made
@@ -311,11 +311,11 @@ RIGHT = Verdict(
 
 
 class OutOfMemoryError(RuntimeError):
-    """As torch's own."""
+    """Like torch's own."""
 
 
 class Crowded:
-    """A verification that finds memory where it is alone, if at all."""
+    """A verification that gets enough memory only when alone, if at all."""
 
     def __init__(self, error: Exception, even_alone: bool = False) -> None:
         self.error, self.even_alone = error, even_alone
@@ -360,7 +360,7 @@ def test_only_then_is_it_the_machines_failure(error: Exception) -> None:
 
 
 def measured(alone: bool = False) -> Any:
-    """A verification on a fake GPU, as far as its account goes."""
+    """A verification on a fake GPU, with only what admission needs."""
     from kernelwright.verify.gpu.verification import MeasuredVerification
 
     verification = object.__new__(MeasuredVerification)
@@ -390,7 +390,7 @@ def test_other_ends_are_what_they_are() -> None:
 
 
 def traced(scratch: int, output: int = 4096) -> Any:
-    """A trace of a candidate whose call allocates its output and so many bytes beside it."""
+    """A trace of a candidate whose call allocates its output and `scratch` more bytes."""
     from kernelwright.verify.trace.replay import Candidate as Traced
 
     def view(storage: int) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Constant parameters get other values, the same for reference and candidate, and nothing else changes."""
+"""Constant parameters get other values, the same for reference and candidate; nothing else changes."""
 
 import threading
 from collections.abc import Callable
@@ -31,7 +31,7 @@ class Norms(nn.Module):
 
 
 class OtherNames(nn.Module):
-    """The same parameters, made in another order under other names, one of them copied while it is built."""
+    """The same parameters, made in another order under other names, one of them copied during construction."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ def test_names_and_order_do_not_matter_and_constructors_see_the_values() -> None
 
 
 class Known(nn.Module):
-    """What anybody can know of a module without its weights."""
+    """What is known of a module without its weights."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -212,7 +212,7 @@ def test_a_dropped_identity_shows_and_other_names_do_not_matter(
 
 
 def test_constants_vary_under_a_mode_that_passes_them_by_name() -> None:
-    """As `torch.device` does: `torch.nn.init.constant_` is then called with keywords."""
+    """Such as `torch.device`: it calls `torch.nn.init.constant_` with keywords."""
     with torch.device("cpu"):
         slopes = built(lambda: nn.PReLU(8))
     assert torch.equal(slopes.weight, built(lambda: nn.PReLU(8)).weight)

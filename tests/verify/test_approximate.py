@@ -1,4 +1,4 @@
-"""Approximate instructions are as far off as the hardware may be, and no further."""
+"""Approximate instructions err as far as the hardware may, and no further."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What a module does with its weights, and modules that do something else."""
+"""How a module uses its weights, and modules that deviate from that."""
 
 import copy
 from typing import Any
@@ -54,7 +54,7 @@ class Uncopied(Usual):
 
 
 class Packed(Usual):
-    """Under names of its own, saved under those of the reference."""
+    """With names of its own, but saved under the reference's."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -103,7 +103,7 @@ def test_what_does_is_copied_where_it_can_be_and_keeps_its_weights(kind: type[Us
 
 
 class Learns(Usual):
-    """With a part that has modes of its own."""
+    """With a submodule that has modes of its own."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -142,7 +142,7 @@ class Alone(Learns):
 
 
 class Freezes(Learns):
-    """As fine-tuning has it: a frozen norm, in single precision."""
+    """As in fine-tuning: a frozen norm in single precision."""
 
     def train(self, mode: bool = True) -> Any:
         super().train(mode)
@@ -175,7 +175,7 @@ def test_a_weight_is_made_anew_for_whoever_asks_its_part() -> None:
     own, beside = module.gain, module.norm.weight
     module.view = beside.detach().view(3)
     found = make_anew(module, {"gain", "norm.weight", "norm.bias", "other"})
-    assert found.keys() == {"gain", "norm.bias"}  # of what is seen elsewhere, too, nobody knows who is asked
+    assert found.keys() == {"gain", "norm.bias"}  # for a tensor seen elsewhere, too, its owner is unknown
     assert found["gain"] is own
     assert module.gain is not own
     assert module.norm.weight is beside

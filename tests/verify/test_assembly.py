@@ -1,4 +1,4 @@
-"""Assembly that calculates passes; whatever tells one launch from another does not."""
+"""Assembly that only computes passes; anything that can distinguish launches does not."""
 
 import pytest
 

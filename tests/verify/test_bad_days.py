@@ -1,7 +1,7 @@
-"""Days on which the machine fails: a full disk, a folder that may not be written, killed judges, pools side by side.
+"""Machine failures: a full disk, a read-only folder, killed judges, pools side by side.
 
-Each is really done: the full disk is a small tmpfs in a mount namespace, killed processes are killed. Nothing may be
-blamed on a candidate, nothing may stay behind, and whoever comes next must find everything in order.
+Each is real: the full disk is a small tmpfs in a mount namespace, killed processes are killed. No failure may be
+blamed on a candidate, nothing may stay behind, and later users must find everything in order.
 """
 
 import errno
@@ -43,7 +43,7 @@ GOLD = Candidate(code=gold(RELU.id))
 
 
 def program(text: str) -> list[str]:
-    """A Python program with the judge's names at hand, as a command."""
+    """A Python program that has the judge's names imported, as a command."""
     head = """\
     import json, os, sys, tempfile, time
     from pathlib import Path
@@ -61,7 +61,7 @@ def program(text: str) -> list[str]:
 
 
 def living(pids: list[int]) -> list[int]:
-    """Those that still run; a zombie does not."""
+    """Processes that still run; zombies do not count."""
     found = []
     for pid in pids:
         try:
@@ -90,7 +90,7 @@ def below(pid: int) -> list[int]:
 
 
 def until(what: Callable[[], Any], seconds: float) -> Any:
-    """What `what` says, once that is something, or when the time is over."""
+    """The first true value of `what`, or its last one when time is up."""
     end = time.monotonic() + seconds
     while not what() and time.monotonic() < end:
         time.sleep(0.02)
@@ -102,7 +102,7 @@ def until(what: Callable[[], Any], seconds: float) -> Any:
 
 @pytest.fixture(scope="module")
 def on_a_full_disk(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What became of everything that is written when its disk, a tmpfs of 256 KB, is full; and after it was freed."""
+    """Results of all writes when the disk, a tmpfs of 256 KB, is full; and after it was freed."""
     disk = tmp_path_factory.mktemp("disk")
     script = """
     disk, said = Path(sys.argv[1]), {}
@@ -186,7 +186,7 @@ def test_a_cache_that_finds_no_room_says_so_once_keeps_what_it_has_and_goes_on(
 ) -> None:
     assert on_a_full_disk["remembered"] == [{"ms": "1"}, None]
     assert on_a_full_disk["remembered again"] == [{"ms": "1"}, {"ms": "3"}]
-    assert on_a_full_disk["entries"] == 2  # and nothing half-written beside them
+    assert on_a_full_disk["entries"] == 2  # and no partial files
     said = [line for line in on_a_full_disk["stderr"] if "KERNELWRIGHT_CACHE" in line]
     assert len(said) == 1
     assert "No space left on device" in said[0]
@@ -199,11 +199,11 @@ def test_no_candidate_is_blamed_for_a_full_disk(on_a_full_disk: dict[str, Any]) 
 
 
 class AcceleratorError(RuntimeError):
-    """As torch's own."""
+    """Like torch's own."""
 
 
 class OutOfMemoryError(RuntimeError):
-    """As torch's own."""
+    """Like torch's own."""
 
 
 @pytest.mark.parametrize(
@@ -270,7 +270,7 @@ def test_writers_at_once_and_a_killed_one_leave_a_whole_entry(tmp_path: Path) ->
     end = time.monotonic() + 0.5
     while time.monotonic() < end or writers[0].poll() is None or writers[1].poll() is None:
         found = store.get(task="a")
-        assert found is not None  # never torn, never gone
+        assert found is not None  # never partial, never missing
         assert found["text"] == str(found["ms"]) * 10_000
     writers[2].kill()
     assert [writer.wait() for writer in writers] == [0, 0, -signal.SIGKILL]
@@ -322,7 +322,7 @@ def test_a_killed_judge_leaves_nothing_running_and_its_neighbour_in_peace(
 
 @pytest.fixture(scope="module")
 def homeless() -> Iterator[VerifierPool]:
-    """A pool that has no folder to write in but the scratch folder."""
+    """A pool that can write only to the scratch folder."""
     with pytest.MonkeyPatch.context() as patch:
         for name in ("TRITON_CACHE_DIR", "HOME", "XDG_CACHE_HOME"):
             patch.setenv(name, "/proc/nobody-writes-here")
@@ -376,7 +376,7 @@ def test_verifications_under_way_are_held_again_when_the_zygote_is_killed(homele
 
 
 def test_a_zygote_whose_process_is_still_being_put_away_is_dead() -> None:
-    """Else its workers' end would look like their own doing, and a second verification would go to it as well."""
+    """Else its workers' end would look like their own fault, and another verification would go to it."""
     zygote = object.__new__(Zygote)
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     theirs.close()
@@ -394,7 +394,7 @@ def test_a_zygote_whose_process_is_still_being_put_away_is_dead() -> None:
 
 
 class DyingZygote:
-    """Never comes to life."""
+    """A zygote that never starts."""
 
     started = 0
     alive = False
@@ -423,7 +423,7 @@ def test_a_zygote_that_never_lives_is_tried_twice_and_no_more(monkeypatch: pytes
 
 
 class FakeProcess:
-    """A device process whose GPU is there or not, as `there` says."""
+    """A device process whose GPU exists if `there` says so."""
 
     there = True
     started = 0
@@ -597,7 +597,7 @@ def holder(lock: Lock, how: str) -> subprocess.Popen[str]:
 
 
 def entered(context: Any) -> threading.Event:
-    """Set once another thread has come into the context; it leaves at once."""
+    """An event set once another thread has entered the context; the thread leaves at once."""
     event = threading.Event()
 
     def enter() -> None:
@@ -623,7 +623,7 @@ def test_a_killed_pool_gives_the_clock_free(theirs: str, ours: str, lock: Lock) 
 
 
 def test_clocks_of_a_pool_run_one_after_the_other(lock: Lock, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Correctness is let in after a few of them, and after the last."""
+    """Correctness checks may enter after a few of them, and after the last."""
     monkeypatch.setattr(gpus, "_CLOCKS_IN_A_ROW", 2)
     order: list[str] = []
     inside, go = threading.Event(), threading.Event()

@@ -1,4 +1,4 @@
-"""The modelled baselines: what eager and torch.compile would move."""
+"""The modelled baselines: bytes that eager and torch.compile would move."""
 
 from kernelwright.hardware import TARGETS
 from kernelwright.records import Task

@@ -1,4 +1,4 @@
-"""Whose work an output is, as tapes tell it."""
+"""Which launches an output depends on, according to tapes."""
 
 import json
 from typing import Any
@@ -22,7 +22,7 @@ def view(tensor: torch.Tensor, storage: int) -> list[Any]:
 
 
 def tape(*steps: dict[str, Any], output: torch.Tensor = X) -> Tape:
-    """Storage 0 is the input, 1 the output, 2 another of its size."""
+    """Storage 0 is the input, 1 the output, 2 another one of the same size."""
     body = {"operations": steps, "output": {"view": view(output, 1)}, "foreign": {0: 128, 1: 128, 2: 128}}
     return Tape.read(json.loads(json.dumps(body)))
 

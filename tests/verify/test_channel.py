@@ -1,4 +1,4 @@
-"""The wire: whatever bytes come, a message or a `ChannelError`, within the time and the memory allowed."""
+"""The wire: any bytes give a message or a `ChannelError`, within limits of time and memory."""
 
 import json
 import math
@@ -51,7 +51,7 @@ def ends() -> Iterator[tuple[socket.socket, socket.socket]]:
 
 
 def received(data: bytes) -> tuple[dict[str, Any], list[torch.Tensor]]:
-    """What the reader makes of these bytes when nothing follows them."""
+    """The reader's result for these bytes when nothing follows."""
     ours, theirs = socket.socketpair()
     with ours:
         ours.settimeout(2.0)
@@ -179,7 +179,7 @@ def test_a_forged_tree_decodes_or_is_refused(tree: Any) -> None:
 def test_a_malformed_header_is_refused(header: bytes) -> None:
     data = framed(header)
     if header == b'{"body": {}, "tensors": {}}':
-        assert received(data) == ({}, [])  # an empty table of tensors is as good as an empty list
+        assert received(data) == ({}, [])  # an empty table of tensors is equivalent to an empty list
         return
     with pytest.raises(channel.ChannelError):
         received(data)
@@ -254,7 +254,7 @@ def test_a_message_cut_short_is_a_closed_channel(cut: int) -> None:
 
 
 def test_a_drip_of_bytes_does_not_stretch_the_timeout(ends: tuple[socket.socket, socket.socket]) -> None:
-    """One byte now and then keeps every single read alive; the message as a whole has a deadline."""
+    """Occasional bytes keep every single read alive, but the message as a whole has a deadline."""
     ours, theirs = ends
     ours.settimeout(0.3)
     whole = framed(json.dumps({"body": {}, "tensors": [ITEM]}).encode(), bytes(8))

@@ -1,4 +1,4 @@
-"""Weights as a checkpoint brings them: nothing of what a constructor gave is left, and candidates that packed theirs get them."""
+"""Weights from a checkpoint: none of the constructor's values remain, and candidates that packed theirs get the new ones."""
 
 import types
 from typing import Any
@@ -73,7 +73,7 @@ def test_signs_stay_where_the_reference_needs_them() -> None:
 
 
 def trace(held: torch.Tensor, state: dict[str, Any] | None = None) -> Any:
-    """Of a candidate that keeps `held` as its only constant."""
+    """A trace of a candidate whose only constant is `held`."""
     view = types.SimpleNamespace(storage=7, dtype=str(held.dtype).removeprefix("torch."))
     launch = types.SimpleNamespace(views=lambda: [("w", view)], arguments={})
     step = types.SimpleNamespace(kind="launch", fields={"launches": [launch]})

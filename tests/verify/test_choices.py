@@ -1,4 +1,4 @@
-"""Which places are as good as the reference's: ties where torch promises no order, and what roundings decide."""
+"""Which indices are as good as the reference's: ties where torch promises no order, and choices that rounding decides."""
 
 from collections.abc import Callable
 
@@ -85,7 +85,7 @@ def test_some_elements_keep_their_lines() -> None:
 
 
 def of_the_best_half(x: torch.Tensor) -> torch.Tensor:
-    """What of [row, half, element] the half with the largest element has."""
+    """For [row, half, element], the half with the largest element."""
     halves = x.view(len(x), 2, -1)
     best = halves.amax(-1).topk(1, dim=1).indices
     return halves.take_along_dim(best[..., None], 1).flatten(1)

@@ -95,7 +95,7 @@ def test_a_shard_of_data_is_the_local_one(cluster: Cluster, tmp_path: Path) -> N
 
 
 def read_pairs(folder: Path) -> list[tuple[str, str, str, str]]:
-    """A corpus's pairs, in order. What a judge's model makes of a kernel's time differs by its samples."""
+    """A corpus's pairs, in order. Leaves out modelled times, which differ between judges by their samples."""
     return [(one.kind, one.digest, one.plan, one.code) for one in read_jsonl(folder / "examples.jsonl", Pair)]
 
 

@@ -1,4 +1,4 @@
-"""The cost model ranks what a GPU would rank, and never beats the sheet that it prices against."""
+"""The cost model ranks like a GPU, and never beats the data sheet that it uses."""
 
 import dataclasses
 import json
@@ -294,12 +294,12 @@ def test_every_target_prices_a_streaming_kernel_near_its_bandwidth(name: str) ->
 
 
 CLOCKED = Path(__file__).parent.parent / "fixtures" / "clocked.jsonl.xz"
-"""What 298 right kernels that the default model wrote for 98 tasks of KernelBench do, and their milliseconds on an H200
-(22 November 2026): a line each with `ms`, `works` and the driver's word on the binaries."""
+"""Work of 298 correct kernels that the default model wrote for 98 tasks of KernelBench, and their milliseconds on an H200
+(22 November 2026): a line each with `ms`, `works` and the driver's report on the binaries."""
 
 
 def test_the_order_is_a_clocks() -> None:
-    """The constants were chosen with these times in sight: this says that they still fit, not how well they foretell."""
+    """The constants were chosen with these times in sight: this checks that they still fit, not how well they predict."""
     modelled, measured = [], []
     with lzma.open(CLOCKED, "rt") as lines:
         for line in lines:

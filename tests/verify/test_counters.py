@@ -1,4 +1,4 @@
-"""Numbers that count calls are moved far ahead, and put back where a module cannot stand that."""
+"""Numbers that count calls are advanced far, and restored if the module fails with that."""
 
 import random
 from collections.abc import Callable
@@ -24,7 +24,7 @@ class Module(torch.nn.Module):
 def called(
     change: Callable[[Module, dict[str, Any]], None], times: int = 4
 ) -> tuple[Module, dict[str, Any], bool]:
-    """A module after some calls and a jump; what it was made in; whether anything moved."""
+    """A module after some calls and a jump; its namespace; whether anything moved."""
     module, namespace = Module(), {"__name__": Module.__module__, "TOTAL": 0}
     counters = Counters(module, namespace)
     for _ in range(times):

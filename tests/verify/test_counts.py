@@ -1,4 +1,4 @@
-"""Counts that leave their type at full size, told from what a program does."""
+"""Counts that overflow their type at full size, derived from a program's operations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What instances of a launch repeat: honest grids go over everything once, others over some of it again and again."""
+"""What instances of a launch repeat: honest grids cover everything once, others cover some of it repeatedly."""
 
 import random
 
@@ -18,7 +18,7 @@ def instance(places: np.ndarray, read: np.ndarray | None = None) -> Touched:
 
 
 def coverage_of(programs: int, block: object, drawn: int = 4) -> Coverage:
-    """Of a grid of one axis, where `block` says which block a program writes."""
+    """Coverage of a grid with one axis, where `block` maps a program to the block it writes."""
 
     def touched(program: int) -> Touched:
         return instance(block(program) * BLOCK + np.arange(BLOCK))  # type: ignore[operator]
@@ -66,7 +66,7 @@ def test_what_whole_axes_read_counts_once_and_what_neighbours_share_does_not() -
 
 
 def test_of_two_images_a_program_of_the_other_is_asked() -> None:
-    """Two that were drawn at random were now and then of the first one's image, and half of the input seemed unread."""
+    """Two random programs were sometimes both of the first image, and half of the input seemed unread."""
     for seed in range(100):
         first = seed % 54
         assert any((first + step) % 54 // 27 != first // 27 for step in farther(54, random.Random(seed)))

@@ -1,4 +1,4 @@
-"""What can be said of the device process without a GPU: how its clock refreshes inputs, and what it lets go."""
+"""The device process's parts that need no GPU: how its clock refreshes inputs, and what it frees."""
 
 import os
 import time

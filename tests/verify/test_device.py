@@ -1,4 +1,4 @@
-"""A GPU that is not there answers as one would: where tensors live, what moves them, what is refused."""
+"""A fake GPU answers like a real one: where tensors live, what moves them, what is refused."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""Digests tell tensors apart by any bit."""
+"""Digests distinguish tensors that differ in any bit."""
 
 import pytest
 import torch

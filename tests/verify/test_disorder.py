@@ -1,4 +1,4 @@
-"""References that write to one place twice are asked nothing where the order would tell."""
+"""References that write to one element twice are not judged where the order matters."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Inputs near one number: the roundings of a running total all go one way."""
+"""Inputs near one number: all roundings of a running total go in one direction."""
 
 import pytest
 import torch

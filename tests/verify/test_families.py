@@ -1,4 +1,4 @@
-"""Families of sizes: where a task is judged, and the range that a verdict holds for."""
+"""Ranges of sizes: where a task is judged, and the range that a verdict holds for."""
 
 import pytest
 

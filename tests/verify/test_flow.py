@@ -1,4 +1,4 @@
-"""What reaches an output of a planned call: parts that nobody adds up count for nothing."""
+"""What reaches an output of a planned call: partial results that are never added up do not count."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def key(tensor: torch.Tensor) -> int:
 def call(
     last: int, parts: int = 64, thorough: bool = False
 ) -> tuple[Sequence[Planned], torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Launches of a sum over rows in `parts`, of which so many are added up; its input and both of its outputs."""
+    """Launches of a sum over rows in `parts`, some of which are added up; its input and both of its outputs."""
     x, y, part = (torch.empty(rows, COLS, device="meta") for rows in (ROWS, ROWS, parts))
     out = torch.empty(COLS, device="meta")
     engine = Engine(lambda launch: 1.0)

@@ -1,4 +1,4 @@
-"""What a task takes of a GPU's memory: what is promised is enough, and not much more."""
+"""A task's GPU memory: the estimate is enough, and not much more."""
 
 from typing import Any
 
@@ -48,7 +48,7 @@ def modelled(made: Task) -> Baseline:
 
 
 def held_by(function: Any) -> int:
-    """The most bytes that a call holds at a time."""
+    """Peak bytes of a call."""
     with Live() as live:
         function()
     return live.peak
@@ -85,7 +85,7 @@ def test_making_a_case_takes_what_is_promised(
 ) -> None:
     made = task(body, names, inputs)
     print_of = modelled(made).footprint
-    # On a GPU one kernel looks at both tensors and makes no other (`fused.spread`).
+    # On a GPU one kernel reads both tensors and allocates no other (`fused.spread`).
     monkeypatch.setattr(expected, "_spread", lambda exact, honest: (0.0, 0.0, 0.0, 0.0, True))
     reference = Reference(made)
     module = reference.build()

@@ -1,6 +1,6 @@
-"""A hostile process may answer anything: the judge gives a verdict, never an exception, and never takes a lie for work.
+"""A hostile process may answer anything: the judge gives a verdict, never an exception, and never accepts a lie.
 
-A go-between sits on the wire of a real verification and changes what the candidate's process says.
+A man in the middle of a real verification changes the answers of the candidate's process.
 """
 
 import copy
@@ -49,7 +49,7 @@ ODD = [
 
 
 class GoBetween:
-    """A zygote whose host processes are listened to and corrected."""
+    """A zygote whose host processes' answers are intercepted and changed."""
 
     def __init__(self, inner: Zygote, change: Change) -> None:
         self._inner, self._change = inner, change
@@ -95,7 +95,7 @@ def zygote() -> Iterator[Zygote]:
 
 @pytest.fixture(scope="module")
 def forged(zygote: Zygote) -> Iterator[Callable[[Change], Verdict]]:
-    """The verdict on a gold whose host process says `change(answer)` instead of its answer."""
+    """The verdict on a gold whose host process answers `change(answer)` instead of its answer."""
     with VerifierPool(workers=1, backend="interpret", deadline_s=20.0, secret=5) as pool:
 
         def verdict_of(change: Change, task: Task = TASK) -> Verdict:
@@ -115,7 +115,7 @@ def _places(tree: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 def _mutated(answer: dict[str, Any], dice: random.Random) -> dict[str, Any]:
-    """One node changed, dropped, doubled or swapped with another."""
+    """One node changed, dropped, duplicated or swapped with another."""
     answer = copy.deepcopy(answer)
     places = list(_places(answer))
     if not places:

@@ -1,4 +1,4 @@
-"""The oracle's one-pass kernels say what its torch code says, and compile for the GPUs they are for."""
+"""The oracle's one-pass kernels compute the same as its torch code, and compile for their GPUs."""
 
 from pathlib import Path
 

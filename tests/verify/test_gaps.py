@@ -1,4 +1,4 @@
-"""How much of its input a reference reads, and that no honest kernel is accused of reading no more."""
+"""How much of its input a reference reads; no honest kernel is accused of reading less."""
 
 import pytest
 import torch
@@ -30,7 +30,7 @@ def get_init_inputs():
 @pytest.mark.parametrize(
     ("expression", "smooth"),
     [
-        # A maximum has a gradient at one element of each window alone.
+        # A maximum has a gradient only at one element of each window.
         ("F.max_pool2d(x, 3)", "F.avg_pool2d(x, 3)"),
         ("F.max_pool2d(x, 2, 3, dilation=2)", "F.conv2d(x, torch.ones(1, 3, 2, 2), stride=3, dilation=2)"),
         ("F.avg_pool2d(x, 2, 4, padding=1)", ""),

@@ -1,7 +1,7 @@
 """Every built-in task is valid: its gold is accepted, and answers that need no work are not.
 
-The second half asks the oracle alone (no process, no static rule, no causality): whatever gets past the other gates,
-zeros, a constant, an input handed back or the answer to other inputs are not a right value.
+The second half uses the oracle alone (no process, no static rule, no causality): even if they pass the other gates,
+zeros, a constant, a returned input or the answer to other inputs have wrong values.
 """
 
 import functools
@@ -41,7 +41,7 @@ def test_a_gold_is_accepted_and_priced(task: Task, pool: VerifierPool) -> None:
 
 @functools.cache
 def _cases(index: int, secret: int) -> ShapeCases:
-    """At the first sizes alone, as the judge makes them."""
+    """Cases at the first sizes only, as the judge makes them."""
     task = TASKS[index]
     name = next(name for name in task.shapes if name.startswith("small"))
     return shape_cases(task, name, task.shapes[name], PROTOCOLS["strict"], secret, 0)
@@ -84,7 +84,7 @@ class TestAnswersThatNeedNoWork:
 
         first = _cases(index, SECRET).cases[0]
         if all(expected.value.numel() == 1 for expected in first.expected):
-            constant = _like(first, mean)  # one number: known for one draw, wrong for the others
+            constant = _like(first, mean)  # one number: correct for one draw, wrong for the others
             others = _cases(index, SECRET + 1).cases + _cases(index, SECRET).cases[1:]
             assert any(_refused(case, constant) for case in others)
         else:
@@ -102,7 +102,7 @@ class TestAnswersThatNeedNoWork:
         assert _refused(mine, _like(theirs, _plain))
 
     def test_the_answer_to_another_distribution_fails(self, index: int) -> None:
-        """Except where the output does not depend on the scale of the input."""
+        """Unless the output does not depend on the scale of the input."""
         cases = _cases(index, SECRET).cases
         refused = [_refused(case, _like(cases[0], _plain)) for case in cases[1:]]
         assert any(refused)
@@ -113,9 +113,9 @@ class TestAnswersThatNeedNoWork:
 def test_under_other_protocols_a_gold_is_refused_for_its_tolerance_only(
     protocol: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """These compare with PyTorch in the task's own precision; a refusal must be one that PyTorch itself risks.
+    """These protocols compare with PyTorch in the task's own precision; a refusal must be one that PyTorch itself risks.
 
-    The list is printed (`pytest -s`): task, first wrong index, and how far PyTorch's own result lies from fp64.
+    Prints the list (`pytest -s`): task, first wrong index, and PyTorch's own distance from fp64.
     """
     with VerifierPool(workers=2, backend="interpret", protocol=protocol, secret=SECRET, kept=True) as pool:
         verdicts = pool.verify_many([(task, Candidate(code=gold(task.id))) for task in TASKS])

@@ -1,4 +1,4 @@
-"""The judge on a GPU: the museum, and what only a GPU shows. Run with `pytest -m gpu tests/verify/test_gpu.py`."""
+"""The judge on a GPU: the museum, and behaviour that only a GPU shows. Run with `pytest -m gpu tests/verify/test_gpu.py`."""
 
 import os
 from collections.abc import Iterator
@@ -65,7 +65,7 @@ def test_golds_are_clocked_profiled_and_reported_under_three_protocols(gpus: Ver
 
 
 def test_candidates_of_large_tensors_are_judged_side_by_side_while_others_hold_memory() -> None:
-    """Inputs and outputs of 6.4 GB each, of which eight verifications at once do not fit beside 30 GB of somebody else's."""
+    """Inputs and outputs of 6.4 GB each: eight verifications at once do not fit next to 30 GB of another process."""
     relu = named("relu")
     shapes = {**relu.shapes, "full": {"ROWS": 4096, "COLS": 393_216}}
     large = relu.model_copy(update={"shapes": shapes})
@@ -130,7 +130,7 @@ def test_kernels_take_their_share_of_the_clocked_time(gpus: VerifierPool) -> Non
 
 @pytest.mark.skipif(sanitizer.find() is None, reason="compute-sanitizer is not installed")
 def test_the_sanitizer_sees_a_read_behind_the_last_element(gpus: VerifierPool) -> None:
-    """Shown to it as if it had been accepted: the interpreter, which comes first, sees it as well."""
+    """Shown to it as if it had been accepted, since the interpreter, which runs first, detects it as well."""
     task = named("relu")
     overrun = (Path(__file__).parents[1] / "hacks" / "16_loads_unmasked.py").read_text()
     accepted = gpus.verify(task, Candidate(code=gold("wright/relu")))

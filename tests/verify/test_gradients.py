@@ -1,4 +1,4 @@
-"""Gradients as outputs of a call: what a reference expects, what a candidate's process is told, what a missing one is."""
+"""Gradients as outputs of a call: a reference's expectations, what a candidate's process receives, and missing gradients."""
 
 from collections.abc import Callable
 
@@ -166,7 +166,7 @@ def test_a_kernel_in_function_form_brings_its_backward_pass(
 
 
 class Kept(nn.Module):
-    """Autograd keeps what stands in the middle, and neither input nor output."""
+    """Autograd saves an intermediate, and neither input nor output."""
 
     def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return torch.sigmoid(x) * y.exp()

@@ -1,4 +1,4 @@
-"""Sizes that nobody but the judge knows."""
+"""Sizes that only the judge knows."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Promises to the compiler, held against the numbers."""
+"""Promises to the compiler, checked against the numbers."""
 
 import numpy as np
 import pytest

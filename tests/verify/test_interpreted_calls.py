@@ -1,4 +1,4 @@
-"""How both backends make interpreted calls: brackets drawn, and all of them before a GPU is asked for."""
+"""Interpreted calls of both backends: random brackets, and all of them before a GPU is used."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -18,7 +18,7 @@ CASE: Any = SimpleNamespace(name="small x1", inputs=[], after={}, written=frozen
 
 
 class Device:
-    """Answers every call, and keeps what it was asked."""
+    """Answers every call, and records the requests."""
 
     alive = True
 
@@ -64,7 +64,7 @@ def test_a_gpu_is_asked_only_for_what_the_interpreter_accepts() -> None:
 
 @pytest.mark.slow
 def test_a_pool_with_a_gpu_has_interpreted_in_processes_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Here a GPU is played by what accepts everything that was accepted before it."""
+    """The GPU is faked by one that accepts whatever was accepted before it."""
 
     class Accepting(MeasuredVerification):
         def __init__(self, *given: Any) -> None:

@@ -1,4 +1,4 @@
-"""The interpreter does what the GPU would: values, rounding, bounds, order of programs, and what it cannot run."""
+"""The interpreter behaves like the GPU: values, rounding, bounds, order of programs, and what it cannot run."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""Memory that a candidate keeps from call to call, where it is clocked: on the host, which keeps it alike."""
+"""Memory that a candidate keeps between calls while it is timed; tested on the host, which behaves the same."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +13,7 @@ from kernelwright.verify.trace.tape import View
 
 
 class Host(device.CudaSession):
-    """The session of a GPU, without one."""
+    """The session of a GPU, without a GPU."""
 
     provide = Session.provide
 
@@ -35,7 +35,7 @@ def held(session: Host) -> int:
 
 def test_clocked_calls_begin_where_the_first_checked_call_began(session: Host) -> None:
     session.remember({1})
-    session._bytes(1).fill_(200)  # as many calls later
+    session._bytes(1).fill_(200)  # the state after as many calls
     session.begin_anew()
     assert held(session) == 3
 
@@ -53,7 +53,7 @@ def test_what_a_call_changes_is_put_back_before_the_next(session: Host) -> None:
 
 def test_scratch_that_the_inputs_decide_is_put_back_whatever_the_call_before_was_given(session: Host) -> None:
     given = session.provide(2, 8).fill_(7)
-    session._bytes(1).copy_(given)  # by a warm-up on the inputs that are there now
+    session._bytes(1).copy_(given)  # as if by a warm-up on the current inputs
     session.remember({1})
     steps = [SimpleNamespace(kind="copy", fields={"target": _bytes_of(1), "source": _bytes_of(2)})]
     side = session.prepare_call(SimpleNamespace(operations=steps))  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""The kernel language: what a kernel may be made of, and that what was checked is what runs."""
+"""The kernel language: what a kernel may contain, and that the checked code is what runs."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ TL: dict[str, Any] = {"module": "triton.language"}
 def spec(
     body: str, names: dict[str, Any] | None = None, head: str = "def kernel(x_ptr, n, BLOCK: tl.constexpr):"
 ) -> Any:
-    """A kernel as the wire carries it."""
+    """A kernel in its wire format."""
     return {
         "name": "kernel",
         "source": f"{head}\n    {body}\n",
@@ -147,7 +147,7 @@ def test_heads_evaluate_nothing(head: str, capsys: pytest.CaptureFixture[str]) -
     except NotAKernel:
         pass
     else:
-        assert head.startswith("@print")  # a decorator is taken off
+        assert head.startswith("@print")  # the decorator was removed
     assert capsys.readouterr().out == ""
 
 
@@ -224,7 +224,7 @@ def test_a_name_that_was_not_given_is_not_there(name: str) -> None:
 
 
 def _refused_or_undefined(body: str, names: dict[str, Any]) -> bool:
-    """Whether a kernel is refused, or fails for want of a name when it runs."""
+    """Whether a kernel is refused, or fails at run time because a name is undefined."""
     try:
         made = rebuilt(body, names=names)
     except NotAKernel:

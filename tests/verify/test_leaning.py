@@ -1,4 +1,4 @@
-"""On which side of what is right the errors of half precision lie."""
+"""The sign of half precision's errors."""
 
 from __future__ import annotations
 

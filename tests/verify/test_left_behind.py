@@ -1,4 +1,4 @@
-"""What a call must leave as it was is looked at, and what is put back is no matter."""
+"""State that a call must leave unchanged is checked; changes that are undone do not count."""
 
 import logging
 import warnings

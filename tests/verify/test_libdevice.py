@@ -1,4 +1,4 @@
-"""Libdevice by symbol, and every symbol that Triton offers."""
+"""Libdevice functions by symbol, including every symbol that Triton offers."""
 
 import re
 from pathlib import Path

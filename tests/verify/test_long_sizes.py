@@ -1,4 +1,4 @@
-"""Sizes at their full length, the others at their least."""
+"""Some sizes at their full length, the others at their smallest."""
 
 from __future__ import annotations
 

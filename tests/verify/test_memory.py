@@ -80,7 +80,7 @@ def test_translation_gives_real_addresses() -> None:
     one = memory.translate(pointers(base_a, [2]), memory.regions[0])
     assert int(one[0]) == a.data_ptr() + 8
     both = np.concatenate([pointers(base_a, [1]), pointers(base_b, [3])])
-    assert memory.check(both, np.ones(2, dtype=bool), 4, "read") is None  # they span two regions, each inside
+    assert memory.check(both, np.ones(2, dtype=bool), 4, "read") is None  # two regions, each access in one
     assert memory.translate(both, None).tolist() == [a.data_ptr() + 4, b.data_ptr() + 12]
 
 

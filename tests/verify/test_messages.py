@@ -1,4 +1,4 @@
-"""What travels to a device process is read as it was written."""
+"""Messages to a device process are read as they were written."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The cost model as a clock for printed code: repeatable, apart for different schedules, and plain about what cannot run."""
+"""The cost model as a clock for printed code: repeatable, different for different schedules, with clear errors."""
 
 import pytest
 from functions import softmax_graph, written

@@ -1,5 +1,5 @@
-"""Every exploit is rejected for its own reason; every honest look-alike is accepted. A fifth of them, drawn by name, are
-asked by `make test`; the others are `slow`."""
+"""Every exploit is rejected for its own reason; every honest look-alike is accepted. `make test` runs a fifth of them, chosen
+by name; the others are `slow`."""
 
 import zlib
 from collections.abc import Callable

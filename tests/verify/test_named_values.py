@@ -1,4 +1,4 @@
-"""Numbers that a candidate's kernels compare values with are values that it is asked at."""
+"""Numbers that a candidate's kernels compare values with become input values."""
 
 from kernelwright.records import Task
 from kernelwright.verify.judge import Judge
@@ -33,7 +33,7 @@ def get_init_inputs():
 
 
 def inputs(body: str) -> set[float]:
-    """What is in the last case of the first size that some candidate's numbers stand in."""
+    """The values in the last case of the first size, which contains the candidate's numbers."""
     task = Task(id="t/t", source=SOURCE.format(body=body), shapes={"small": {}})
     case = Judge(PROTOCOLS["strict"], "h200", 3).cases_for(task, CODE)[0].cases[-1]
     return set(case.inputs[0].reshape(-1).tolist()) if case.name == "small, named" else set()

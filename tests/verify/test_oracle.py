@@ -1,4 +1,4 @@
-"""The oracle: what it expects, how much error it allows, what it calls each kind of wrong."""
+"""The oracle: its expected values, the error it allows, and its name for each kind of wrong result."""
 
 import dataclasses
 import itertools
@@ -114,7 +114,7 @@ def test_zeros_and_strides_stay_below_zero() -> None:
 
 @pytest.mark.parametrize("shape", [(1 << 20,), (1024, 1024), (16, 64, 32, 32), (16, 1 << 16)])
 def test_a_part_of_an_uneven_input_has_not_the_mean_of_all(shape: tuple[int, ...]) -> None:
-    """In most draws: the places of one may fall into every part alike."""
+    """In most draws: by chance the large elements may fall into every part equally."""
     torch.manual_seed(0)
     strayed: list[list[float]] = [[], []]
     for seed in range(15):
@@ -153,8 +153,8 @@ def test_the_callers_random_state_is_put_back() -> None:
 def test_no_run_of_a_reference_on_a_gpu_draws_between_anothers_seed_and_its_inputs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """One verification in a thousand was wrong under the clock: the fp64 run of a live dropout had moved the generator on while
-    the inputs of another task were drawn."""
+    """A regression: the fp64 run of a live dropout advanced the generator while another task's inputs were drawn, so that one
+    verification in a thousand failed under timing."""
     alone: list[bool] = []
 
     class Dropping(torch.nn.Module):
@@ -255,7 +255,7 @@ def test_torchs_own_answer_passes(made: Task, rules: Any) -> None:
     ],
 )
 def test_a_dtype_that_the_reference_asks_for_is_no_limit_to_the_oracle(body: str) -> None:
-    """torch computes no norm of float64 in float32: the reference's own rounded result stood for the right one."""
+    """torch cannot compute a norm of float64 in float32, so the reference's own rounded result was taken as exact."""
     for case in cases(
         task(
             f"return x * (1 / {body}.to(x.dtype)).repeat_interleave(8)",
@@ -484,20 +484,20 @@ def test_digits_lost_everywhere_show_in_the_spread() -> None:
 
 @pytest.mark.parametrize("mean", [0.0, 1.0])
 def test_a_long_sum_may_be_taken_one_term_after_the_other(mean: float) -> None:
-    """As atomics do; where the honest run sums as a tree, which is far more exact."""
+    """As with atomics, while the honest run sums as a tree, which is far more exact."""
     generator = torch.Generator().manual_seed(3)
     for _ in range(4):
         values = torch.randn(65536, 64, generator=generator) + mean
         expected = dataclasses.replace(expected_of(values.double().sum(0), values.sum(0)), terms=65536.0)
         in_turn = torch.from_numpy(np.add.accumulate(values.numpy(), axis=0, dtype=np.float32)[-1].copy())
         assert not compare(0, in_turn, expected, STRICT).kind
-        if not mean:  # else the sum is so large that both are its rounding: draws around zero tell
+        if not mean:  # else both are within the rounding of a large sum; draws around zero differ
             assert compare(0, in_turn - values[-1], expected, STRICT).kind
             assert compare(0, values.bfloat16().float().sum(0), expected, STRICT).kind
 
 
 def test_scores_that_nearly_tie_are_decided_by_a_rounding() -> None:
-    """Attention over inputs thirty times as large: honest runs pass the preset there, each in rows of its own."""
+    """Attention over inputs thirty times as large: honest runs exceed the preset there, each in different rows."""
     for seed in range(96):
         generator = torch.Generator().manual_seed(seed)
         q, k, v = (30 * torch.randn(4, rows, 32, generator=generator) for rows in (128, 96, 96))
@@ -514,7 +514,7 @@ def test_scores_that_nearly_tie_are_decided_by_a_rounding() -> None:
 
 
 def test_where_all_outputs_are_alike_inputs_are_drawn_again() -> None:
-    # One row in sixteen is not zero, at whatever scale.
+    # One row in sixteen is not zero, at any scale.
     rare = task("return torch.relu(torch.sign(x).sum(1) - 3)", inputs="torch.randn(2, 4)")
     again = 0
     for secret in range(40):
@@ -544,6 +544,6 @@ def test_a_number_that_its_dtype_does_not_hold_is_an_infinity() -> None:
 
 
 def test_what_lies_a_rounding_outside_of_a_references_domain_is_left_out() -> None:
-    """binary_cross_entropy raises for the least number above 1, and its sum is one of few elements that many become."""
+    """binary_cross_entropy raises for the least number above 1; its sum reduces many elements to one."""
     body = "return nn.functional.binary_cross_entropy(0.5 + 0.0 * x, x, reduction='sum')"
     assert cases(task(body, inputs="(torch.rand(N) < 0.5).float()", n=256))

@@ -1,4 +1,4 @@
-"""Keys whose weights are small each, and not together."""
+"""Keys whose weights are small individually, but not together."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Which tensors share elements: exactly, whatever their strides."""
+"""Which tensors share elements: exactly, for any strides."""
 
 import pytest
 import torch

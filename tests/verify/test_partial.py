@@ -1,4 +1,4 @@
-"""Tasks that leave part of the work to torch: the kernels' share of the time decides, and torch's part has its price."""
+"""Tasks that leave part of the work to torch: the kernels' share of the time decides, and torch's part is priced."""
 
 import pytest
 
@@ -63,7 +63,7 @@ def test_the_kernels_must_take_their_share(pool: VerifierPool, min_share: float,
 
 
 def test_torchs_part_has_its_price(pool: VerifierPool) -> None:
-    """A product more costs what eager pays for it."""
+    """An additional product costs as much as in eager mode."""
     one = pool.verify(task(0.0), Candidate(code=KERNEL.replace("PRODUCT", "x @ y")))
     two = pool.verify(task(0.0), Candidate(code=KERNEL.replace("PRODUCT", "(x @ y, x @ y)[1]")))
     assert one.timing is not None

@@ -1,4 +1,4 @@
-"""One period of a full-size case tells what the whole of it must be."""
+"""One period of a full-size case determines the whole."""
 
 import random
 from typing import Any
@@ -172,7 +172,7 @@ def test_nothing_is_said_of_what_was_not_written() -> None:
 
 
 def test_what_one_size_hides_another_tells() -> None:
-    """Heads that share keys are independent where there is one head of keys, and only there."""
+    """Heads that share keys are independent only at sizes with one head of keys."""
     source = SOURCE.replace("{init}", "pass").replace(
         "{forward}", "x * k.repeat_interleave(x.shape[1] // k.shape[1], dim=1)"
     )

@@ -1,4 +1,4 @@
-"""Many verifications at once: order, sharing, cancelling, closing, and failures that are the machine's."""
+"""Many verifications at once: order, sharing, cancelling, closing, and the machine's failures."""
 
 import json
 import os
@@ -226,9 +226,7 @@ def test_a_stopped_judge_leaves_no_orphans(how: int, judges: int, tmp_path: Path
     assert len(below) >= 3
     process.send_signal(how)
     process.wait(timeout=30)
-    deadline = time.monotonic() + (
-        5 if judges == 1 else 20
-    )  # a shard looks up when it has imported everything
+    deadline = time.monotonic() + (5 if judges == 1 else 20)  # a shard checks only after importing everything
     while any(os.path.exists(f"/proc/{pid}") for pid in below) and time.monotonic() < deadline:
         time.sleep(0.1)
     left = [pid for pid in below if os.path.exists(f"/proc/{pid}")]
@@ -300,7 +298,7 @@ def test_a_broken_task_is_a_user_error_from_a_shard_too(sharded: VerifierPool) -
 
 
 class Odd(Exception):
-    """One that cannot be sent: it is not made from its message."""
+    """An exception that cannot be pickled, since its constructor does not take its message."""
 
     def __init__(self, one: str, other: str) -> None:
         super().__init__(one + other)
@@ -439,7 +437,7 @@ def test_pools_that_keep_it_hand_on_the_process_that_forks() -> None:
 
 
 def test_time_is_counted_from_when_a_process_was_there() -> None:
-    """A zygote that is still warming up costs no candidate its verification: none begins before it is ready."""
+    """Time spent while a zygote warms up is not charged to candidates: verifications begin when it is ready."""
     with VerifierPool(workers=1, backend="interpret") as pool:
         pool.start()
         pool._verification(RELU, GOLD)
@@ -473,7 +471,7 @@ class ModelNew(nn.Module):
 
 
 def test_protocols_are_reported_side_by_side() -> None:
-    """An accepted kernel is held to the others' tolerances in the same execution; a rejected one is judged again."""
+    """An accepted kernel is compared under the others' tolerances in the same execution; a rejected one is judged again."""
     relu, matmul = (next(iter(load_suite(f"wright/{name}"))) for name in ("relu", "matmul_square"))
     with VerifierPool(workers=1, backend="interpret", beside=["kernelbench", "toronto"], kept=True) as pool:
         decoy = pool.verify(relu, Candidate(code=TORCH_AND_A_DECOY))

@@ -1,4 +1,4 @@
-"""Inline assembly on numpy arrays does what PTX says."""
+"""Inline assembly on numpy arrays does what PTX specifies."""
 
 import numpy as np
 import pytest

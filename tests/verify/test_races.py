@@ -1,4 +1,4 @@
-"""Which orders of atomic operations hand on what was stored before them."""
+"""Which orders of atomic operations publish earlier stores."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ ALL = np.ones(1, dtype=bool)
 
 
 def handed_on(*orders: str) -> None:
-    """The first program stores, and touches a flag; others touch it in turn; the last one touches it and loads."""
+    """The first program stores, then updates a flag; others update it in turn; the last one updates it and loads."""
     memory = Memory()
     data, flag = torch.zeros(1), torch.zeros(1, dtype=torch.int32)
     places = [

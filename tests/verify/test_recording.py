@@ -1,4 +1,4 @@
-"""Instances as straight lines do what interpreted ones do: values, counts, checks, and who is not taken for another."""
+"""Instances played from a recording give the interpreter's values, counts and checks; other launches are not confused with them."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -29,7 +29,7 @@ def engine() -> Iterator[Engine]:
 
 @pytest.fixture
 def played(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Whether each attempt to play a recording went through."""
+    """Whether each attempt to play a recording succeeded."""
     seen: list[bool] = []
     own = Recording._all_of
 
@@ -109,7 +109,7 @@ def test_values_and_counts_are_those_of_the_interpreter(
             interpreted(monkeypatch)
         out, c = torch.full((7, 4), float("nan")), torch.full((50, 45), float("nan"))
         engine.races, engine.flops, engine.launches = races, 0.0, []
-        for _ in range(2):  # the second time, by what was recorded in the first
+        for _ in range(2):  # the second time, from the recording of the first
             engine.launch(everything_kernel, (7, 4), (x, y, out, 300, 0.3), {"BLOCK": 32, "PARTS": 4})
             engine.launch(product_kernel, (4, 3), (a, b, c, 50, 40, 45), {"BLOCK": 16})
         found.append((out, c, engine.flops, set(engine.units)))
@@ -238,7 +238,7 @@ def test_parts_of_as_many_rounds_take_one_way(engine: Engine, monkeypatch: pytes
         engine.launch(parts_kernel, (100,), (x, out, 1000), {"PARTS": 100, "BLOCK": 8})
         parts = torch.nn.functional.pad(x, (0, 600)).reshape(100, 16).sum(1)
         torch.testing.assert_close(out, parts)
-    assert len(made) == 3  # of two rounds, of the last part's one, of none
+    assert len(made) == 3  # with two rounds, with the last part's one, with none
     assert engine.instances._held > 0
 
 

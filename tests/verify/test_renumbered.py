@@ -1,4 +1,4 @@
-"""Calls with other numbers of Python's before those that are judged."""
+"""Calls with other Python numbers before the judged ones."""
 
 from types import SimpleNamespace
 

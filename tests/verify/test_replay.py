@@ -1,4 +1,4 @@
-"""Tapes played on real memory: what a call may rely on, and when one call stands for all."""
+"""Tapes played on real memory: what a call may rely on, and when one call represents all."""
 
 from typing import Any
 
@@ -149,7 +149,7 @@ def test_fresh_booleans_are_both() -> None:
 
 
 def test_torch_is_given_no_places_that_no_kernel_wrote() -> None:
-    """With kernels that do nothing an operator between them would read out of bounds, which was the candidate's fault."""
+    """If kernels did nothing, a torch operator between them would read out of bounds, and the candidate would be blamed."""
     at, picked = view(2, "int64"), view(3)
     places = {"kind": "alloc", "storage": 2, "bytes": 8 * N, "dtype": "int64"}
     arguments = {"args": [{"view": view(1)}, 0, {"view": at}], "kwargs": {}}

@@ -1,4 +1,4 @@
-"""How far roundings move an output: nothing that an honest kernel does is called wrong, and no more than that is let pass."""
+"""How far roundings move an output: no honest kernel is called wrong, and no more than that is allowed."""
 
 import dataclasses
 from collections.abc import Callable
@@ -99,7 +99,7 @@ def test_the_backward_pass_of_an_attention_is_spelled_out_as_it_is() -> None:
 
 
 def _attention_backward(kept: Callable[[torch.Tensor], torch.Tensor], *given: torch.Tensor) -> torch.Tensor:
-    """The gradient of queries by way of the output that a forward pass has `kept`, all else in single precision."""
+    """The gradient of queries from the output that a forward pass has `kept`, all else in single precision."""
     query, key, value, gradient = (one.float() for one in given)
     weights = torch.softmax(query @ key.transpose(-1, -2), dim=-1)
     of_rows = (gradient * kept((weights @ value).half()).float()).sum(-1, keepdim=True)
@@ -132,7 +132,7 @@ def test_a_softmax_may_be_followed_back_by_the_half_precision_output_that_was_ke
 
 
 def test_a_share_may_be_made_of_the_logarithm_that_was_kept() -> None:
-    """Of rows far off one number a row has fewer digits than what is left of each element."""
+    """Far from zero, a row's kept logarithm has fewer digits than the differences of its elements."""
 
     def shares(x: torch.Tensor) -> torch.Tensor:
         return F.log_softmax(x, dim=-1).exp()
@@ -220,7 +220,7 @@ def test_another_honest_formula_passes_and_half_precision_does_not(name: str) ->
 
 
 def test_lost_digits_still_show() -> None:
-    """Where nothing is ill-conditioned, roundings allow no more than before."""
+    """If nothing is ill-conditioned, roundings allow no more than before."""
     x = torch.randn(64, 256)
     w = torch.randn(256, 64)
 
@@ -266,7 +266,7 @@ def test_what_is_clocked_is_judged_alike() -> None:
 
 
 def test_inputs_in_half_precision_are_what_they_are() -> None:
-    """Kernels sum them in single: a product is a rounding of the result off, not one of each term."""
+    """Kernels sum them in single precision: a product is off by one rounding of the result, not of each term."""
     x, w = torch.randn(16, 512).half(), torch.randn(512, 16).half()
     exact = x.double() @ w.double()
     (far,) = roundings.largest_moves(Module(lambda x: x @ w), [x], [exact])
@@ -282,7 +282,7 @@ def _codes_by_a_factor(x: torch.Tensor) -> torch.Tensor:
 
 
 def test_whole_numbers_that_a_rounding_decides_may_be_either() -> None:
-    """A GPU divides by a number of Python's by a factor, so codes beside a tie are other ones there than on a CPU."""
+    """A GPU divides by a Python number through its reciprocal, so codes next to a tie differ from a CPU's."""
     refused = 0
     for seed in range(12):
         x = torch.randn(64, 256, generator=torch.Generator().manual_seed(seed))
@@ -299,7 +299,7 @@ def test_whole_numbers_that_a_rounding_decides_may_be_either() -> None:
 
 
 def _first_expert(scores: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    """Of two experts the one with the higher score, by row."""
+    """The output of the one of two experts with the higher score, by row."""
     return torch.where(scores[:, :1] > scores[:, 1:], x.sin(), x.cos())
 
 

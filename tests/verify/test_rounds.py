@@ -1,4 +1,4 @@
-"""Rounds that follow do what interpreted ones do: values, operations, what was decided, places; and who is interpreted."""
+"""Replayed loop rounds give the interpreter's values, operations, decisions and addresses; which loops are interpreted."""
 
 import ast
 import itertools
@@ -27,7 +27,7 @@ def _lean(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def followed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The loop's variable in each round that followed."""
+    """The loop variable in each replayed round."""
     seen: list[int] = []
     own = Follower.round
     monkeypatch.setattr(Follower, "round", lambda self, value: (seen.append(value), own(self, value))[1])

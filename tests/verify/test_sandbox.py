@@ -1,4 +1,4 @@
-"""What a confined process cannot do: one attack per test, tried in a forked child, harmless where it succeeds."""
+"""What a confined process cannot do: one attack per test, tried in a forked child, harmless if it succeeds."""
 
 import ctypes
 import errno
@@ -28,7 +28,7 @@ _PARENT = os.getpid()
 
 
 def confined(attempt: Callable[[Path], Any], scratch: Path, limits: sandbox.Limits | None = None) -> str:
-    """What `attempt` gave inside the sandbox: `repr` of its value, the name of its exception, or how it died."""
+    """Result of `attempt` inside the sandbox: `repr` of its value, the name of its exception, or how it died."""
     read_end, write_end = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -58,7 +58,7 @@ def call(number: int, *arguments: Any) -> str:
 
 @pytest.fixture
 def victim() -> Iterator[int]:
-    """A process of the same user that does nothing."""
+    """An idle process of the same user."""
     pid = os.fork()
     if pid == 0:
         signal.pause()
@@ -70,7 +70,7 @@ def victim() -> Iterator[int]:
 
 @pytest.fixture
 def outside(tmp_path: Path) -> Path:
-    """A file that does not lie in the scratch folder."""
+    """A file outside the scratch folder."""
     path = tmp_path / "outside.txt"
     path.write_text("precious")
     return path
@@ -185,7 +185,7 @@ def test_no_socket(family: int, scratch: Path) -> None:
 def test_no_packet_leaves_an_inherited_socket(scratch: Path) -> None:
     with socket.socket() as kept:
         number = kept.fileno()
-        assert confined(lambda _: os.fstat(number), scratch) == "OSError"  # it was closed on the way in
+        assert confined(lambda _: os.fstat(number), scratch) == "OSError"  # it was closed on entry
 
 
 # files
@@ -245,7 +245,7 @@ def test_no_device_node(scratch: Path) -> None:
 
 
 def test_the_disk_does_not_fill(scratch: Path) -> None:
-    """Neither by one large file nor by many: what a worker can write in all is bounded."""
+    """Neither by one large file nor by many: a worker's total writes are bounded."""
     block = bytes(8 << 20)
 
     def attempt(folder: Path) -> int:

@@ -1,4 +1,4 @@
-"""compute-sanitizer without a GPU: reports of several of its versions read, its run and the replay stood in for."""
+"""compute-sanitizer without a GPU: reads reports of several of its versions; its run and the replay are faked."""
 
 import sys
 import textwrap
@@ -116,7 +116,7 @@ def test_what_a_kernel_prints_is_no_report() -> None:
 
 @pytest.fixture
 def tool(tmp_path: Path) -> Any:
-    """A stand-in for the tool: Python text that finds the judge's socket as `sock` and the options in `sys.argv`."""
+    """A fake tool: Python source that finds the judge's socket as `sock` and the options in `sys.argv`."""
 
     def make(text: str) -> Path:
         path = tmp_path / "compute-sanitizer"
@@ -224,7 +224,7 @@ def test_it_is_found_below_cuda_home(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 class Recorded(Session):
-    """Takes note of launches in place of a GPU's."""
+    """Records launches instead of a GPU."""
 
     made: ClassVar[list[Session]] = []
 
@@ -253,7 +253,7 @@ def judge() -> Judge:
 
 
 def traced(judge: Judge, zygote: Zygote, task: Task, code: str) -> tuple[dict[str, Any], list[torch.Tensor]]:
-    """What the host process says of a candidate, as the sanitizer gets it."""
+    """The host process's answer about a candidate, as the sanitizer gets it."""
     zygote.wait()
     shape = judge.cases(task)[0]
     verification = Verification(judge, zygote, task, Candidate(code=code))
@@ -293,7 +293,7 @@ def test_every_alternative_of_a_tuned_kernel_is_replayed(judge: Judge, zygote: Z
 
 
 def watched(judge: Judge, zygote: Zygote, program: Path, monkeypatch: pytest.MonkeyPatch) -> Verdict:
-    """What becomes of a gold that was found correct, under a stand-in for the tool."""
+    """The verdict on a correct gold, with a fake tool."""
     (task,) = load_suite("wright/relu")
     zygote.wait()
     monkeypatch.setattr(sanitizer, "find", lambda: program)
@@ -308,7 +308,7 @@ def kernel_of_relu() -> str:
 
 
 def under(tool: Any, name: str, old: str) -> Path:
-    """A tool that reports as recorded, of the gold's kernel."""
+    """A tool that gives a recorded report about the gold's kernel."""
     text = (REPORTS / f"{name}.txt").read_text().replace(old, kernel_of_relu())
     wanted = "racecheck" if name.startswith("race") else "memcheck"
     clean_text = (REPORTS / "memcheck_clean.txt").read_text()

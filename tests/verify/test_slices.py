@@ -1,4 +1,4 @@
-"""Launches at full size as functions of the program's place: ways, classes, exact shares, writers."""
+"""Launches at full size as functions of the program's position: paths, classes, exact shares, writers."""
 
 from __future__ import annotations
 

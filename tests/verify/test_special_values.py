@@ -1,4 +1,4 @@
-"""Special values: drawn for the operators that a reference runs, and only where a reference may be asked for them."""
+"""Special values: chosen for the operators of a reference, and only where the reference may be judged on them."""
 
 import math
 from typing import Any

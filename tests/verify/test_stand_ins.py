@@ -1,4 +1,4 @@
-"""What stands for `torch.cuda` looks like it, and what nobody answers is refused aloud."""
+"""The replacement of `torch.cuda` looks like the original, and refuses unsupported calls with an error."""
 
 import random
 from collections.abc import Iterator

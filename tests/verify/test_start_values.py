@@ -1,4 +1,4 @@
-"""Inputs that a task draws as one number hold others at the second size, where the reference makes something of them."""
+"""Inputs that a task fills with one number get other values at the second size, if the reference uses them."""
 
 import pytest
 import torch

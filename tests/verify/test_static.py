@@ -1,4 +1,4 @@
-"""The static gate: what it refuses and why, what it leaves to run time, and that no text breaks it."""
+"""The static gate: what it refuses and why, what it leaves to run time, and that no text crashes it."""
 
 import time
 from pathlib import Path
@@ -29,7 +29,7 @@ IMPORTS = "import torch\nimport torch.nn as nn\nimport triton\nimport triton.lan
 
 
 def outcome(before: str = "", inside: str = "pass", after: str = "") -> Outcome | None:
-    """What the gate says of an otherwise honest file with something added."""
+    """The gate's outcome for an otherwise honest file with something added."""
     found = inspect_code(f"{IMPORTS}{before}\n{KERNEL}{MODEL.format(inside=inside)}{after}\n")
     return None if found is None else found.outcome
 

@@ -1,4 +1,4 @@
-"""The judge's own clock, with a device process that is played: who is accused, and who is not."""
+"""The judge's own clock, with a fake device process: who is accused, and who is not."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FLUSH_MS, REFERENCE_MS, FIXED_MS = 0.1, 0.5, 4.0
 
 
 class Played:
-    """A device whose calls take so many milliseconds by the judge's clock. `noise` is added per batch, in turn."""
+    """A device whose calls take a set number of milliseconds on the judge's clock. `noise` is added per batch, in turn."""
 
     def __init__(
         self, own: float, reference: float, noise: tuple[float, ...] = (0.0,), pad: float = 0.0
@@ -64,7 +64,7 @@ def test_a_padded_batch_is_forged(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_long_call_may_differ_from_itself_by_a_little(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Of 190 ms a call, batches that are 4 % off: 7.5 ms more than the line from the others says.
+    # At 190 ms per call, batches deviate by 4 %: 7.5 ms above the line through the others.
     outside(Played(own=190.0, reference=23.0, pad=7.5), 190.0, monkeypatch)
 
 
@@ -74,7 +74,7 @@ def test_who_is_suspected_beside_others_is_heard_again(monkeypatch: pytest.Monke
 
 
 def test_a_crooked_line_of_the_references_accuses_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    # The reference's larger batches were disturbed each time: its line starts below zero.
+    # The reference's larger batches were disturbed each time, so its line starts below zero.
     outside(Played(own=0.3, reference=REFERENCE_MS, noise=(0.0, 0.0, 0.0, 12.0)), 0.3, monkeypatch)
 
 
@@ -90,7 +90,7 @@ def test_a_host_that_cannot_keep_up_accuses_nobody(monkeypatch: pytest.MonkeyPat
 
 
 def test_the_reference_alone_does_not_excuse_a_forger() -> None:
-    batches = [timing.Batch(2, 5.2), timing.Batch(20, 16.0)]  # 0.6 a call and flush
+    batches = [timing.Batch(2, 5.2), timing.Batch(20, 16.0)]  # 0.6 per call and flush
     assert not timing.contradicts(0.5, batches, FLUSH_MS)
     assert timing.contradicts(0.3, batches, FLUSH_MS)
 

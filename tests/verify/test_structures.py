@@ -1,4 +1,4 @@
-"""Nests of tensors keep their kinds, and their numbers where those are asked to stay."""
+"""Nested tensors keep their types, and their numbers if required."""
 
 import collections
 

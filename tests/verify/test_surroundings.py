@@ -1,4 +1,4 @@
-"""What a candidate's Python sees of where it runs is drawn anew, and looks like an ordinary machine."""
+"""The environment that a candidate's Python sees is randomised, and looks like an ordinary machine."""
 
 import itertools
 import os

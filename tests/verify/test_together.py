@@ -1,4 +1,4 @@
-"""Program instances that wait for later ones take turns; who waits for ever is told so."""
+"""Program instances that wait for later ones are interleaved; an endless wait is reported."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""What a kernel must not rely on is different in each call, and brackets fall as a GPU may set them."""
+"""Whatever a kernel must not rely on differs between calls, and brackets fall as a GPU may set them."""
 
 import torch
 
@@ -10,7 +10,7 @@ EMPTY = Tape.read({"operations": [], "output": {"value": None}, "foreign": {}})
 
 
 def fills(count: int, dtype: str = "float32") -> list[torch.Tensor]:
-    """What fresh memory holds in as many calls."""
+    """Contents of fresh memory in `count` calls."""
     session, found = Session("cpu", Kernels([])), []
     for _ in range(count):
         session.play(EMPTY)

@@ -1,4 +1,4 @@
-"""Integers that a task does not draw."""
+"""Integers other than those that a task draws."""
 
 from __future__ import annotations
 

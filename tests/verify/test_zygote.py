@@ -1,4 +1,4 @@
-"""The judge's talk with the parent of all workers: an answer belongs to its request, and no death is waited for long."""
+"""The judge's protocol with the parent of all workers: answers match requests, and a death is noticed quickly."""
 
 import json
 import os
@@ -20,7 +20,7 @@ from kernelwright.verify.sandbox.zygote import Zygote
 
 @pytest.fixture
 def talk() -> Iterator[tuple[Zygote, socket.socket]]:
-    """A handle without a process, and the other end of its line."""
+    """A handle without a process, and the other end of its connection."""
     handle = Zygote.__new__(Zygote)
     handle._lock, handle._number, handle._ready = threading.Lock(), 0, True
     handle._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -84,7 +84,7 @@ def test_a_child_that_does_not_end_is_not_waited_for() -> None:
     assert time.monotonic() - began < 2.0
     zygote._kill(pid)
     assert zygote._status(pid, 5.0) == -9
-    assert zygote._status(pid, 5.0) == -9  # nobody's child any more
+    assert zygote._status(pid, 5.0) == -9  # it is no longer anybody's child
 
 
 def test_a_judge_that_leaves_while_it_is_answered_leaves_nobody_behind(

@@ -1,4 +1,4 @@
-"""Identities over the reals that exact arithmetic knows, and inequalities that it sees."""
+"""Identities over the reals that exact arithmetic proves, and inequalities that it detects."""
 
 import math
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What literals stand for."""
+"""The numbers that literals represent."""
 
 import math
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""Arithmetic modulo the tower, against Python's own integers."""
+"""Arithmetic modulo the tower, compared with Python's integers."""
 
 import numpy as np
 
