@@ -19,6 +19,8 @@ class Layers(nn.Module):
         self.norm = nn.BatchNorm1d(40)
         self.register_buffer("prior", torch.zeros(40))
         self.register_buffer("codes", torch.randint(-8, 8, (40,), dtype=torch.int8))
+        self.register_buffer("words", torch.randint(0, 2**31 - 1, (40,), dtype=torch.int32))
+        self.register_buffer("places", torch.randint(0, 1 << 20, (40,), dtype=torch.int32))
         self.register_buffer("angles", torch.arange(40.0))
         self.register_buffer("scratch", torch.zeros(40), persistent=False)
 
@@ -44,6 +46,14 @@ def test_signs_copies_zeros_and_buffers_are_others() -> None:
     assert bool((after["prior"] != 0).any())
     assert int(after["codes"].abs().max()) > 8
     assert not torch.equal(after["one"], before["one"])
+
+
+def test_words_of_bits_are_of_either_sign_and_numbers_stay() -> None:
+    _, after = brought()
+    assert after["words"].dtype == torch.int32
+    assert bool((after["words"] < 0).any())
+    assert bool((after["words"] > 0).any())
+    assert "places" not in after
 
 
 def test_tables_statistics_and_what_is_not_saved_stay() -> None:

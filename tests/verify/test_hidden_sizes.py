@@ -201,6 +201,14 @@ def test_near_the_full_size_nothing_divides() -> None:
     ]
 
 
+@pytest.mark.parametrize("full", [1024, 2048])
+def test_near_the_full_size_the_last_block_has_one_lane(full: int) -> None:
+    made = task(small=SMALL, small_odd=ODD).model_copy(update={"source": f"ROWS = {full}\nCOLS = {full}\n"})
+    for secret in range(9):
+        several, *_ = ragged_sets(made, ["small", "small_odd"], secret)
+        assert (several["ROWS"] % 256, several["COLS"] % 256) == (1, 1)
+
+
 def test_a_size_of_0_may_be_refused_and_may_not_be_wrong() -> None:
     assert may_decline(NONE, Outcome.COMPILE_ERROR, "arange's end argument must be greater")
     assert may_decline(NONE, Outcome.INPUT_MUTATED, "weight running_mean is changed in place")

@@ -77,7 +77,7 @@ def test_axes_that_go_index_by_index_are_found(kind: str) -> None:
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if KINDS[kind][2]])
 def test_a_period_tells_the_whole(kind: str) -> None:
     task, case, base = made(kind)
-    found = periodic.patch(task, [case], base, PROTOCOLS["strict"], 11)
+    found = periodic.patch(task, [case], base, PROTOCOLS["strict"], 11, False)
     assert found is not None
 
     def repeated(tensor: torch.Tensor, shape: torch.Size, drawn: list[Repeats | None]) -> torch.Tensor:
@@ -107,7 +107,7 @@ def test_a_period_tells_the_whole(kind: str) -> None:
 def test_zeros_and_masks_may_mean_something() -> None:
     task, case, base = made("scaled")
     case.inputs[0].tril_()
-    assert periodic.patch(task, [case], base, PROTOCOLS["strict"], 1) is None
+    assert periodic.patch(task, [case], base, PROTOCOLS["strict"], 1, False) is None
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -190,7 +190,7 @@ def test_what_one_size_hides_another_tells() -> None:
     ]
     assert places == [{(0, 0), (0, 1)}, {(0, 0)}]
     base = baseline(task, {"COLS": 8}, target("H200"))
-    assert periodic.patch(task, found[:1], base, protocol, 1) is None
+    assert periodic.patch(task, found[:1], base, protocol, 1, False) is None
 
 
 @pytest.mark.parametrize(

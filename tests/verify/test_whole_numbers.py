@@ -95,6 +95,16 @@ def test_a_number_for_padding_is_drawn_below_what_the_task_draws() -> None:
     assert not (made[1] == 10).any()
 
 
+def test_of_few_labels_one_is_the_number_that_the_task_ignores() -> None:
+    def loss(inputs: Any) -> list[torch.Tensor]:
+        return [torch.nn.functional.cross_entropy(*inputs, ignore_index=-100)]
+
+    drawn, again = ([torch.randn(5, 9), torch.randint(0, 9, (5,))] for _ in range(2))
+    for seed in range(20):
+        made = wider(drawn, again, loss, Operators(["nll_loss_forward"]), [-100], seed)
+        assert int(made[1].min()) == -100
+
+
 def test_axes_sizes_and_places_from_the_end_are_no_numbers_that_a_task_names() -> None:
     counted = "x = torch.softmax(x.view(n, -1), dim=-1)[..., -1, -2:].sum((-2, -3))"
     named = "y = f(x, ignore_index=-100) + (x == -7) + torch.eq(x, -3)"

@@ -65,6 +65,7 @@ from kernelwright.verify.reference.named_values import at_named_values, named_va
 from kernelwright.verify.reference.oracle import ShapeCases, has_special, shape_cases
 from kernelwright.verify.reference.periodic import Patch
 from kernelwright.verify.reference.reach import farther
+from kernelwright.verify.reference.special_values import rounds_once
 from kernelwright.verify.reference.task_module import NotModelled, Reference, for_task, init_seed
 from kernelwright.verify.sandbox.zygote import Zygote
 from kernelwright.verify.store import Store
@@ -628,8 +629,10 @@ class Judge:
 
         def make() -> Patch | None:
             with contextlib.suppress(NotModelled), _ours("a case at full size"):
-                small, base = [shape.cases[0] for shape in self.cases(task)], self.baseline(task)
-                return periodic.patch(task, small, base, self.protocol, self._secret) if base else None
+                shapes, base = self.cases(task), self.baseline(task)
+                if base is not None:
+                    small, once = [one.cases[0] for one in shapes], rounds_once(shapes[0].operators)
+                    return periodic.patch(task, small, base, self.protocol, self._secret, once)
             return None
 
         return self._patches.get(task.digest, make)

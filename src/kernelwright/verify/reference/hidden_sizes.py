@@ -59,8 +59,8 @@ _DRAWN = 2
 """Sets of a family that are drawn within it."""
 _RAGGED, _ROOM = 0.6, 2.0
 """Of a size near the full one that nothing divides: its least share of that; of smaller ones there is nothing between."""
-_TILED, _LAST = 256, 16
-"""Such a size is less than the second beyond a multiple of the first."""
+_TILED = 256
+"""Such a size is one more than a multiple of that, where there is room."""
 _BLOCKS, _WIDEST = 8, 4096
 """Of the widest blocks that such a size is one lane more than: so many are in the full size at least, and their width at most."""
 _GROWTH = 4.0
@@ -368,14 +368,13 @@ def ragged_sets(task: Task, shapes: Sequence[str], secret: int) -> list[dict[str
 
 
 def _draw_ragged(most: int, dice: random.Random) -> int:
-    """An odd number near `most`: of blocks of 16 to 128 in a row it takes an odd number, too, so that groups of them are left over. Where
-    there is room, one more than blocks of any width are full with: the last has a single lane."""
-    wide = min(1 << max(most // _BLOCKS, 1).bit_length() - 1, _WIDEST)
-    if wide > _TILED:
-        return wide * dice.randint(math.ceil(_RAGGED * most / wide), (most - 2) // wide) + 1
-    size = round(dice.uniform(_RAGGED, 1.0) * most)
-    tiled = size - size % _TILED + dice.randrange(1, _LAST, 2)
-    return tiled if _RAGGED * most <= tiled < most else _odd(size) - 2
+    """An odd number near `most`. Where there is room, one more than blocks of any width are full with, so that the last has a single
+    lane, and blocks of 16 to 128 are an odd number: groups of them are left over."""
+    wide = min(max(1 << max(most // _BLOCKS, 1).bit_length() - 1, _TILED), _WIDEST)
+    least, last = math.ceil(_RAGGED * most / wide), (most - 2) // wide
+    if least <= last:
+        return wide * dice.randint(least, last) + 1
+    return _odd(round(dice.uniform(_RAGGED, 1.0) * most)) - 2
 
 
 def full_sizes(task: Task) -> dict[str, int]:

@@ -22,6 +22,7 @@ from torch.overrides import TorchFunctionMode
 
 from kernelwright.records import Task
 from kernelwright.verify.protocol import Protocol
+from kernelwright.verify.reference import allowances
 from kernelwright.verify.reference.cases import Case, make_case
 from kernelwright.verify.reference.distributions import in_order, orders, repeated
 from kernelwright.verify.reference.expected import Expected
@@ -111,7 +112,8 @@ class Patch:
         index = torch.from_numpy(found)
         part = whole.each(lambda tensor: tensor.reshape(-1)[index])
         chosen = part.chosen and dataclasses.replace(part.chosen, once=False)
-        return dataclasses.replace(part, slack=_SLACK, spread=math.inf, chosen=chosen)
+        slack = 1.0 if part.own_digits else _SLACK
+        return dataclasses.replace(part, slack=slack, spread=math.inf, chosen=chosen)
 
 
 class _Small:
@@ -236,9 +238,12 @@ class _Partial(torch.nn.Module):
         return torch.func.functional_call(self._whole[0], state, inputs)
 
 
-def patch(task: Task, cases: Sequence[Case], base: Baseline, protocol: Protocol, secret: int) -> Patch | None:
+def patch(
+    task: Task, cases: Sequence[Case], base: Baseline, protocol: Protocol, secret: int, own_digits: bool
+) -> Patch | None:
     """One period at full size; None where there is none, or it would be too large. `cases` are one of each small
-    size, `base` a `baseline.Baseline`. Raises NotModelled where the reference does not run as it must."""
+    size, `base` a `baseline.Baseline`; `own_digits`: elements may be held to digits of their own (`allowances.own_digits`). Raises
+    NotModelled where the reference does not run as it must."""
     case = cases[0]
     plain = all(isinstance(item, torch.Tensor) for item in case.inputs)
     if not plain or case.changed or case.written or any(alias >= 0 for alias in case.aliases):
@@ -285,6 +290,8 @@ def patch(task: Task, cases: Sequence[Case], base: Baseline, protocol: Protocol,
     if made is None:
         return None
     case, state = made
+    if own_digits:
+        case.expected = list(map(allowances.own_digits, case.expected))
     given, returned = _drawn_along(axes, periods, shapes, outputs, dice)
     return Patch(case, state, [given[name] for name in (*range(len(case.inputs)), *state)], returned)
 
