@@ -136,7 +136,7 @@ def median_ms(calls: list[Callable[[], Any]]) -> list[float]:
     for turn in range(ROUNDS + 5):
         order = (
             range(len(calls)) if turn % 2 else reversed(range(len(calls)))
-        )  # who comes second finds a warm cache
+        )  # whichever runs second finds a warm cache
         for call, kept in ((calls[at], times[at]) for at in order):
             begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             begin.record()

@@ -118,7 +118,7 @@ def in_order(values: Mapping[str, Any]) -> dict[str, Draw]:
 
 
 def offsets(graph: Graph, values: Mapping[str, Any]) -> dict[str, int]:
-    """Arguments whose whole numbers rise from 0 to another argument's size, with that size: where its rows are cut."""
+    """Argument -> the size of another argument at which its integers, rising from 0, end: offsets that cut that one's rows."""
     known = {
         size for one in graph.arguments if isinstance(one.type, TensorType) for size in one.type.shape
     } - {1}

@@ -202,7 +202,7 @@ class Partitioner:
                 waiting += [self.maker[n] for n in self.graph.nodes[number].refs() if n in self.maker]
         return found
 
-    # -- what is read ----------------------------------------------------------------------------------------
+    # -- inputs of nodes -------------------------------------------------------------------------------------
 
     def bases(self, number: int) -> list[str]:
         """Values that a node reads, traced through free nodes: arguments and results of nodes in groups."""

@@ -219,8 +219,8 @@ def scaled_by(graph: Graph) -> list[tuple[str, int]]:
 
 
 def counted_to(graph: Graph, ties: Ties = ()) -> list[tuple[str, int]]:
-    """(argument, dimension) whose size, or that less one (of offsets), a static graph counts up to by a number that nothing ties to it: at
-    other sizes it would count as far."""
+    """(argument, dimension) pairs of a static graph whose size, or size - 1 for offsets, is the length of an `arange` that no rule
+    relates to it: at other sizes the `arange` would keep its length."""
     general = generalise(graph, ties=ties)
     ends = {
         size
@@ -241,7 +241,7 @@ def counted_to(graph: Graph, ties: Ties = ()) -> list[tuple[str, int]]:
 
 
 def cut_into(graph: Graph, values: Mapping[str, Any] | None) -> list[tuple[str, int]]:
-    """(argument, dimension) of a size at which offsets among the `values` end, as they are drawn at every size."""
+    """(argument, dimension) pairs with a size at which offsets among `values` end; the offsets are drawn with the same end at all sizes."""
     ends = set(draws.offsets(graph, values or {}).values())
     return [
         (one.name, dim)

@@ -116,7 +116,7 @@ _NN = "import torch.nn as nn"
 
 
 def _import_nn(code: str) -> str:
-    """Source with `import torch.nn as nn` behind `import torch`, or first of all where torch is imported in another way."""
+    """Source with `import torch.nn as nn` after `import torch`, or at the top if torch is imported in another way."""
     if re.search(f"^{re.escape(_NN)}$", code, re.MULTILINE):
         return code
     code, found = re.subn(r"^import torch$", f"import torch\n{_NN}", code, count=1, flags=re.MULTILINE)
@@ -125,7 +125,7 @@ def _import_nn(code: str) -> str:
     try:
         tree = ast.parse(code)
     except (SyntaxError, ValueError, RecursionError):
-        return code  # the judge says what is wrong with it
+        return code  # the judge reports the error
     first = next((node for node in tree.body if not _is_future(node)), None)
     if first is None:
         return code
@@ -135,7 +135,7 @@ def _import_nn(code: str) -> str:
 
 
 def _is_future(node: ast.stmt) -> bool:
-    """Whether it has to stay first: a docstring, or an import from `__future__`."""
+    """Whether it must stay first: a docstring, or an import from `__future__`."""
     if isinstance(node, ast.ImportFrom):
         return node.module == "__future__"
     return isinstance(node, ast.Expr) and _is_head(node)

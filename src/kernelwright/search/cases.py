@@ -102,7 +102,7 @@ class Case:
         return state[state.index("STATE = ") :]
 
     def _stays(self, ties: Ties) -> list[tuple[str, int]]:
-        """(argument, dimension) of sizes that a kernel may work out, and the graph has as numbers."""
+        """(argument, dimension) pairs with sizes that the graph has as numbers, but a kernel may compute from shapes."""
         return [
             *scaled_by(self.graph),
             *counted_to(self.graph, ties),

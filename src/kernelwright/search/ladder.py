@@ -257,7 +257,7 @@ class _Asked:
             )
             if verdict.correct:
                 made = Answer(graph=self.graph.digest, rung=self.rung.name, code=code, verdict=verdict)
-                # With products of its own it is not what torch.compile runs by default.
+                # A kernel with `tl.dot` is not what torch.compile runs by default.
                 if self.rung.name == "compiler" and "tl.dot(" not in code:
                     self.inductor_ms = made.ms
                 faster = faster_of(self.best, made)
