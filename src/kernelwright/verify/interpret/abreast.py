@@ -1,9 +1,9 @@
-"""Instances of one launch abreast: each step of a recording (`recording.py`) is done once for many of them.
+"""Runs many instances of a launch at once: each step of a recording (`recording.py`) is done for all of them together.
 
-Their values lie along a first axis. What is done element by element, moved, loaded or stored is done at once, by the same
-functions, which check every lane as before; anything else instance after instance. Nobody may read what the launch stores,
-update what it stores, or update more than once: then the order of steps among instances is nobody's business, and whoever does is run one after the other
-(`Alone`). So is one whose values decide otherwise than the recorded one's (`Split`), before anything was written.
+Their values lie along a new first axis. Elementwise operations, moves, loads and stores are done at once by the same
+functions, which check every lane as before; anything else is done instance by instance. The order of steps among instances
+must not matter: a launch that reads or updates what it stores, or updates twice, runs one by one (`Alone`). Instances whose
+values decide differently are split off (`Split`) before anything is written.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _Handle = interpreter.TensorHandle
 Handle: TypeAlias = interpreter.TensorHandle
 Index = tuple[int, int, int]
 MOST_ELEMENTS = 1 << 16
-"""Of the widest block of all instances that are run abreast: more gain nothing."""
+"""The most elements of the widest block over all instances run at once: more gain nothing."""
 _FEWEST, _TRIES = 3, 4
-"""Instances of a launch that are worth it, and ways that are tried for the others in vain."""
+"""The least instances of a launch that are worth it, and how many paths are tried for the others in vain."""
 _LAUNCHES, _GROUPS, _HELD_BYTES = 64, 64, 48 << 20
 _COMPARISONS = ("LT", "LE", "GT", "GE", "EQ", "NE")
 _AT_ONCE = frozenset(
@@ -56,31 +56,31 @@ _KNOWN_ACTS = (
     *_STORES,
 )
 _FOLDS = {"_sum_combine": np.sum, "_elementwise_max": np.nanmax, "_elementwise_min": np.nanmin}
-"""Of `tl.standard`: what Triton's interpreter does for them."""
+"""Functions of `tl.standard`, and what Triton's interpreter computes for them."""
 
 
 class Split(Exception):
-    """Some instances take another way."""
+    """Some instances take another path."""
 
     def __init__(self, same: list[int]) -> None:
-        """`same` are the places of those that do not."""
+        """`same`: indices of the instances that do not."""
         super().__init__()
         self.same = same
 
 
 class Alone(Exception):
-    """What an instance reads is stored by the same launch, or it does what cannot be done for many."""
+    """The launch reads what it stores, or does something that cannot be done for many instances."""
 
 
 class Watch:
-    """`Races` for instances abreast."""
+    """`Races` for instances run at once."""
 
     def __init__(self, races: Races, programs: Sequence[int]) -> None:
         self._races, self._programs = races, programs
         self._first, self._barriers = races.phase + 1, 0
         self._places = [(program, 0, Clock()) for program in programs]
         self.at: int | None = None
-        """The place of the instance that is run by itself."""
+        """Index of the instance that is run by itself."""
 
     def minds(self, region: Region | None) -> bool:
         return self._races.minds(region)
@@ -114,7 +114,7 @@ class Watch:
 
     @contextlib.contextmanager
     def _standing(self, place: int) -> Iterator[None]:
-        """Where the instance of that place stands, in a phase of its own."""
+        """Switch to this instance's state, in a phase of its own."""
         self._races.come_back(self._places[place])
         self._races.phase = self._first + self._barriers * len(self._programs) + place
         yield
@@ -125,18 +125,18 @@ class Watch:
 
 
 class Uses:
-    """What instances of a launch do to each storage."""
+    """How the instances of a launch use each storage."""
 
     many = False
-    """Whether those that run are many."""
+    """Whether many instances are running."""
     mixed = False
-    """Whether it is more than one thing to some."""
+    """Whether some storage is used in more than one way."""
 
     def __init__(self) -> None:
         self._known: dict[int, str] = {}
 
     def note(self, region: Region | None, mask: np.ndarray, how: Literal["read", "store", "update"]) -> None:
-        """An access there, before it is made. Raises Alone."""
+        """Record an access before it is made. Raises Alone."""
         mixed = bool(mask.any()) if region is None else self._known.setdefault(region.keep._cdata, how) != how
         self.mixed |= mixed
         if mixed and self.many:
@@ -144,7 +144,7 @@ class Uses:
 
 
 class Abreast:
-    """The steps of a recording, for many instances. The methods raise Split, Alone."""
+    """Runs the steps of a recording for many instances. The methods raise Split, Alone."""
 
     def __init__(
         self, way: Recording, programs: Sequence[int], indices: Sequence[Index], races: Races | None
@@ -155,10 +155,10 @@ class Abreast:
         self._packs: dict[int, tuple[int, ...]] = {}
 
     def play(self, placed: list[Handle] | None) -> list[Handle]:
-        """Do the list; what hangs on places in the grid alone is `placed` where it is known, and given back."""
+        """Run the list. `placed`: values that depend only on the place in the grid, if known; returns them."""
         way = self.way
         if way.labels.count("create_atomic_rmw") > 1:
-            raise Alone  # in which order they come to one place is somebody's business
+            raise Alone  # the order in which they reach one place matters
         self._values = list(way.values)
         for place, one in zip(way.taken, placed or (), strict=False):
             self._values[place] = one
@@ -196,8 +196,8 @@ class Abreast:
         many = [place in self.way.moving for place in places]
         if label in _AT_ONCE:
             if not self._aligned(args, many):
-                raise Alone  # what is noted of a product would be lost
-            if label not in _FROM_INTEGERS or args[0].data[0].size > 1:  # of one lane nothing is noted
+                raise Alone  # the marks of a product would be lost
+            if label not in _FROM_INTEGERS or args[0].data[0].size > 1:  # for one lane nothing is noted
                 return function(*args, **kwargs)
         elif label in _MOVES and many[-1 if label == "create_splat" else 0] and not kwargs:
             made = _MOVES[label](self.count, *args)
@@ -220,7 +220,7 @@ class Abreast:
             raise Split(same)
 
     def _of(self, place: int, one: int) -> object:
-        """A value of one instance."""
+        """The value of one instance."""
         value = self._values[place]
         if place in self._packs:
             parts = zip(value, self._packs[place], strict=True)
@@ -232,7 +232,7 @@ class Abreast:
         return _Handle(value.data[one], value.dtype)
 
     def _each(self, function: Function, places: Sequence[int], kwargs: dict[str, object]) -> object:
-        """Instance after instance."""
+        """Call a function instance by instance."""
         made = []
         for one in range(self.count):
             if self.watch is not None:
@@ -246,7 +246,7 @@ class Abreast:
 
     @staticmethod
     def _aligned(args: Sequence[object], many: Sequence[bool]) -> bool:
-        """Whether blocks have as many axes, so that constants are spread over the instances."""
+        """Whether all blocks have the same number of axes, so that constants broadcast over the instances."""
         found = {
             one.data.ndim - is_many
             for one, is_many in zip(args, many, strict=True)
@@ -255,7 +255,7 @@ class Abreast:
         return len(found) == 1
 
     def _full(self, args: list[Any], many: list[bool]) -> list[object]:
-        """Arguments of a memory access, for every instance."""
+        """Arguments of a memory access, broadcast to all instances."""
         shape = args[0].data.shape
         return [
             one if is_many or not isinstance(one, _Handle)
@@ -264,7 +264,7 @@ class Abreast:
         ]  # fmt: skip
 
     def _fold(self, function: Function, block: Handle) -> object:
-        """A reduction at once, if that gives the same bits."""
+        """A reduction done at once, if that gives the same bits; else None."""
         operator = getattr(function, "operator", None)
         name = getattr(getattr(operator, "combine_fn", None), "__name__", "")
         kind = block.dtype.scalar
@@ -290,7 +290,7 @@ class Abreast:
 
 @dataclasses.dataclass
 class Group:
-    """Instances of a launch that took one way, and what of it hangs on their places in the grid alone."""
+    """Instances of a launch on one path, and their values that depend only on the place in the grid."""
 
     way: Recording
     programs: list[int]
@@ -298,7 +298,7 @@ class Group:
 
 
 class Runner(Protocol):
-    """What is asked of an engine."""
+    """What is needed of an engine."""
 
     instances: Instances
     flops: float
@@ -307,20 +307,20 @@ class Runner(Protocol):
 
 
 class Groups:
-    """Runs the instances of launches: of each way the first by itself, and others abreast, as was found out at an earlier call."""
+    """Runs the instances of launches: the first of each path by itself, others at once, grouped as found in earlier calls."""
 
     def __init__(self, engine: Runner, index: Callable[[int, tuple[int, ...]], Index]) -> None:
         self._engine, self._index = engine, index
         self._known: dict[object, list[Group]] = {}
         self._alone: set[object] = set()
-        """Functions and launches whose instances are run one after the other."""
+        """Functions and launches whose instances are run one by one."""
         self._held = 0
-        """Bytes of what is `placed`."""
+        """Bytes of `placed` values."""
 
     def run(
         self, run: Callable[[int], Recording | None], order: Sequence[int], grid: tuple[int, ...]
     ) -> None:
-        """Instances in that order, if somebody minds; `run` does one of them."""
+        """Run instances, in this order if it matters; `run` runs one of them."""
         launch = self._engine.instances.launch
         left = list(order)
         function = launch[0] if isinstance(launch, tuple) else None
@@ -353,9 +353,7 @@ class Groups:
         assert engine.uses is not None
         for group in known:
             new = group.placed is None
-            if not waiting.issuperset(
-                group.programs
-            ):  # others of its instances took the way of another group
+            if not waiting.issuperset(group.programs):  # some of its instances already ran with another group
                 continue
             done, placed = self._play(group, grid, function)
             waiting -= done
@@ -385,7 +383,7 @@ class Groups:
             self._alone.add(launch)
 
     def _play(self, group: Group, grid: tuple[int, ...], function: object) -> tuple[set[int], list[Handle]]:
-        """Those that were run abreast, and what hangs on their places alone."""
+        """(instances that were run at once, their values that depend only on the place)."""
         engine, way, programs, placed = self._engine, group.way, group.programs, group.placed
         races, flops = engine.watch, engine.flops
         assert not isinstance(races, Watch)
@@ -406,7 +404,7 @@ class Groups:
                 IndexError,
                 TypeError,
                 ValueError,
-            ):  # also what nobody did for many yet
+            ):  # or an operation failed on many instances
                 self._alone.add(function)
                 break
             finally:

@@ -1,15 +1,16 @@
 """Runs `@triton.jit` kernels on CPU tensors, one program instance after another, with every pointer checked.
 
-Triton's own interpreter does the arithmetic, once for all instances that take the same way (`interpret/recording.py`); this file replaces how it gets its arguments (fake addresses,
-see `interpret/memory.py`), how it touches memory, and what happens at a launch. Four modes:
+Triton's own interpreter does the arithmetic, once for all instances on the same path (`interpret/recording.py`). This file
+replaces how it gets its arguments (simulated addresses, see `interpret/memory.py`), how it accesses memory, and what a launch
+does. Four modes:
 
     execute   all program instances, real memory
-    model     a few instances at any size, no memory behind them: loads give a constant, stores are dropped
-    plan      as `model`, with every round of every loop: what `slices.py` knows of a launch
-    sampled      chosen instances at any size, on inputs that repeat (`interpret/full_size.py`)
+    model     a few instances at any size, without memory: loads give invented values, stores are dropped
+    plan      like `model`, with every round of every loop: for `slices.py`
+    sample    chosen instances at any size, on inputs that repeat (`interpret/full_size.py`)
 
-Kernels stay `JITFunction`s, so the same objects are cross-compiled. Not covered: inline assembly, warp specialisation;
-those raise `Unsupported`.
+Kernels stay `JITFunction`s, so the same objects are cross-compiled. Warp specialisation and assembly that cannot be
+evaluated raise `Unsupported`.
 """
 
 from __future__ import annotations
@@ -65,43 +66,43 @@ if TYPE_CHECKING:
 Mode = Literal["execute", "model", "plan", "sample"]
 Handle: TypeAlias = interpreter.TensorHandle
 Body = Callable[..., Any]
-"""A kernel as Python."""
+"""A kernel as a Python function."""
 Arguments = dict[str, Any]
-"""Of a kernel, as the interpreter takes them."""
+"""A kernel's arguments as the interpreter takes them."""
 Seen = tuple[Any, ...]
-"""(kernel, constants) of a launch, or with (line, outcome) a decision that was taken in it."""
+"""(kernel, constants) of a launch, or (kernel, line, outcome) of a decision in it."""
 Path = tuple[int, ...]
-"""An argument's number, and for an item of a tuple its place there, however deep."""
+"""An argument's number, followed by the positions of an item in nested tuples."""
 
 SAMPLED_PROGRAMS = 4
 OVERFLOW = "a count may leave its type"
-"""As what is decided in a line."""
+"""Recorded like the outcome of a decision."""
 _STAGES = 3
-"""Of a launch that names none."""
+"""`num_stages` of a launch that names none."""
 _SEVERAL, _LONG = 3, 16
-"""Rounds of a loop: what the second hands on, the third takes; and from which on their number is noted."""
+"""Rounds from which a loop counts as having several (values can pass through a whole one), and are recorded in number."""
 PLANNED_STEPS, THOROUGH_STEPS = 1000, 12000
-"""Memory instructions of the instances of a launch that are planned, and of all that are asked whom they need; the second where
-what reaches the outputs is asked for in particular."""
+"""The most memory instructions of a launch's planned instances, and of all that are examined for what they need; the second
+when we ask in particular what reaches the outputs."""
 _FOLLOWED, _KEPT_BYTES = 1 << 27, 1 << 28
-"""Of one instance that is planned: its memory instructions times the programs of the launch, and whole numbers that it makes."""
+"""Limits for one planned instance: its memory instructions times the launch's programs, and bytes of the integers it makes."""
 SAMPLED_STEPS = 300
 """Memory instructions after which no further instance of a launch is sampled."""
 MODEL_STEPS = 3000
 """Memory instructions after which a modelled program instance is cut off."""
 LOOP_HEAD, LOOP_SAMPLED, LOOP_TAIL = 2, 4, 1
-"""Iterations of a modelled loop that are run: the first, one from each of so many parts, and the last."""
+"""Iterations of a modelled loop that are run: the first ones, one from each of this many parts, and the last."""
 _DEARER = 1.1
-"""Factor on the price from which other integers than zeros are what is priced."""
+"""Factor on the price from which integers of 1 instead of 0 are priced."""
 _COMPARED = 48
-"""Instances whose places are compared."""
+"""The most instances whose places are compared."""
 _UNEVEN = 1.3
-"""Ratio of the work of sampled instances beyond which more of them are looked at."""
+"""Ratio of the work of sampled instances above which more are sampled."""
 
 
 def _uneven(samples: Sequence[Traffic], by_argument: bool) -> bool:
-    """Whether instances do unlike work: in all, or (asked in a second look) on an argument, as where half of them read one
-    input and half another."""
+    """Whether instances do unequal work: in total, or (`by_argument`) on one argument, as where half of them read one input and
+    half another."""
     work = [[traffic.touched_bytes for traffic in samples]]
     if by_argument:
         names = {name for traffic in samples for name in traffic.loaded}
@@ -110,7 +111,7 @@ def _uneven(samples: Sequence[Traffic], by_argument: bool) -> bool:
 
 
 class Ticket:
-    """What a modelled instance finds in counters that others count, too: `rank` at first, then the next of a round later."""
+    """What a modelled instance finds in shared counters: `rank` at first, then the same one round later."""
 
     def __init__(self, rank: int = 0, meet: int = 1) -> None:
         self._rank, self._meet = rank, meet
@@ -118,39 +119,39 @@ class Ticket:
         self._asked: dict[int, int] = {}
 
     def next(self, address: int) -> int:
-        """Counts the draws at an address."""
+        """The next value drawn at an address."""
         drawn = self._drawn[address] = self._drawn.get(address, -1) + 1
         return min(self._rank + drawn * self._meet, 1 << 30)
 
     def asked(self, address: int) -> int:
-        """1, and where that is asked again as many as meet: a barrier opens."""
+        """1 at first, and later as many as meet, so that a barrier opens."""
         asked = self._asked[address] = self._asked.get(address, -1) + 1
         return min(max(asked * self._meet, 1), 1 << 30)
 
 
 @dataclasses.dataclass
 class TracedLaunch:
-    """One launch: what was launched, with what, and (in `model` mode) what its sampled instances did."""
+    """One launch: the kernel, its arguments, and (in `model` mode) what its sampled instances did."""
 
     function: jit.JITFunction
     grid: tuple[int, int, int]
     options: dict[str, Any]
     constexprs: dict[str | Path, object]
-    """By name, within tuples by path."""
+    """By name, in tuples by path."""
     signature: dict[str, object]
-    """Types by argument, as Triton spells them; a tuple of them for a tuple."""
+    """By argument, its type in Triton's notation; a tuple of them for a tuple."""
     divisible: tuple[Path, ...]
-    """Arguments that are divisible by 16 (what the compiler specialises on)."""
+    """Arguments divisible by 16, on which the compiler specialises."""
     traffic: list[Traffic] = dataclasses.field(default_factory=list)
     scale: float = 1.0
     """Factor for instances that were cut off."""
     sizes: dict[str, int] = dataclasses.field(default_factory=dict)
     """Storage size in bytes per argument."""
     waited: bool = False
-    """Whether a loop of theirs ends only where what is asked for again and again is there."""
+    """Whether a loop of the instances only ends once a polled value is there."""
     coverage: Coverage | None = None
-    """What the sampled instances touch, and others beside one of them; None of a single instance, and where places may hang
-    on integers that nobody knows."""
+    """What the sampled instances and neighbours of one of them touch; None for a single instance, and if places may depend on
+    unknown integers."""
 
     @property
     def programs(self) -> int:
@@ -158,7 +159,7 @@ class TracedLaunch:
 
 
 def _type(launch: TracedLaunch, name: str, path: Path, value: object, specialise: bool = True) -> object:
-    """Triton's type for an argument; what it specialises on is entered in `launch`. Raises TypeError, Unsupported."""
+    """Triton's type for an argument; enters specialisations in `launch`. Raises TypeError, Unsupported."""
     if value is None or isinstance(value, tl.constexpr) or (type(value) is int and value == 1 and specialise):
         launch.constexprs[path if path[1:] else name] = plain(value)
         return "constexpr"
@@ -184,107 +185,107 @@ def _type(launch: TracedLaunch, name: str, path: Path, value: object, specialise
 
 
 class Engine:
-    """Owns the launches of one candidate. `with engine.installed(): ...` makes `kernel[grid](...)` come here."""
+    """Runs the launches of one candidate. `with engine.installed(): ...` sends `kernel[grid](...)` here."""
 
     benching = False
     races = False
-    """Execute instances in reverse order, and watch for two of them using one element."""
+    """Execute instances in reverse order, and watch for races between them."""
     all_zero = False
-    """Loads of a model give zeros, also where they are floats."""
+    """Loads in `model` mode give zeros, floats included."""
     straying = False
-    """What is modelled may stray: values that nobody knows decide on the places."""
+    """Modelled accesses may stray, because unknown values decide where they go."""
     guess = 0
-    """What loads of a model give for integers and truth values that nobody knows."""
+    """What loads in `model` mode give for unknown integers and booleans."""
     atomics = False
-    """Whether anything was updated atomically since somebody set this."""
+    """Whether anything was updated atomically since this was reset."""
     false_hints = False
-    """Whether a hint was false of some lane, since somebody set this."""
+    """Whether a hint was false for some lane since this was reset."""
     contracting = False
     """Products that are added are not rounded first (`contracted.py`)."""
     believing = False
-    """Take false hints at their word, as a compiler may: where they lead a load astray, what it finds is undefined."""
+    """Take false hints at their word, as a compiler may: a load that they lead astray finds undefined values."""
     lanes: int | None = None
-    """What undefined lanes hold; None for NaN."""
+    """Seed of the value of undefined lanes; None for NaN."""
     garbage = 1
-    """What undefined integers are."""
+    """Value of undefined integers."""
     brackets = 0
     """Decides how reductions are bracketed."""
     samples = SAMPLED_PROGRAMS
-    """Program instances of a launch that a model looks at."""
+    """Program instances of a launch that are modelled."""
     measured = 0
-    """Of each launch that is executed, instances of which is kept what they did; then also `read`."""
+    """Of each executed launch, the number of instances whose work is recorded; then `read` is, too."""
     thorough = False
     """Plan further than usual."""
     planned_steps = 0
-    """Memory instructions of the mode `plan` since somebody set this to 0."""
+    """Memory instructions in `plan` mode since this was reset."""
     flops = 0.0
-    """Operations done since somebody set this to 0."""
+    """Operations done since this was reset."""
     watch: Races | Watch | None = None
     uses: Uses | None = None
-    """By the launch that runs, where instances may run abreast."""
+    """Uses of storages by the running launch, if its instances may run at once."""
     _together: Together | None = None
-    """The instances that run, where some may wait for later ones."""
+    """The running instances, if some may wait for later ones."""
     _awaited = True
-    """Whether the instance at hand is behind the launches that it need not wait for."""
+    """Whether the current instance is ordered after the launches that it overlaps (`gdc_wait`)."""
 
     def __init__(self, price: Callable[[TracedLaunch], float]) -> None:
         self.price = price
-        """Modelled milliseconds of a launch; what autotuning minimises."""
+        """Modelled milliseconds of a launch, which autotuning minimises."""
         self.mode: Mode = "execute"
         self.launches: list[TracedLaunch] = []
         self.memory = Memory()
         self.traffic: Traffic | None = None
         self.units: set[str] = set()
-        """Units of arithmetic that were used, as `hardware.Target` names them."""
+        """Arithmetic units used, named as in `hardware.Target`."""
         self.executed_rounds: dict[tuple[str, int], int] = {}
-        """By kernel and line, most rounds of a loop in any call that was executed, and in any that was modelled."""
+        """By kernel and line, the most rounds of a loop in any executed call; `modelled_rounds`: in any modelled call."""
         self.modelled_rounds: dict[tuple[str, int], int] = {}
         self._strays: list[tuple[int, OutOfBounds]] = []
-        """Of the planned program: memory instructions that stray, by number; where made-up values decide on the place it says nothing."""
+        """Strays of the planned program, by number of the memory instruction; those due to invented values do not count."""
         self.together: set[str] = set()
-        """Kernels of which some did, by name."""
+        """Names of kernels with instances that waited for later ones."""
         self._pipelines: list[Pipeline] = []
-        """Loops that are running, of those that say how many stages they have, the innermost last."""
+        """Running loops that may be pipelined, the innermost last."""
         self._stages = 0
-        """As `num_stages` of the launch at hand."""
+        """`num_stages` of the current launch."""
         self._before: set[int] = set()
-        """Storages that the launches store to behind which the one at hand need not be, as it is launched early (`launch_pdl`)."""
+        """Storages written by launches that may still run, because the current one is launched early (`launch_pdl`)."""
         self._stored: dict[object, set[str]] = {}
         """By kernel, the arguments that an instance was ever seen to write to."""
         self._storing: set[str] = set()
         self.stored: set[int] = set()
         self.read: dict[int, np.ndarray] = {}
-        """Storages that launches have stored to since somebody emptied this; where instances are measured, the bytes they loaded."""
+        """`stored`: storages written since it was emptied; `read`: by storage, which bytes measured instances loaded."""
         self.marks: Marks | None = None
-        """Where kernels store, byte by byte, when somebody asks."""
+        """Records where kernels store, byte by byte, if set."""
         self.counted: dict[int, tuple[int, int, Callable[[np.ndarray], np.ndarray]]] = {}
-        """By storage that torch has filled with numbers that are known: bytes before it, width, and what stands at a place."""
+        """By storage that torch filled with known numbers: bytes before the first, width, and a function from index to number."""
         self.addresses: dict[int, dict[int, torch.UntypedStorage]] = {}
-        """By storage that holds addresses: where they lie, by number on the tape."""
+        """By storage that holds addresses: the storages at these, by number on the tape."""
         self._sampled_programs: list[int] = []
-        """The instances of the launch at hand that were looked at."""
+        """The sampled instances of the current launch."""
         self.arrivals: dict[object, int] = {}
-        """By kernel, how many instances meet at one counter, where that was planned."""
+        """By planned kernel, how many instances meet at one counter."""
         self._ticket = Ticket()
         self.dice = random.Random()
-        """Which instances and iterations a model looks at: seeded by the OS, so that no kernel can tell."""
+        """Chooses modelled instances and iterations; seeded by the OS, so that no kernel can predict it."""
         self._orders: dict[int, np.ndarray] = {}
-        """By the size of a block, in which order an atomic operation comes to its lanes."""
+        """By size of a block, the order in which an atomic operation serves its lanes."""
         self.sampled = Sampled()
-        """Memory of the mode of that name."""
+        """Memory for the mode `sample`."""
         self.enlarged: dict[Hashable, list[dict[str, object]]] = {}
-        """By kernel (the function within, for a JITFunction's hash reads all that it refers to), constants that its next
-        launches get in place of their own."""
+        """By kernel (its inner function, because a JITFunction's hash reads everything it refers to), constants that replace
+        those of its next launches."""
         self.seen: set[Seen] = set()
-        """What was launched and decided in the mode `execute`."""
+        """Launches and decisions in the mode `execute`."""
         self._noted: set[Seen] = set()
-        """Of a launch that is planned, where whole numbers lose digits, and loops that have several rounds."""
+        """For a planned launch: where integers lose digits, and loops with several rounds."""
         self._at: Seen = ("", "")
         self.planned: list[Planned] = []
-        """Launches of the mode `plan`, in order."""
+        """Launches in the mode `plan`, in order."""
         self.reads: list[tuple[int, np.ndarray]] | None = None
         self.writes: list[tuple[int, np.ndarray]] | None = None
-        """(storage, offsets in bytes) of what is planned, where somebody wants to know."""
+        """(storage, byte offsets) of planned reads and writes; None if not wanted."""
         self.instances, self._groups = Instances(self._did), Groups(self, _index)
         self._restore: list[Callable[[], None]] = []
 
@@ -297,7 +298,7 @@ class Engine:
         args: Args,
         kwargs: dict[str, object],
     ) -> None:
-        """What `kernel[grid](*args, **kwargs)` does. Raises OutOfBounds, KernelError, Unsupported, TypeError."""
+        """Run `kernel[grid](*args, **kwargs)`. Raises OutOfBounds, KernelError, Unsupported, TypeError."""
         values, options, shape = bind(function, grid, args, kwargs)
         if given := self.enlarged.get(function.fn):
             values |= given[0]
@@ -336,7 +337,7 @@ class Engine:
 
     @staticmethod
     def _compiled_in(parameter: jit.KernelParam, value: object) -> bool:
-        """Whether the compiler takes an argument for a constant: those that say so, and an integer that is 1."""
+        """Whether the compiler treats an argument as a constant: constexprs, and an integer that is 1."""
         return bool(
             parameter.is_constexpr or (type(value) is int and value == 1 and not parameter.do_not_specialize)
         )
@@ -369,12 +370,12 @@ class Engine:
         if isinstance(value, float):
             handle = interpreter.TensorHandle(np.array([value], dtype=np.float32), tl.float32)
             return tl.tensor(handle, tl.float32)
-        if isinstance(value, bool):  # Triton 3.6 makes 32 bits of it, which it then refuses
+        if isinstance(value, bool):  # Triton 3.6 makes 32 bits of it and then refuses them
             return tl.tensor(interpreter.TensorHandle(np.array([value]), tl.int1), tl.int1)
         return interpreter._implicit_cvt(value)
 
     def _descriptor(self, name: str, value: TensorDescriptor) -> object:
-        """A host-side descriptor over checked memory, as Triton's own interpreter makes it."""
+        """A host-side descriptor over checked memory, made as Triton's own interpreter does."""
         strides = [interpreter._implicit_cvt(plain(stride)) for stride in value.strides]
         strides[-1] = tl.constexpr(1)
         made = interpreter.interpreter_semantic.make_tensor_descriptor(
@@ -402,7 +403,7 @@ class Engine:
         self._storing = self._stored.setdefault(function.fn, set())
         if self.races:
             self.watch = Races(self.memory, math.prod(grid), known)
-            if not polls(function):  # one that waits for an earlier instance would wait for ever
+            if not polls(function):  # in reverse it would wait for ever
                 order = reversed(range(math.prod(grid)))
         self.instances.begin(function.fn, grid, arguments)
         kept = dict[int, Traffic]()
@@ -435,14 +436,14 @@ class Engine:
             traced.traffic.extend(kept.values())
 
     def _start(self, linear: int, grid: tuple[int, ...]) -> None:
-        """Go to an instance's beginning."""
+        """Set the state for the beginning of an instance."""
         interpreter.interpreter_builder.set_grid_idx(*_index(linear, grid))
         if isinstance(self.watch, Races):
             self.watch.start(linear)
         self._awaited, self._pipelines = not self._before, []
 
     def _place(self) -> Callable[[], None]:
-        """What comes back to where the instance at hand stands."""
+        """Returns a function that restores the current instance's state."""
         builder = interpreter.interpreter_builder
         at, awaited, pipelines = builder.grid_idx, self._awaited, self._pipelines
         watch = self.watch if isinstance(self.watch, Races) else None
@@ -456,7 +457,7 @@ class Engine:
         return back
 
     def _poll(self, ptrs: Handle, mask: np.ndarray, region: Region | None) -> None:
-        """The instance at hand reads what others may change meanwhile."""
+        """Called when the current instance reads what others may change meanwhile."""
         if self._together is not None:
             real, meant = (
                 self.memory.translate(ptrs.data, region),
@@ -467,12 +468,12 @@ class Engine:
             self._together.asks(ptrs.data, meant, interpreter._interpreter.load(real, meant, nothing, dtype))
 
     def _did(self, operations: float) -> float:
-        """Count operations; how many there are."""
+        """Count operations and return their total."""
         self.flops += operations
         return self.flops
 
     def _plan(self, traced: TracedLaunch, body: Body, arguments: Arguments, grid: tuple[int, ...]) -> Planned:
-        """What is known of a launch without its values. Raises Unsure."""
+        """Plan a launch: what is known of it without its values. Raises Unsure."""
         memory, extents = self.memory, (grid[0], grid[1], grid[2])
         self._noted.clear()
         self.planned_steps = 0
@@ -518,7 +519,7 @@ class Engine:
             return made
 
         ways, rest = list[Way](), np.ones(math.prod(grid), dtype=bool)
-        cut, endless = False, polls(traced.function)  # what waits for another program would wait for ever
+        cut, endless = False, polls(traced.function)  # an instance that waits for another would wait for ever
         if not endless:
             try:
                 ways, rest = plan(math.prod(grid), record, self.dice, self.thorough)
@@ -533,7 +534,7 @@ class Engine:
         return Planned(self._at[0], does, extents, memory, ways, rest, run, priced, cut)
 
     def _count_arrivals(self, function: Any, ways: Sequence[Way]) -> None:
-        """Note how many programs meet at one place, where a kernel's ways rank those that do."""
+        """Record how many programs meet at one counter, if their order there decides what they do."""
         met = np.concatenate([way.meetings for way in ways if way.map.ranked] or [np.zeros(0)])
         if (met >= 0).any():
             self.arrivals[function] = int(np.unique(met[met >= 0], return_counts=True)[1].max())
@@ -541,7 +542,7 @@ class Engine:
     def _record(
         self, body: Body, arguments: Arguments, program: int, extents: tuple[int, int, int]
     ) -> tuple[Recording, ProgramMap]:
-        """What one program does, step by step, and who else does so. Raises NotFollowed."""
+        """Record one program step by step, and map it to the others. Raises NotFollowed."""
         begun = self.planned_steps
         self._strays.clear()
         self.instances.making = made = Recording(arguments, self._did, keep=True)
@@ -562,7 +563,7 @@ class Engine:
             for _, stray in self._strays:
                 raise stray from None
             raise
-        except Exception as error:  # it reads what was recorded, and runs nothing of the kernel's
+        except Exception as error:  # our own code on the recording; nothing of the kernel runs here
             raise InfrastructureError(f"program map: {type(error).__name__}: {error}") from error
         for step, stray in self._strays:
             place = step - begun - 1
@@ -572,8 +573,8 @@ class Engine:
         return made, found
 
     def _sample(self, body: Body, arguments: Arguments, grid: tuple[int, ...], traced: TracedLaunch) -> None:
-        """A few instances, modelled: under integers of 0 and of 1 where nobody knows them, whichever asks for more (a mask that
-        is loaded, a block that is passed over), or ends a loop that waits."""
+        """Model a few instances, with unknown integers as 0 and then as 1 (a loaded mask, a skipped block); keep the one that
+        costs more, or that ends a waiting loop."""
         self._sample_guessing(body, arguments, grid, traced)
         if self.all_zero or not any(traffic.guessed for traffic in traced.traffic):
             return
@@ -597,7 +598,7 @@ class Engine:
         self._run_samples(body, arguments, grid, traced, count)
         partly = not self.benching and count < total
         if partly and _uneven(traced.traffic, by_argument=count > SAMPLED_PROGRAMS):
-            traced.traffic.clear()  # programs differ (a triangle, say): a few are no fair sample
+            traced.traffic.clear()  # programs differ (a triangle, say), so a few are no fair sample
             self._run_samples(body, arguments, grid, traced, min(4 * count, total))
         if not self.benching and total > 1 and not any(traffic.invented for traffic in traced.traffic):
             traced.coverage = self._coverage(body, arguments, grid, traced)
@@ -605,7 +606,7 @@ class Engine:
     def _coverage(
         self, body: Body, arguments: Arguments, grid: tuple[int, ...], traced: TracedLaunch
     ) -> Coverage:
-        """What the instances that were looked at touch, and others along each axis from one that writes."""
+        """What the sampled instances touch, and neighbours, along each axis, of one that writes."""
         drawn = [traffic.touched() for traffic in traced.traffic[:_COMPARED]]
         place = next((place for place, one in enumerate(drawn) if one.written), 0)
         first, at = drawn[place], _index(self._sampled_programs[place], grid)
@@ -630,7 +631,7 @@ class Engine:
     def _instance(
         self, body: Body, arguments: Arguments, index: tuple[int, ...], traffic: Traffic
     ) -> Traffic:
-        """One instance, modelled."""
+        """Model one instance."""
         interpreter.interpreter_builder.set_grid_idx(*index)
         self.traffic = traffic
         try:
@@ -643,7 +644,7 @@ class Engine:
     def _run_samples(
         self, body: Body, arguments: Arguments, grid: tuple[int, ...], traced: TracedLaunch, count: int
     ) -> None:
-        """Run so many instances and keep their traffic."""
+        """Model `count` instances and keep their traffic."""
         drawn, steps = self._drawn(grid, count), 0
         self._sampled_programs = drawn
         for place, linear in enumerate(drawn):
@@ -655,13 +656,13 @@ class Engine:
                 break
 
     def _ticket_of(self, traced: TracedLaunch, place: int, count: int) -> tuple[int, int]:
-        """(as which of how many) the `place`-th of `count` sampled instances arrives at a counter: spread evenly, so that
-        of every four where four meet one is the last."""
+        """(rank, how many meet) with which the `place`-th of `count` sampled instances arrives at a counter: evenly spread, so
+        that of four samples at a counter for four, one is last."""
         meet = self.arrivals.get(traced.function.fn, traced.programs)
         return place * meet // count + self.dice.randrange(max(meet // count, 1)), meet
 
     def _drawn(self, grid: tuple[int, ...], count: int) -> list[int]:
-        """One instance drawn from each of `count` equal parts of the grid: no part can hide its work."""
+        """One instance drawn from each of `count` equal parts of the grid, so that no part can hide its work."""
         total = math.prod(grid)
         return [
             self.dice.randrange(part * total // count, max((part + 1) * total // count, 1))
@@ -704,8 +705,8 @@ class Engine:
             known[offsets + np.uint64(byte)] = True
 
     def _undefined_lanes(self, shape: tuple[int, ...], dtype: tl.dtype, dtype_np: np.dtype) -> np.ndarray:
-        """What masked lanes hold where a load names no `other`: anything, says Triton. Here NaN or a number drawn for the
-        call, and for integers always a number."""
+        """Contents of masked lanes of a load without `other`, which Triton leaves undefined: NaN or a number drawn per call, for
+        integers always a number."""
         if dtype.is_bf16():
             return np.full(
                 shape, POISON_BF16 if self.lanes is None else 0x3F80 | self.lanes & 0x7F, dtype=dtype_np
@@ -715,7 +716,7 @@ class Engine:
         return np.full(shape, self.garbage, dtype=np.int64).astype(dtype_np)
 
     def draw_undefined(self, first: bool) -> None:
-        """What undefined lanes and undefined operations give in the call to come; `first` has NaN for the lanes."""
+        """Draw what undefined lanes and operations give in the next call; NaN for lanes if it is the `first`."""
         self.garbage, self._before = self.dice.randrange(3, 1 << 30) | 1, set()
         self._orders.clear()
         self.lanes = None if first or self.dice.random() < 0.5 else self.garbage
@@ -723,16 +724,16 @@ class Engine:
     def _invent(
         self, region: Region | None, pointers: np.ndarray, dtype: tl.dtype, dtype_np: np.dtype
     ) -> np.ndarray:
-        """What a load gives where there is no memory: numbers like those of an input, so that no kernel can tell.
-        Integers that torch counted out are those, others the `guess`: 0 at first, which every kernel that takes them for an index
-        can stand."""
+        """What a load gives without memory: numbers like those of an input, so that no kernel can tell. Integers that torch put
+        there are known; others are the `guess`, at first 0, which is valid wherever a kernel uses it as an
+        index."""
         if dtype_np.kind in "iu" and not dtype.is_bf16():
             known = None if region is None or self.all_zero else self.counted.get(region.keep._cdata)
             if known is not None:
                 first, width, standing = known
                 place = (pointers & np.uint64((1 << REGION_BITS) - 1)).astype(np.int64) - first
                 return standing(place // width).astype(dtype_np)
-            if self.traffic is not None and dtype_np.itemsize > 1:  # no truth value, and no byte
+            if self.traffic is not None and dtype_np.itemsize > 1:  # neither booleans nor bytes
                 self.traffic.invented = True
         if dtype_np.kind in "iub" and not dtype.is_bf16():
             if self.traffic is not None:
@@ -771,7 +772,7 @@ class Engine:
             interpreter._interpreter.store(real, value.data, mask.data)
 
     def real_pointers(self, ptrs: Handle, mask: np.ndarray, sem: object, scope: object) -> Handle | None:
-        """For atomics: checked, translated pointers, or None when nothing may be touched."""
+        """For atomics: checked real pointers, or None if there is no memory."""
         itemsize = interpreter._get_np_dtype(ptrs.get_element_ty()).itemsize
         region = self._touch(ptrs.data, mask, itemsize, "atomic access")
         if self.mode == "sample":
@@ -795,7 +796,7 @@ class Engine:
         return interpreter.TensorHandle(self.memory.translate(ptrs.data, region), ptrs.dtype)
 
     def _forget(self, region: Region | None) -> None:
-        """What torch put there is no longer known."""
+        """Numbers that torch put into a region are no longer known."""
         if region is not None:
             self.counted.pop(region.keep._cdata, None)
 
@@ -813,7 +814,7 @@ class Engine:
         except OutOfBounds as error:
             if self.mode != "plan" and not (self.mode == "model" and self.straying):
                 raise
-            self._strays.append((self.planned_steps, error))  # of made-up values, perhaps
+            self._strays.append((self.planned_steps, error))  # perhaps due to invented values
             region = self.memory.nearest(pointers, mask)
         if (
             not self._awaited
@@ -831,8 +832,8 @@ class Engine:
         return region
 
     def iterate(self, values: range, stages: int = 0) -> Iterator[int]:
-        """A kernel's loop, of so many `stages` if it says so. When modelling a long one, an iteration is drawn from each of a few
-        equal parts."""
+        """A kernel's loop, with `stages` if it names a number. When a long one is modelled, one iteration is drawn from each of
+        a few equal parts."""
         if len(values) >= _SEVERAL:
             self._note(ROUNDS)
         if len(values) >= _LONG and self.mode in ("execute", "model"):
@@ -862,8 +863,8 @@ class Engine:
         yield from values[-LOOP_TAIL:]
 
     def longer(self, kernel: str) -> bool:
-        """Whether a loop of a kernel has more rounds where it was modelled than in any call that was executed, or nobody knows
-        of one."""
+        """Whether a loop of a kernel has more rounds in modelled calls than in any executed one, or none of its loops was
+        modelled."""
         known = {at: rounds for at, rounds in self.modelled_rounds.items() if at[0] == kernel}
         return not known or any(rounds > self.executed_rounds.get(at, 0) for at, rounds in known.items())
 
@@ -877,12 +878,12 @@ class Engine:
             self._pipelines.remove(loop)
 
     def _rounds(self, values: range, each: Callable[[], None]) -> Iterator[int]:
-        """All rounds of a loop, `each` called before one; of a recorded instance, those that do what the one before did are done
-        here (`rounds.py`)."""
+        """All rounds of a loop, with `each` called before each. While recording, rounds that repeat the one before are run here
+        (`rounds.py`)."""
         making, loop = self.instances.making, None
         if making is not None:
             if making.rounds is not None:
-                making.rounds.lose()  # of the loop around this one
+                making.rounds.lose()  # the enclosing loop
             if self.traffic is None and len(values) >= FEWEST and _is_known_loop(asking_frame()):
                 loop = Rounds(making, values)
         place = 0
@@ -898,31 +899,31 @@ class Engine:
                 making.rounds = None
 
     def multiply(self, a: Handle, b: Handle) -> None:
-        """A product of blocks, at which the lanes of the running instance meet."""
+        """A product of blocks, which acts as a barrier for the running instance's lanes."""
         if self._pipelines:
             self._pipelines[-1].multiply(a.data, b.data)
         self.barrier()
 
     def await_earlier(self) -> None:
-        """The running instance goes on behind all earlier launches."""
+        """The running instance waits for all earlier launches."""
         self._awaited = True
 
     def meet(self) -> None:
-        """A barrier that the kernel asks for."""
+        """A barrier in the kernel."""
         if self._pipelines:
             self._pipelines[-1].whole = False
         self.barrier()
 
     def undefine(self, made: Handle, where: np.ndarray) -> Handle:
-        """An integer result with anything in it where the language leaves it undefined."""
+        """An integer result with arbitrary values where the language leaves it undefined."""
         if made.data.dtype.kind not in "iu" or not where.any():
             return made
         data = np.where(where, np.int64(self.garbage).astype(made.data.dtype), made.data)
         return interpreter.TensorHandle(data, made.dtype)
 
     def promise(self, kind: hints.Kind, units: Sequence[int], handle: Handle) -> Handle:
-        """A hint to the compiler: noted where it is false, or taken at its word. Raises AssertionError for a single number
-        of which it is false, whatever is made of it."""
+        """A hint to the compiler: recorded if false, or taken at its word. Raises AssertionError if it is false of a single
+        number."""
         if handle.dtype.is_ptr() and (handle.data.size > 1 or kind != "divisibility"):
             return handle
         made = hints.as_promised(kind, units, handle.data)
@@ -943,17 +944,17 @@ class Engine:
             self.watch.barrier()
 
     def serving(self, lanes: int) -> np.ndarray:
-        """The order in which an atomic operation comes to the lanes of a block: nobody says which, so any one, for a call."""
+        """The order in which an atomic operation serves the lanes of a block: undefined, so drawn per call."""
         if lanes not in self._orders:
             self._orders[lanes] = np.random.default_rng(self.dice.getrandbits(64)).permutation(lanes)
         return self._orders[lanes]
 
     def found_by(self, op: object, ptr: Handle, val: Handle) -> np.ndarray:
-        """What an atomic update finds where there is no memory: the tickets drawn before, of a counter."""
+        """What an atomic update finds without memory: for a counter, the tickets drawn before."""
         counts = "ADD" in str(op) and val.data.dtype.kind in "iu" and val.data.size == 1
         if not counts or self.mode != "model" or self.all_zero:
             return np.zeros_like(val.data)
-        if not val.data.any():  # asks what is there, and changes nothing
+        if not val.data.any():  # a read that changes nothing
             if self.traffic is not None:
                 self.traffic.guessed = True
             asked = self._ticket.asked(int(ptr.data.reshape(-1)[0]))
@@ -967,7 +968,7 @@ class Engine:
             self.traffic.compute(unit, operations)
 
     def deciding(self, own: patches.Decision) -> patches.Decision:
-        """`own`, which Python asks where a kernel decides, and a note of what was decided where."""
+        """`own`, the conversion by which a kernel's decisions are read, with a record of each decision."""
 
         def decide(tensor: tl.tensor) -> object:
             found = own(tensor)
@@ -979,14 +980,14 @@ class Engine:
         return decide
 
     def rounds(self, whole: np.ndarray, made: np.ndarray) -> None:
-        """Note where lanes' whole numbers lose digits as floats: places may, where they are many."""
+        """Record if lanes' integers lose digits as floats, as indices may when there are many."""
         if whole.size < 2:
             return
         if int(whole.max()) >> np.finfo(made.dtype).nmant + 1 and (made.astype(whole.dtype) != whole).any():
             self._note(ROUNDED)
 
     def _note(self, what: str) -> None:
-        """What is done in a line of the kernel."""
+        """Record something at the current line of the kernel."""
         if self.mode in ("execute", "plan"):
             noted = self.seen if self.mode == "execute" else self._noted
             noted.add((self._at[0], deciding_line(), what))
@@ -994,7 +995,7 @@ class Engine:
     # -- autotuning -----------------------------------------------------------------------------------------
 
     def bench(self, call: Callable[[], object]) -> float:
-        """Modelled milliseconds of one configuration, without running it for real."""
+        """Modelled milliseconds of one configuration, without executing it."""
         mode, launches, flops = self.mode, self.launches, self.flops
         self.mode, self.launches, self.benching = "model", [], True
         try:
@@ -1015,23 +1016,23 @@ class Engine:
             self.uninstall()
 
     def uninstall(self) -> None:
-        """Give Triton's language back to its compiler. Free when nothing is installed."""
+        """Restore Triton's language for its compiler. Does nothing if nothing is installed."""
         while self._restore:
             self._restore.pop()()
 
     def install(self) -> None:
-        """Launches, device-function calls, memory and autotuning come to this engine. Free when they do."""
+        """Send launches, device-function calls, memory and autotuning to this engine. Does nothing if installed."""
         if not self._restore:
             self._restore.append(patches.install(self))
 
 
 def _index(linear: int, grid: tuple[int, ...]) -> tuple[int, int, int]:
-    """Where an instance lies in the grid; the first dimension runs fastest, as on a GPU."""
+    """An instance's place in the grid; the first dimension runs fastest, as on a GPU."""
     return linear % grid[0], linear // grid[0] % grid[1], linear // (grid[0] * grid[1])
 
 
 def _is_known_loop(frame: types.FrameType) -> bool:
-    """Whether that is a kernel, at a loop of which is known what Python makes of its variable."""
+    """Whether the frame is a kernel's, at a loop whose variable Python uses in a known way."""
     return frame.f_lineno in LINEAR.get(frame.f_code, ())
 
 
@@ -1041,31 +1042,31 @@ def _cut_off(launch: TracedLaunch) -> bool:
 
 
 def declared_constants(launch: TracedLaunch) -> dict[str, object]:
-    """What a kernel is compiled with, as its source declares it."""
+    """A kernel's constexpr arguments, as its source declares them."""
     named = {parameter.name for parameter in launch.function.params if parameter.is_constexpr}
     return {str(name): value for name, value in launch.constexprs.items() if name in named}
 
 
 def _width(handle: Handle) -> int:
-    """Bytes of the elements that a handle of pointers points to."""
+    """Bytes of the elements that pointers of a handle point to."""
     return int(interpreter._get_np_dtype(handle.get_element_ty()).itemsize)
 
 
 def _offsets(pointers: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """Bytes from the start of their regions, of the unmasked ones."""
+    """Byte offsets of unmasked pointers in their regions."""
     active: np.ndarray = pointers[spread(mask, pointers.shape)]
     return active & np.uint64((1 << REGION_BITS) - 1)
 
 
 def handle_of(mask: Handle) -> object:
-    """A mask as Triton's handle: descriptors and block pointers of Triton 3.6 hand on the bare array."""
+    """A mask as Triton's handle: descriptors and block pointers of Triton 3.6 pass the bare array."""
     return interpreter.TensorHandle(mask, tl.int1) if isinstance(mask, np.ndarray) else mask
 
 
 def _one_value_each(
     region: Region | None, pointers: np.ndarray, values: np.ndarray, mask: np.ndarray
 ) -> None:
-    """Lanes of one store that meet at one place must agree on what to put there. Raises Race."""
+    """Lanes of one store that write to the same place must store equal values. Raises Race."""
     meant = spread(mask, pointers.shape)
     addresses = pointers[meant]
     if addresses.size < 2:
@@ -1082,7 +1083,7 @@ def _one_value_each(
 
 
 def _changes(ptrs: Handle, real: np.ndarray, value: Handle, mask: np.ndarray) -> np.ndarray:
-    """Which of the unmasked lanes of a store bring a value that is not there yet, bit for bit."""
+    """Mask, over unmasked lanes of a store, of those that change memory, bit for bit."""
     mask = np.ascontiguousarray(np.broadcast_to(mask, real.shape))
     dtype = interpreter._get_np_dtype(ptrs.get_element_ty())
     there = interpreter._interpreter.load(real, mask, np.zeros(real.shape, dtype), dtype)

@@ -1,8 +1,8 @@
-"""Loops of which `rounds.py` can tell whatever Python makes of their variable: read in the kernel's text.
+"""Finds, in a kernel's text, loops whose variable `rounds.py` can track through everything that Python does with it.
 
-The variable is a number to Python while a kernel is interpreted, and what it is taken for shows only where it is asked itself. A
-Python float on its left is not: `2.5 * i` is Python's own. So loops are passed over in which one may stand there, or whose variable
-is handed to a function that is none of Triton's.
+While a kernel is interpreted, the variable is a Python number, and its uses are seen only where its own methods are called. A
+Python float on its left hides a use: `2.5 * i` is computed by the float. So loops are skipped if a float may stand there, or
+if the variable is passed to a function that is not Triton's.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from kernelwright.parsing import names_within
 
 
 def linear_loops(tree: ast.FunctionDef) -> frozenset[int]:
-    """Lines of a kernel's loops whose variable is asked itself wherever it is used."""
+    """Lines of a kernel's loops in which every use of the variable calls its own methods."""
     names = _Names(tree)
     loops = [
         node for node in ast.walk(tree) if isinstance(node, ast.For) and isinstance(node.target, ast.Name)
@@ -22,7 +22,7 @@ def linear_loops(tree: ast.FunctionDef) -> frozenset[int]:
 
 
 class _Names:
-    """Names of a kernel that can be no Python float: tensors, and variables of loops."""
+    """Names of a kernel that cannot be Python floats: tensors and loop variables."""
 
     def __init__(self, tree: ast.FunctionDef) -> None:
         arguments = [*tree.args.posonlyargs, *tree.args.args, *tree.args.kwonlyargs]
@@ -43,13 +43,13 @@ class _Names:
             return node.id not in self.sure
         if isinstance(node, ast.BinOp):
             return self.may_be_float(node.left) or self.may_be_float(node.right)
-        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Tuple):  # as of nothing but tensors
+        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Tuple):  # a tensor is indexed
             return not all(isinstance(one, ast.Slice) or _is_none(one) for one in node.slice.elts)
         return not isinstance(node, ast.UnaryOp) or self.may_be_float(node.operand)
 
 
 def _names_stored(node: ast.AST) -> tuple[list[str], bool]:
-    """Names that a statement or an expression stores to, and whether they hold a tensor then, or the number of a round."""
+    """Names that a statement or expression stores to, and whether they then surely hold a tensor or a loop variable."""
     if isinstance(node, ast.Assign):
         plain = (
             len(node.targets) == 1

@@ -121,7 +121,7 @@ class Memory:
         return found
 
     def nearest(self, pointers: np.ndarray, mask: np.ndarray) -> Region | None:
-        """The region in which the first unmasked pointer lies, or just before or behind which it does."""
+        """The region of the first unmasked pointer, which may lie a little before or behind it."""
         slot = (int(pointers[mask][0]) + (1 << (REGION_BITS - 1))) // (1 << REGION_BITS) - 1
         return self.regions[slot] if 0 <= slot < len(self.regions) else None
 

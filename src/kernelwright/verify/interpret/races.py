@@ -1,13 +1,13 @@
-"""Finds program instances of one launch that use the same element with nothing to order them.
+"""Finds program instances of one launch that use the same element unordered.
 
 The interpreter runs instances one after another, so a race never shows in the values; it shows in who touched what.
-Every element remembers who last stored to it, updated it atomically, and read it, and at which epoch of theirs. An
-instance may rely on another's access only if a chain of atomic operations on common addresses leads from there to
-here: each that releases hands on what its instance knows, and each that acquires learns what was handed on there.
-One of the scope of a block is no atomic to another instance, by PTX's memory model, whatever the hardware makes of it.
+Every element remembers who last stored to it, updated it atomically, and read it, and in which epoch of theirs. An
+instance may rely on another's access only if a chain of atomic operations on common addresses leads from there to here:
+an operation that releases passes on what its instance knows, one that acquires learns what was passed on at the address.
+An operation with block scope is no atomic to another instance by PTX's memory model, whatever the hardware does.
 
-Inside an instance, lanes run on many threads: what one lane stored, another may read only behind a barrier. Reductions,
-products and atomics bring one along.
+Inside an instance, lanes run on many threads: what one lane stored, another may read only after a barrier. Reductions,
+products and atomics include one.
 
 Source: vector clocks as in Fidge (1988), with epochs as in FastTrack (Flanagan and Freund, PLDI 2009). Not covered:
 two lanes of one store to one element.
@@ -25,11 +25,11 @@ from kernelwright.verify.interpret.memory import REGION_BITS, Memory, Region, sp
 _NOBODY = -1
 _EPOCH_BITS = 32
 _MOST_LANES = 128
-"""An atomic operation on more addresses than this is an accumulation, not a lock."""
+"""An atomic operation on more addresses than this counts as an accumulation, not a lock."""
 _RECENT = 64
 _LANE_BITS = 32
 _ACQUIRES, _RELEASES = ("ACQUIRE", "ACQUIRE_RELEASE"), ("RELEASE", "ACQUIRE_RELEASE")
-"""Orders of an atomic operation by what they do; RELAXED does neither."""
+"""Memory orders of an atomic operation that acquire, and that release; RELAXED does neither."""
 
 
 class Race(Exception):
@@ -37,13 +37,13 @@ class Race(Exception):
 
 
 class Clock:
-    """What is known of every instance: the last epoch whose accesses happened before. Immutable."""
+    """By instance, the last epoch whose accesses are known to have happened before. Immutable."""
 
     def __init__(self, base: np.ndarray | None = None, recent: dict[int, int] | None = None) -> None:
         self._base, self._recent = base, recent or {}
 
     def at(self, programs: np.ndarray) -> np.ndarray:
-        """The known epoch of each of `programs`, -1 for none."""
+        """The known epoch of each of `programs`, -1 if none."""
         known = np.full(programs.shape, _NOBODY) if self._base is None else self._base[programs]
         if self._recent:
             names, epochs = self._sorted
@@ -53,12 +53,12 @@ class Clock:
 
     @functools.cached_property
     def _sorted(self) -> tuple[np.ndarray, np.ndarray]:
-        """The recent instances in order, and their epochs."""
+        """The recent instances, sorted, and their epochs."""
         names = sorted(self._recent)
         return np.array(names), np.array([self._recent[name] for name in names])
 
     def joined(self, other: Clock, count: int) -> Clock:
-        """What both know together, for a launch of `count` instances."""
+        """The combined knowledge of two clocks, for a launch of `count` instances."""
         if other is self:
             return self
         base, theirs = self._base, other._base
@@ -78,7 +78,7 @@ class Clock:
 
 
 class _Shadow:
-    """Stamps (instance and epoch) for every element of one region."""
+    """Stamps (instance and epoch) for every element of a region."""
 
     def __init__(self, region: Region, grain: int) -> None:
         self.grain = grain
@@ -92,10 +92,10 @@ class _Shadow:
 
 
 class Races:
-    """Watches one launch. The methods raise Race."""
+    """Watches one launch for races. The methods raise Race."""
 
     def __init__(self, memory: Memory, count: int, stored: set[str] | None) -> None:
-        """`stored` names the arguments that are known to be written at all; None where that is not known yet."""
+        """`stored`: arguments that the kernel is known to write; None if not yet known."""
         self.memory, self.count, self.stored = memory, count, stored
         self._shadows: dict[int, _Shadow] = {}
         self._released: dict[int, Clock] = {}
@@ -103,29 +103,29 @@ class Races:
         self._clock = Clock()
 
     def start(self, program: int) -> None:
-        """The next instance begins; it knows nothing of the others."""
+        """Begin the next instance, which knows nothing of the others."""
         self._program, self._epoch, self._clock = program, 0, Clock()
         self.phase += 1
 
     def place(self) -> tuple[int, int, Clock]:
-        """The instance at hand, and what it knows."""
+        """The current instance, and what it knows."""
         return self._program, self._epoch, self._clock
 
     def come_back(self, place: tuple[int, int, Clock]) -> None:
-        """An instance goes on from where it stood."""
+        """Continue an instance from where it stopped."""
         self._program, self._epoch, self._clock = place
         self.phase += 1
 
     def barrier(self) -> None:
-        """All lanes of the instance have come so far."""
+        """All lanes of the instance have arrived here."""
         self.phase += 1
 
     def minds(self, region: Region | None) -> bool:
-        """Whether plain loads from there (None: from several regions or none) have to be looked at."""
+        """Whether plain loads from a region (None: several regions or none) must be checked."""
         return region is None or self.stored is None or region.name in self.stored
 
     def read(self, pointers: np.ndarray, mask: np.ndarray, itemsize: int, volatile: bool) -> None:
-        """A plain load. A volatile one may poll what others update atomically, and learns nothing of what they knew: to PTX it is
+        """A plain load. A volatile one may poll what others update atomically, but learns nothing from it: in PTX it is
         relaxed."""
         for region, chosen, addresses in self._parts(pointers, mask):
             if self.stored is not None and region.name not in self.stored:
@@ -149,7 +149,7 @@ class Races:
     def write(
         self, pointers: np.ndarray, mask: np.ndarray, itemsize: int, changed: Callable[[], np.ndarray]
     ) -> None:
-        """A plain store. `changed()` says which of the unmasked lanes bring a new value: others harm nobody."""
+        """A plain store. `changed()` tells which unmasked lanes change a value; the others cannot harm."""
         for region, lanes, addresses in self._parts(pointers, mask):
             shadow, elements = self._elements(region, addresses, itemsize)
             writers = self._loose(shadow["stores"][elements]) | self._loose(shadow["atomics"][elements])
@@ -164,8 +164,8 @@ class Races:
             shadow["lanes"][elements] = self._lanes(pointers, mask)[lanes][:, None]
 
     def atomic(self, pointers: np.ndarray, mask: np.ndarray, itemsize: int, order: str, narrow: bool) -> None:
-        """An atomic operation; `order` as Triton has it, `narrow` where it is one to its own instance only. What others released at
-        an address stays so behind a later update of it: to PTX that one has observed theirs."""
+        """An atomic operation with Triton's memory `order`; `narrow` if its scope is the block. What others released at an
+        address stays released after a later update of it: in PTX that update has observed theirs."""
         self.barrier()
         for region, _, addresses in self._parts(pointers, mask):
             shadow, elements = self._elements(region, addresses, itemsize)
@@ -193,7 +193,7 @@ class Races:
         return self._program << _EPOCH_BITS | self._epoch
 
     def _lanes(self, pointers: np.ndarray, mask: np.ndarray) -> np.ndarray:
-        """For every unmasked lane: this phase, the block's size, and the lane's place in the block."""
+        """For every unmasked lane a number made of this phase, the block's size, and the lane's place in the block."""
         size = pointers.size
         place = np.arange(size, dtype=np.int64).reshape(pointers.shape)[spread(mask, pointers.shape)]
         return (self.phase << _LANE_BITS) + (size.bit_length() << (_LANE_BITS - 6)) + place
@@ -205,7 +205,7 @@ class Races:
                 self._clock = self._clock.joined(known, self.count)
 
     def _loose(self, stamps: np.ndarray) -> np.ndarray:
-        """Where a stamp is another instance's, and nothing orders it before this one."""
+        """Mask of stamps of other instances that nothing orders before this one."""
         programs = stamps >> _EPOCH_BITS
         others = (stamps >= 0) & (programs != self._program)
         if others.any():
@@ -214,7 +214,7 @@ class Races:
         return others
 
     def _note_read(self, shadow: _Shadow, elements: np.ndarray) -> None:
-        """Remember this reader, and the last other one."""
+        """Record this reader, keeping the last other reader."""
         reads, earlier = shadow["reads"], shadow["earlier reads"]
         last = reads[elements]
         others = (last >= 0) & (last >> _EPOCH_BITS != self._program)
@@ -225,7 +225,7 @@ class Races:
     def _parts(
         self, pointers: np.ndarray, mask: np.ndarray
     ) -> Iterator[tuple[Region, np.ndarray | slice, np.ndarray]]:
-        """(region, which of the unmasked lanes, their addresses) for every region that is touched."""
+        """(region, its lanes among the unmasked ones, their addresses) for every region touched."""
         meant = pointers[spread(mask, pointers.shape)]
         if meant.size == 0:
             return
@@ -238,7 +238,7 @@ class Races:
             yield self.memory.regions[slot], lanes, meant[lanes]
 
     def _elements(self, region: Region, addresses: np.ndarray, itemsize: int) -> tuple[_Shadow, np.ndarray]:
-        """The region's shadow, and for every address the elements that an access covers, shape (lanes, n)."""
+        """The region's shadow, and for every address the elements that the access covers, shape (lanes, n)."""
         shadow = self._shadows.get(id(region))
         if shadow is None or shadow.grain > itemsize:
             shadow = self._shadows[id(region)] = _Shadow(region, min(itemsize, region.itemsize))

@@ -1,13 +1,13 @@
-"""Program instances of a launch as straight lines: what the first one did, done again for the others.
+"""Runs program instances of a launch from a recording of the first one.
 
 Triton's interpreter spends nine tenths of its time on the language: types, broadcasts, promotions, wrappers. Instances of
-one launch mostly take the same way through it. So the first is interpreted with a recorder in front of the builder, and what came of that is a list of the builder's calls, of which those that hang on neither the place in
-the grid nor on memory were done once and for all. The others do the rest of the list, in its order, through the same
-functions: every access is checked, counted and watched as before.
+a launch mostly take the same path through it. So the first is interpreted with a recorder in front of the builder, which
+gives a list of builder calls; calls that depend on neither the place in the grid nor memory are done once and for all. Other
+instances run the rest of the list, in order, through the same functions: every access is checked and counted as before.
 
-Where a value decides (a loop's bound, a condition), an instance whose value is another leaves the list and is interpreted.
-That has to be before it has written anything, so a kernel that decides after it wrote is always interpreted; and so is
-one that does what is not understood here.
+At a decision (a loop's bound, a condition) an instance with another value leaves the list and is interpreted. That must
+happen before it has written anything, so a kernel that decides after a write is always interpreted, and so is one that does
+what is not understood here.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from kernelwright.verify.structures import Args, Function
 
 _Handle = interpreter.TensorHandle
 Step = tuple[Callable[..., Any], tuple[int, ...], dict[str, object], Any]
-"""A function, the places of its arguments, its keywords, and the places of what it makes."""
+"""A function, the places of its arguments, its keyword arguments, and the places of its results."""
 _WAYS = 64
-"""Recordings of a launch: ways that its instances take through the kernel."""
+"""The most recordings of a launch by first decision: paths that its instances take through the kernel."""
 _ALIKE = 3
-"""Of them, those whose first decision is the same."""
+"""The most recordings with the same first decision."""
 _LAUNCHES = 64
-"""Launches whose recordings are remembered: the same kernel with the same grid and arguments, addresses included."""
+"""The most launches with recordings kept; equal launches have the same kernel, grid and arguments, addresses included."""
 _WRITES = ("store", "atomic", "scatter")
 _READS = ("load", "get_program_id", "descriptor_gather")
 PLACED = frozenset(
@@ -44,16 +44,16 @@ PLACED = frozenset(
         "create_int_cast", *(f"create_icmp{how}" for how in ("SLT", "SLE", "SGT", "SGE", "ULT", "ULE", "UGT", "UGE", "EQ", "NE")),
     )
 )  # fmt: skip
-"""What does the same each time it is given the same, and leaves no note: of an instance's place alone it is done once for all
-calls. No quotient or shift: where those are undefined, each call draws."""
+"""Operations with the same result for the same arguments and no side effects: if they depend only on an instance's place, they
+are done once for all calls. No quotients or shifts: where those are undefined, each call draws."""
 _HELD_BYTES = 48 << 20
-"""Of such values, for all instances."""
+"""The most bytes of such values, for all instances."""
 _SPEAKS = ("create_print", "create_assert", "create_assume", "create_barrier")
-"""What is done for its effect, whatever it is given."""
+"""Operations that are done for their effect."""
 
 
 class Watcher(Protocol):
-    """Whoever looks at the rounds of a loop (`rounds.py`)."""
+    """Watches the rounds of a loop (`rounds.py`)."""
 
     def lose(self) -> None: ...
     def plain(self, args: tuple[object, ...]) -> tuple[object, ...]: ...
@@ -62,63 +62,63 @@ class Watcher(Protocol):
 
 
 class _Diverged(Exception):
-    """This instance takes another way than the recorded one."""
+    """This instance takes another path than the recorded one."""
 
 
 class Recording:
-    """The list of one instance. `record` is used around its interpretation, `play` for another instance."""
+    """The list of one instance. `record` wraps its interpretation, `play` runs another instance from it."""
 
     def __init__(
         self, arguments: dict[str, object], flops: Callable[[float], float], keep: bool = False
     ) -> None:
-        """`arguments` are the launch's, the same for every instance; `flops(x)` adds to the operations done, and says how
-        many there are. `keep` what the recorded instance made of each step, for `program_map.py`."""
+        """`arguments`: the launch's, equal for every instance. `flops(x)` adds x to the operations done and returns their number.
+        `keep`: keep the recorded instance's results, for `program_map.py`."""
         self.replayable = True
         self.understood = True
         """Whether every tensor came from a step or a constant."""
         self.labels: list[str] = []
-        """By step: the builder's name for it, or `pack`, `decide`, `reduce`."""
+        """By step: the builder's method, or `pack`, `decide`, `reduce`."""
         self.made: dict[int, interpreter.TensorHandle] = {}
-        """By place: the recorded instance's handle, where they are kept."""
+        """By place: the recorded instance's handle, if kept."""
         self.decisions: list[tuple[int, object]] = []
         """(line, outcome) of each step `decide`, in order."""
         self.branches: list[tuple[int, object]] = []
-        """(line, outcome) of each decision that is the same for every instance."""
+        """(line, outcome) of each decision that is the same for all instances."""
         self.rounds: Watcher | None = None
-        """Of the loop whose round is being interpreted, where somebody looks at it."""
+        """Watches the loop whose round is being interpreted, if any."""
         self.keeps = keep
         self.kept_bytes = 0
-        """Of `made`."""
+        """Bytes of `made`."""
         self._flops = flops
         self.values: list[object] = []
-        """Constants, and at the places of what hangs on the instance, what the one now playing has."""
+        """By place: constants, and for values that depend on the instance, those of the one now playing."""
         self.steps: list[Step] = []
         self._places: dict[int, int] = {}
-        """By identity of a handle that hangs on the instance: its place in `_values`."""
+        """By id of a handle that depends on the instance: its place in `values`."""
         self._kept: list[interpreter.TensorHandle] = []
-        """So that no identity is given twice."""
+        """Kept alive, so that no id is reused."""
         self._loaded: set[int] = set()
-        """Identities of handles that hang on memory."""
+        """Ids of handles that depend on memory."""
         self._constants = {id(one) for one in _handles(arguments)}
         self._once = 0.0
-        """Operations of an instance that are not done again."""
+        """Operations of an instance that are not repeated for others."""
         self._first: tuple[int, Callable[[interpreter.TensorHandle], object]] | None = None
-        """The step that decides first, and how what it decides on is read."""
+        """The number of the first deciding step, and a function that reads its decision."""
         self.decision: object = None
-        """What that was when it was recorded; None where nothing decides."""
+        """The recorded instance's first decision; None if nothing decides."""
         self.operations = 0.0
-        """Of the recorded instance, and of each that takes its way."""
+        """Operations of the recorded instance, and of each on the same path."""
         self.widest = 1
         """Elements of the largest block that a step makes."""
         self.moving: set[int] = set()
-        """Places of what steps make."""
+        """Places of results of steps."""
         self._rest: list[Step] = []
         self._rest_labels: list[str] = []
         self._last: dict[bool, list[tuple[int, ...]]] = {}
         self.taken: tuple[int, ...] = ()
-        """Places of what hangs on the place in the grid alone, and other steps take."""
+        """Places that depend only on the place in the grid and that other steps use."""
         self._begun = 0.0
-        """Operations of the steps that `decides` did last."""
+        """Operations of the steps that the last `decides` ran."""
         self._wrote = False
         self._inside = 0
 
@@ -126,7 +126,7 @@ class Recording:
 
     @contextlib.contextmanager
     def record(self) -> Iterator[None]:
-        """While an instance is interpreted."""
+        """Record the instance that is interpreted inside the block."""
         builder = interpreter.interpreter_builder
         saved = [(owner, name, owner.__dict__[name]) for owner, name in _HOOKS]
         for name in _METHODS:
@@ -146,7 +146,7 @@ class Recording:
 
     @contextlib.contextmanager
     def aside(self) -> Iterator[None]:
-        """While somebody does calls whose like are noted already."""
+        """Do not record calls in the block: their like is recorded already."""
         self._inside += 1
         try:
             yield
@@ -154,14 +154,14 @@ class Recording:
             self._inside -= 1
 
     def placed(self, number: object) -> TypeGuard[tl.tensor]:
-        """Whether a number hangs on the instance's place in the grid, and on no memory."""
+        """Whether a number depends on the instance's place in the grid, but not on memory."""
         if not isinstance(number, tl.tensor):
             return False
         known = id(number.handle)
         return known in self._places and known not in self._loaded
 
     def _called(self, name: str, function: Callable[..., object], *args: object, **kwargs: object) -> object:
-        """Do a call of the builder's, and note it unless it can be done once and for all."""
+        """Do a builder call, and record it unless it can be done once and for all."""
         if self._inside:
             return function(*args, **kwargs)
         asked, rounds = args, self.rounds
@@ -169,7 +169,7 @@ class Recording:
             args = rounds.plain(args)
         given = _handles((args, kwargs) if kwargs else args)
         for one in given:
-            # Python's numbers become handles of one element; anything else was made where nobody looked.
+            # Python numbers become handles of one element; any other unknown handle was made unobserved.
             if id(one) not in self._places and id(one) not in self._constants and one.data.shape != (1,):
                 self.replayable = self.understood = False
         dynamic = any(id(one) in self._places for one in given)
@@ -226,7 +226,7 @@ class Recording:
         if known is not None:
             return known
         if any(id(part) in self._places for part in _handles(one)):
-            self.replayable = self.understood = False  # deeper than the builder's calls ever nest them
+            self.replayable = self.understood = False  # nested deeper than in any builder call
         self.values.append(one)
         return len(self.values) - 1
 
@@ -239,8 +239,8 @@ class Recording:
         return len(self.values) - 1
 
     def keep(self, place: int, handle: interpreter.TensorHandle) -> None:
-        """Remember what the recorded instance made there, if somebody wants to know."""
-        if self.keeps and handle.data.dtype.kind in "iub":  # of what has a place or a mask
+        """Keep the recorded instance's result, if asked."""
+        if self.keeps and handle.data.dtype.kind in "iub":  # may be an address or a mask
             self.made[place] = handle
             self.kept_bytes += handle.data.nbytes
 
@@ -250,11 +250,11 @@ class Recording:
         return len(self.values), len(self.steps)
 
     def count_once(self, operations: float) -> None:
-        """So many were done that are not done again."""
+        """Add operations that are not repeated for other instances."""
         self._once += operations
 
     def replace(self, old: interpreter.TensorHandle, new: interpreter.TensorHandle, by: int) -> None:
-        """`new` is what `old` was so many values before."""
+        """Let `new` take the place of `old`, moved on by `by` values."""
         self._kept.append(new)
         place = self._places.get(id(old))
         if place is None:
@@ -265,7 +265,7 @@ class Recording:
             self._loaded.add(id(new))
 
     def _hook(self, name: str, own: Callable[..., Any]) -> Function:
-        """For what reads or makes tensors beside the builder."""
+        """A wrapper for a function that reads or makes tensors without the builder."""
         if name in ("__index__", "__bool__"):
 
             def decided(tensor: tl.tensor) -> object:
@@ -285,7 +285,7 @@ class Recording:
 
                     plainly = getattr(
                         own, "__wrapped__", own
-                    )  # what comes of it is noted when it is recorded
+                    )  # the note of the decision was made when it was recorded
 
                     def read(handle: object) -> object:
                         return plainly(tl.tensor(handle, kind))
@@ -320,7 +320,7 @@ class Recording:
     # -- playing ------------------------------------------------------------------------------------------------
 
     def settle(self) -> None:
-        """Once recorded: tell what hangs on the place in the grid alone from the rest, and what the rest takes of it."""
+        """After recording: separate what depends only on the place in the grid, and find what the rest uses of it."""
         moving: set[int] = set()
         fixed: set[int] = set()
         taken: dict[int, None] = {}
@@ -342,7 +342,7 @@ class Recording:
         self.taken = tuple(taken)
 
     def listed(self, rest: bool) -> tuple[list[Step], list[str], list[tuple[int, ...]]]:
-        """Steps and labels, all or the `rest` behind what hangs on the place in the grid alone, and places that no later step takes."""
+        """Steps and labels (without those that depend only on the place if `rest`), and by step the places last used there."""
         steps, labels = (self._rest, self._rest_labels) if rest else (self.steps, self.labels)
         if rest not in self._last:
             needed, last = set(self.taken), list[tuple[int, ...]]()
@@ -354,7 +354,7 @@ class Recording:
         return steps, labels, self._last[rest]
 
     def placed_values(self) -> list[object]:
-        """Of the instance that was just played, what `resume` takes."""
+        """The values of the instance just played that `resume` takes."""
         return [self.values[place] for place in self.taken]
 
     def resume(self, placed: list[object]) -> bool:
@@ -364,7 +364,7 @@ class Recording:
         return self._all_of(self._rest)
 
     def decides(self) -> object:
-        """What `decision` is for the instance that the builder stands at: all of a launch's do the same until then."""
+        """The first decision of the instance at which the builder is: all of a launch's do the same until then."""
         if self._first is None:
             return None
         count, read = self._first
@@ -376,7 +376,7 @@ class Recording:
 
     def _do(self, steps: Iterable[Step]) -> None:
         values = self.values
-        for function, places, kwargs, out in steps:  # without a call for each: there are millions
+        for function, places, kwargs, out in steps:  # inlined: there are millions of steps
             made = function(*[values[place] for place in places], **kwargs)
             if type(out) is int:
                 values[out] = made
@@ -385,8 +385,8 @@ class Recording:
                     values[place] = one
 
     def play(self, begun: bool = False) -> bool:
-        """Do the list for the instance that the builder stands at, of which `decides` has done the first steps if it has `begun`.
-        False where it takes another way; nothing was written then."""
+        """Run the list for the builder's current instance; if `begun`, `decides` has run the first steps. False if the instance
+        takes another path; then nothing was written."""
         if not begun or self._first is None:
             return self._all_of(self.steps)
         done = self._all_of(self.steps[self._first[0] :])
@@ -405,25 +405,25 @@ class Recording:
 
 
 class Instances:
-    """Runs the instances of launches, by a recording where there is one."""
+    """Runs the instances of launches, from a recording if there is one."""
 
     def __init__(self, flops: Callable[[float], float]) -> None:
         """`flops`: see `Recording`."""
         self.making: Recording | None = None
-        """What is being recorded."""
+        """The recording in progress."""
         self._flops = flops
         self._known: dict[object, dict[object, list[Recording]] | None] = {}
-        """By launch, its recordings by what they decide first; None where there can be none."""
+        """By launch, recordings by first decision; None if the launch cannot be recorded."""
         self.launch: object = None
         self._last: Recording | None = None
-        """Of this launch, what was played last."""
+        """The recording last played for this launch."""
         self._placed: dict[object, dict[object, tuple[Recording, list[object]]]] = {}
-        """By launch and place in the grid: which way that instance took, and what hangs on its place alone."""
+        """By launch and place in the grid: the instance's recording, and its values that depend only on the place."""
         self._held = 0
-        """Bytes of that."""
+        """Bytes of these values."""
 
     def begin(self, function: object, grid: tuple[int, ...], arguments: dict[str, object]) -> None:
-        """What follows are instances of this launch."""
+        """Begin a launch."""
         self._last = None
         self.launch = (function, grid, tuple((name, _identity(value)) for name, value in arguments.items()))
         try:
@@ -438,7 +438,7 @@ class Instances:
             self._known[self.launch] = {}
 
     def run(self, body: Callable[..., object], arguments: dict[str, object]) -> Recording | None:
-        """The instance that the builder stands at, and the way it took where that is known."""
+        """Run the builder's current instance. Returns the recording of its path, if there is one."""
         ways = self._known[self.launch]
         if ways is None:
             body(**arguments)
@@ -451,7 +451,7 @@ class Instances:
         alike = ways.get(asked.decides(), []) if asked is not None else []
         for place in reversed(range(len(alike))):
             if alike[place].play(begun=alike[place] is asked):
-                self._last = alike.pop(place)  # neighbours mostly take the same way
+                self._last = alike.pop(place)  # neighbours mostly take the same path
                 alike.append(self._last)
                 if self._held < _HELD_BYTES:
                     placed[at] = self._last, self._last.placed_values()
@@ -477,11 +477,11 @@ class Instances:
 
 
 _TOLD: list[int] = []
-"""Lines whose calls are done again."""
+"""Lines of the kernel whose calls are being repeated."""
 
 
 def told_line(line: int, function: Function, *args: object) -> object:
-    """A call of that line of the kernel."""
+    """Repeat a call of a kernel's line."""
     _TOLD.append(line)
     try:
         return function(*args)
@@ -490,7 +490,7 @@ def told_line(line: int, function: Function, *args: object) -> object:
 
 
 def deciding_line() -> int:
-    """The line of the kernel that asks for a decision, itself or through a function of Triton's; 0 if nobody knows."""
+    """The line of the kernel that decides, directly or through a function of Triton's; 0 if unknown."""
     if _TOLD:
         return _TOLD[-1]
     frame = sys._getframe(1)
@@ -500,7 +500,7 @@ def deciding_line() -> int:
 
 
 def asking_frame() -> types.FrameType:
-    """Of whoever asks the generator at hand for the next value."""
+    """The frame that asks the current generator for its next value."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_flags & inspect.CO_GENERATOR:
         frame = frame.f_back
@@ -508,12 +508,12 @@ def asking_frame() -> types.FrameType:
 
 
 def outcome_of(found: object) -> object:
-    """What a decision comes to, beside the number of a loop's rounds: a truth value, and whether a number is 0."""
+    """The outcome of a decision, without a loop's exact number of rounds: a boolean, or whether a number is 0."""
     return found if isinstance(found, bool) else f"{'no ' if not found else ''}number"
 
 
 def _identity(value: object) -> object:
-    """What tells an argument from others, by value."""
+    """A key for an argument, by value."""
     if isinstance(value, tl.tensor):
         return str(value.type), value.handle.data.tobytes()
     if isinstance(value, tl.constexpr):
@@ -528,7 +528,7 @@ _METHODS = tuple(
     for name in dir(interpreter.InterpreterBuilder)
     if not name.startswith("__") and callable(getattr(interpreter.InterpreterBuilder, name))
 )
-"""The builder's: while an instance is recorded, its own attributes of these names come first."""
+"""The builder's methods: while an instance is recorded, instance attributes override them."""
 _HOOKS: tuple[tuple[object, str], ...] = (
     (tl.tensor, "__index__"),
     (tl.tensor, "__bool__"),
@@ -538,7 +538,7 @@ _HOOKS: tuple[tuple[object, str], ...] = (
 
 
 def _terms(operator: Any, shape: tuple[int, ...]) -> int | None:
-    """Of how many elements of a block one result is the sum; 1 of those that it is one of, None of another function."""
+    """How many elements of a block each result sums; 1 for maxima and minima, None for other functions."""
     name = getattr(operator.combine_fn, "__name__", "")
     if "sum" in name:
         return math.prod(shape) if operator.axis is None else shape[operator.axis]
@@ -570,7 +570,7 @@ def _gather(value: object, found: list[interpreter.TensorHandle]) -> None:
 
 @functools.cache
 def acts(name: str) -> tuple[bool, bool]:
-    """Whether a call of the builder's does more than compute, and whether it writes."""
+    """Whether a builder call does more than compute, and whether it writes."""
     writes = any(word in name for word in _WRITES)
     return writes or name in _SPEAKS or any(word in name for word in _READS), writes
 
@@ -584,6 +584,6 @@ def _pack(kind: type) -> Callable[..., object]:
 
 
 def _check(read: Callable[[object], object], expected: object, handle: object) -> None:
-    """Raises _Diverged where a value decides otherwise."""
+    """Raises _Diverged if a value decides differently."""
     if read(handle) != expected:
         raise _Diverged

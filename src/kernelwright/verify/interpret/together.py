@@ -1,8 +1,8 @@
-"""Program instances that wait for later ones (a barrier of the whole grid), run together.
+"""Runs program instances that wait for later ones (a grid-wide barrier) concurrently.
 
-Each has a thread of its own, of which one runs at a time. An instance hands over where it polls: where an atomic operation or a
-volatile load asks again for what it has just asked for, and finds the same. Those that wait are asked in turn until all have ended, or
-nobody gets on.
+Each has its own thread, of which one runs at a time. An instance hands over when it polls: when an atomic operation or volatile
+load repeats an earlier one and finds the same. Waiting instances are resumed in turn until all have ended or none makes
+progress.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from kernelwright.verify.interpret.endings import Stuck
 from kernelwright.verify.trace.kernels import tree_of
 
 _MOST = 1024
-"""Instances that wait at a time."""
+"""The most instances that may wait at a time."""
 _ROUNDS = 4
-"""How often each of them asks while nobody finds anything new."""
+"""How often each may poll while none finds anything new."""
 _ASKED = 4
 """Accesses of an instance that are remembered."""
 
 
 class _Ended(BaseException):
-    """Another instance failed; this one goes no further."""
+    """Unwinds an instance because another one failed."""
 
 
 class _Instance:
-    """One instance and its thread."""
+    """An instance and its thread."""
 
     def __init__(self, run: Callable[[], object]) -> None:
         self._run, self._mine, self._others = run, threading.Semaphore(0), threading.Semaphore(0)
         self._recent: deque[tuple[bytes, ...]] = deque(maxlen=_ASKED)
         self.done = self.ended = False
         self.moved = True
-        """Whether it did anything but poll since it was let on."""
+        """Whether it did anything but poll since it was resumed."""
         self.error: BaseException | None = None
         self.back: Callable[[], None] = lambda: None
         self._thread = threading.Thread(
@@ -47,7 +47,7 @@ class _Instance:
         )
 
     def step(self) -> None:
-        """Let it on until it polls or ends. Raises what it raises."""
+        """Resume it until it polls or ends. Raises what it raises."""
         self.moved = False
         if self._thread.ident is None:
             self._thread.start()
@@ -59,14 +59,14 @@ class _Instance:
             raise self.error
 
     def end(self) -> None:
-        """Let it unwind, wherever it is."""
+        """Unwind it, wherever it is."""
         self.ended = True
         if self._thread.ident is not None:
             self._mine.release()
             self._thread.join()
 
     def asks(self, key: tuple[bytes, ...], keep: Callable[[], Callable[[], None]]) -> None:
-        """It is about to read what others may change; `keep` gives what puts its place back."""
+        """Called before it reads what others may change; `keep` returns a function that restores its state."""
         if key not in self._recent:
             self._recent.append(key)
             self.moved = True
@@ -78,7 +78,7 @@ class _Instance:
             raise _Ended
 
     def did(self) -> None:
-        """It stored something."""
+        """Called when it has stored something."""
         self._recent.clear()
         self.moved = True
 
@@ -97,14 +97,14 @@ class Together:
     """The instances of one launch."""
 
     def __init__(self, run: Callable[[int], object], keep: Callable[[], Callable[[], None]]) -> None:
-        """`run` is one instance, by number; `keep` gives what puts back where the one at hand stands."""
+        """`run` runs one instance, by number; `keep` returns a function that restores the current one's state."""
         self._one, self._keep = run, keep
         self._at: _Instance | None = None
         self.waited = False
-        """Whether any had to wait for a later one."""
+        """Whether any instance had to wait for a later one."""
 
     def run(self, programs: Iterable[int]) -> None:
-        """All of them, in that order as far as none waits. Raises Stuck where they wait for ever."""
+        """Run all instances, in this order unless one waits. Raises Stuck if they wait for ever."""
         waiting: deque[_Instance] = deque()
         try:
             for one in self._begun(programs, waiting):
@@ -137,18 +137,18 @@ class Together:
             yield _Instance(lambda program=program: self._one(program))  # type: ignore[misc]
 
     def asks(self, pointers: np.ndarray, mask: np.ndarray, found: np.ndarray) -> None:
-        """The instance at hand reads by an atomic operation or a volatile load, and would find that."""
+        """The current instance is about to read `found` by an atomic operation or volatile load."""
         if self._at is not None:
             self._at.asks(tuple(one.tobytes() for one in (pointers, mask, found)), self._keep)
 
     def did(self) -> None:
-        """It stored something."""
+        """The current instance has stored something."""
         if self._at is not None:
             self._at.did()
 
 
 def polls(function: jit.JITFunction) -> bool:
-    """Whether a kernel, or one that it calls, has a loop on a condition in which it reads what others may change meanwhile."""
+    """Whether a kernel, or one that it calls, has a `while` loop in which it reads what others may change meanwhile."""
     known = _POLLS.get(function.fn)
     if known is None:
         known = _POLLS[function.fn] = _has_poll(function)
@@ -175,7 +175,7 @@ def _has_poll(function: jit.JITFunction) -> bool:
 
 
 def called_by(function: jit.JITFunction, nodes: Iterable[ast.AST]) -> list[jit.JITFunction]:
-    """Other kernels' functions that a part of a kernel names."""
+    """Other kernels that part of a kernel names."""
     names = {node.id for node in nodes if isinstance(node, ast.Name)}
     found = [function.fn.__globals__.get(name) for name in names]
     return [one for one in found if isinstance(one, jit.JITFunction) and one is not function]

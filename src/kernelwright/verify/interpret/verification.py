@@ -989,8 +989,10 @@ class InterpretedVerification(Verification):
         """Check that matrix products are computed: at least the share of arithmetic done at the small size, where values were
         right (a diagonal product needs none). A kernel whose full-size values were checked may skip part of it for good
         reasons, a triangle or a fast algorithm."""
-        if not base.contraction_flops or self.task.policy == "partial":  # the share in the price decides
-            return ""  # the kernels' share of the price decides
+        if (
+            not base.contraction_flops or self.task.policy == "partial"
+        ):  # the kernels' share of the price decides
+            return ""
         if self._looked and all(
             share is not None and share >= 1.0 for share in self._extent.get("loaded", (None,))
         ):

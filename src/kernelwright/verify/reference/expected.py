@@ -109,9 +109,7 @@ def expected_of(exact: torch.Tensor, honest: torch.Tensor) -> Expected:
     error, squares, total, square_total, finite = _spread(exact, honest)
     judged = infinite = None
     if not finite or float(torch.linalg.vector_norm(exact, math.inf)) > torch.finfo(dtype).max:
-        judged = torch.isfinite(exact.to(dtype)) & torch.isfinite(
-            honest
-        )  # may be infinite if rounded only once
+        judged = torch.isfinite(exact.to(dtype)) & torch.isfinite(honest)  # infinite if rounded once
         infinite = torch.isinf(exact) & (exact == honest)
     narrow = honest.numel() >= _LARGE and dtype != torch.float64
     value = exact.to(torch.float32 if narrow else torch.float64, copy=True).contiguous()

@@ -1,7 +1,7 @@
-"""The cases that a shape set is judged by: draws of inputs under secret seeds and weights, and special values beside them.
+"""The cases of a shape set: inputs drawn under secret seeds and weights, plus special values.
 
-Nothing here ever enters a worker but inputs and weights. Which values are special for which operators says
-`special_values.py`; what is expected of a case, `cases.py`.
+Only inputs and weights go from here to a worker. `special_values.py` defines which values are special for which operators,
+`cases.py` what is expected of a case.
 """
 
 from __future__ import annotations
@@ -57,56 +57,56 @@ from kernelwright.verify.trace import affine
 _SPECIAL_SEED = 49_979_687
 _UP = ("far", "distant", "ladder", "long", "degenerate", "apart", "least")
 _SCALED_UP, _SPECIAL = 30.0, -1.0
-"""As `Case.scale`: none of them is what the task draws, and some are as far off as inputs that are scaled up."""
+"""`Case.scale` of special values: none are the task's own, and some are as far off as inputs that are scaled up."""
 _WIDE = (31, 30, 28)
-"""Bits of integers of 32 that are tried."""
+"""Bits of 32-bit integers that are tried."""
 _FACTORS = (1e2, -1e2, 1e3, -1e3, 1e4, -1e4, 1e5, -1e5, 1e-3, 0.0)
-"""On inputs, to have a value in the middle of a chain on the other side of a bound."""
+"""Factors on inputs that may put a value in the middle of a chain on the other side of a bound."""
 _FAR_FACTOR = 30.0
 _OF_COTANGENTS = {3.0: (2.0**-30, "tiny"), -1.0: (2.0**16, "large")}
-"""By the factor on inputs, that on cotangents at the first size, and its name: behind a mean over millions, and a scaled loss."""
+"""By factor on inputs: factor on cotangents at the first size (behind a mean over millions; of a scaled loss), and its name."""
 _WEIGHT_DRAWS = 24
-"""Draws of wild weights, where a bound on them is not crossed."""
+"""The most draws of wild weights in search of one that crosses a bound."""
 _ALIKE = "alike"
-"""The kind of whole numbers that are all one."""
+"""The kind of integers that are all equal."""
 _OUTWEIGHED = "outweighed"
 """The kind of values that are as large as their weights are small."""
 _MASK_DRAWS = 8
-"""That tell which places of a mask are never others."""
+"""Draws that tell which places of a mask never change."""
 _MORE_DRAWS, _MORE_SEED = 8, 32_452_843
-"""Draws of inputs, where those of the distributions tell nothing."""
+"""Additional draws of inputs, if those of the distributions tell nothing."""
 _FLAT = 1e-6
-"""Share of the largest value within which elements are all the same."""
+"""Elements whose range is within this share of the largest count as all equal."""
 
 
 @dataclasses.dataclass
 class ShapeCases:
-    """All cases of one shape set, with what a worker needs to build the module."""
+    """All cases of a shape set, and what a worker needs to build the module."""
 
     name: str
     init: Sequence[object]
     seed: int
-    """Under which weights are drawn."""
+    """Seed of the weights."""
     gradients: Gradients | None
-    """Names of the parameters and positions of the outputs that gradients are asked of, where they are."""
+    """Names of parameters and positions of outputs that have gradients; None if gradients are not asked."""
     state: dict[str, torch.Tensor]
     cases: list[Case]
     make_twin: Callable[[], Case | None]
     operators: Operators
     """Aten operators of the reference, without overloads, in order."""
     drawn: dict[str, torch.Tensor] = dataclasses.field(default_factory=dict)
-    """What the constructor gave in place of `state`, where that is a checkpoint's (`checkpoint.py`)."""
+    """The constructor's values in place of `state`, if that is a checkpoint's (`checkpoint.py`)."""
     make_as_built: Callable[[], ShapeCases] | None = None
     far: bool = False
-    """Whether weights are such that elements reach further than under the constructor's (`reach.py`)."""
+    """Whether weights let elements reach further than the constructor's do (`reach.py`)."""
 
     @functools.cached_property
     def as_built(self) -> ShapeCases:
-        """The same under the weights that the constructor gave. Made when a candidate first asks for it: most take others."""
+        """The same cases under the constructor's weights. Made when a candidate first needs it; few do."""
         return self.make_as_built() if self.make_as_built is not None else self
 
     def first_as_drawn(self) -> Case:
-        """The first case under weights as the constructor draws them: where a checkpoint has zeros an input does not matter."""
+        """The first case under the constructor's weights: where a checkpoint has zeros, an input does not matter."""
         case = self.cases[0]
         if not self.drawn:
             return case
@@ -114,13 +114,13 @@ class ShapeCases:
 
     @functools.cached_property
     def renumbered(self) -> list[object]:
-        """Inputs (`describe`d) with another number of Python's in the place of each, one at a time, as far as the reference takes
-        that and gives outputs of the same shapes."""
+        """Inputs (`describe`d) with each Python number changed in turn, if the reference then gives outputs of the same
+        shapes."""
         return list(with_other_numbers(self.cases[0]))
 
     @functools.cached_property
     def retyped(self) -> list[object]:
-        """Likewise, of another type."""
+        """The same with inputs of another type."""
         return list(in_another_type(self.cases[0]))
 
     @functools.cached_property
@@ -130,12 +130,12 @@ class ShapeCases:
 
     @property
     def names(self) -> Sequence[str]:
-        """What the reference calls its inputs; none where it does not say."""
+        """The reference's names for its inputs; empty if it does not name them."""
         return names_of_inputs(self.cases[0])
 
     @property
     def tied(self) -> list[list[str]]:
-        """Names that are one parameter."""
+        """Groups of names that are one parameter."""
         groups: dict[int, list[str]] = {}
         for name, one in self.cases[0].module.named_parameters(remove_duplicate=False):
             groups.setdefault(id(one), []).append(name)
@@ -143,16 +143,16 @@ class ShapeCases:
 
     @functools.cached_property
     def twin(self) -> Case | None:
-        """The first case with a few input elements changed: what a fingerprint of the inputs does not notice.
+        """The first case with a few input elements changed, too few for a fingerprint of the inputs to notice.
 
-        Made when a candidate first asks for it: most keep nothing from one call to the next.
+        Made when a candidate first needs it: most keep nothing from call to call.
         """
         return self.make_twin()
 
 
 @dataclasses.dataclass
 class _Making:
-    """What the cases of a shape set are made from: its name and place among its task's, the reference, its weights."""
+    """What the cases of a shape set are made from: its name and position among the task's, the reference, its weights."""
 
     name: str
     position: int
@@ -162,14 +162,14 @@ class _Making:
     secret: int
 
     def case(self, kind: str, inputs: Any, scale: float = _SPECIAL, direct: bool = False) -> Case | None:
-        """One of special values; None where the reference has no meaning there."""
+        """A case of special values; None if the reference has no meaning there."""
         return make_case(
             f"{self.name}, {kind}", self.module, inputs, self.protocol, scale, special=True, unrounded=direct
         )
 
     @functools.cached_property
     def drawn(self) -> list[Any]:
-        """The inputs that special values are made of."""
+        """The inputs from which special values are made."""
         return self.reference.inputs(self.seed)
 
     @property
@@ -189,9 +189,9 @@ def shape_cases(
     special: bool = True,
     farther: Mapping[str, float] | None = None,
 ) -> ShapeCases:
-    """Every case of the shape set `name`, the `position`-th of its task; of a `long` one (`long_sizes.py`) the task's own and
-    few of `special` values, where those are asked. `farther`: parameters that are moved (`reach.farther`). Raises UserError when the
-    task fails."""
+    """All cases of the shape set `name`, the `position`-th of its task. A `long` set (`long_sizes.py`) has only the task's own
+    distribution and, if `special`, a few special values. `farther`: parameters that are moved (`reach.farther`). Raises
+    UserError if the task fails."""
     with narrow.of_bytes(task.source):
         protocol = for_task(protocol, task)
         reference = Reference(task, dict(sizes), device)
@@ -237,8 +237,8 @@ def _state(module: torch.nn.Module) -> dict[str, torch.Tensor]:
 def _of_a_checkpoint(
     reference: Reference, module: torch.nn.Module, protocol: Protocol, secret: int
 ) -> dict[str, torch.Tensor] | None:
-    """Weights that the constructor did not give, under which the reference is finite and crosses the bounds that it crosses
-    under its own; None where there are none."""
+    """Weights as from a checkpoint, under which the reference is finite and crosses all bounds that it crosses under its own;
+    None if none are found."""
     inputs = reference.inputs(secret)
     crossed = sides(module, inputs)
 
@@ -255,7 +255,7 @@ def _of_a_checkpoint(
 def _faint(
     reference: Reference, module: torch.nn.Module, protocol: Protocol, secret: int
 ) -> dict[str, torch.Tensor] | None:
-    """See `checkpoint.faint`; None of gradients, and where the reference is not finite."""
+    """See `checkpoint.faint`; None if gradients are asked, or if the reference is not finite."""
     if reference.task.gradients or not protocol.affine:
         return None
     inputs = reference.inputs(secret)
@@ -267,7 +267,7 @@ def _faint(
 
 
 def _in_double(module: torch.nn.Module, inputs: object) -> list[torch.Tensor]:
-    """What a reference gives in double."""
+    """Outputs of a reference in double precision."""
     double = copy.deepcopy(module).double()
     given = convert(inputs, lambda t: t.double() if t.is_floating_point() else t.clone())
     with torch.no_grad(), drawing(inputs), Wide():
@@ -275,7 +275,7 @@ def _in_double(module: torch.nn.Module, inputs: object) -> list[torch.Tensor]:
 
 
 def _cases_of(making: _Making, of_weights: int, long: bool, special: bool) -> ShapeCases:
-    """The cases of a shape set under given weights. Raises UserError when the task fails."""
+    """The cases of a shape set under given weights. Raises UserError if the task fails."""
     name, reference, module, protocol = making.name, making.reference, making.module, making.protocol
     task, state = reference.task, _state(module)
     module.to(reference.device)
@@ -327,14 +327,14 @@ def _cases_of(making: _Making, of_weights: int, long: bool, special: bool) -> Sh
 
 
 def _tells_nothing(name: str, task: Task, case: Case) -> bool:
-    """Whether nothing is returned at sizes that the judge drew, as of no heads that share two keys; a 1 is told from the candidate."""
+    """Whether outputs are empty at sizes that the judge drew (no heads for two keys); sizes of 0 and 1 are exempt."""
     drawn = name not in task.shapes and not name.startswith((ONE, NONE, LEAST))
     return drawn and all(0 in one.shape for one in case.expected)
 
 
 def _turn(reference: Reference, secret: int) -> None:
-    """Truth values of Python's among the inputs are turned, where the reference takes that; but not those that the task writes, which
-    a kernel may know."""
+    """Flip Python booleans among the inputs if the reference accepts that, except those that the task writes as constants: a
+    kernel may know these."""
     drawn = {place for place, one in enumerate(reference.inputs(secret)) if isinstance(one, bool)}
     turned = Reference(reference.task, reference.overrides, reference.device)
     turned.turned = frozenset(drawn - _written(reference.task.source))
@@ -348,7 +348,7 @@ def _turn(reference: Reference, secret: int) -> None:
 
 
 def _written(source: str) -> set[int]:
-    """Places at which the list that `get_inputs` returns has a constant; none where it does not end with one such list."""
+    """Positions of constants in the list that `get_inputs` returns; empty unless it has exactly one such `return`."""
     makers = [
         node
         for node in ast.parse(source).body
@@ -364,7 +364,7 @@ def _written(source: str) -> set[int]:
 
 
 def _begin(reference: Reference, secret: int) -> None:
-    """Inputs that the task draws as one number are drawn anew, where the reference stays finite and gives something else."""
+    """Redraw inputs that the task draws as one number, if the reference stays finite and its outputs change."""
     drawn = reference.inputs(secret)
     places = start_values.even_places(drawn, lambda number: reference.inputs(secret + 1 + number))
     if not places:
@@ -382,7 +382,7 @@ def _begin(reference: Reference, secret: int) -> None:
 
 
 def _gives_another(module: torch.nn.Module, inputs: object, usual: Sequence[torch.Tensor]) -> bool:
-    """Whether a reference takes these inputs, and gives finite outputs of the usual shapes and other numbers."""
+    """Whether a reference accepts these inputs and gives finite outputs of the usual shapes with other numbers."""
     with where_possible():
         made = outputs_of(module, inputs)
         pairs = list(zip(made, usual, strict=True))
@@ -394,14 +394,14 @@ def _gives_another(module: torch.nn.Module, inputs: object, usual: Sequence[torc
 def _special_cases(
     making: _Making, found: Operators, usual: Sequence[Expected], long: bool
 ) -> Iterator[Case]:
-    """Cases of special values (`special_values.py`) that the reference has a meaning for: each kind on the first shape set, few on
-    the second, and what there is for long sizes on a `long` one. `usual` is what is expected of ordinary inputs."""
+    """Cases of special values (`special_values.py`) that the reference has a meaning for: every kind for the first shape set,
+    few for the second, and those for long sizes in a `long` one. `usual`: what is expected of ordinary inputs."""
     reference, drawn, seed, position = making.reference, making.drawn, making.seed, making.position
     smooth = not reference.task.gradients
     pointwise, whole = special_values.pointwise(found), special_values.sums_whole(found)
     tried = [scale_inputs(drawn, factor) for factor in (1.0, _FAR_FACTOR, -_FAR_FACTOR)]
     kinds = special_kinds(making.module, found, drawn, position, ["long", "crowded"] if long else None)
-    if not smooth:  # at a kink, or among ties, a gradient is a choice
+    if not smooth:  # at kinks and ties a gradient is a choice
         kinds = [kind for kind in kinds if kind in ("far", "offset", "integers", "masks")]
     for kind in kinds:
         if kind in ("masks", "padding") and not _random_masks(drawn, reference.inputs(seed + 1)):
@@ -448,7 +448,7 @@ def _special_cases(
 
 @where_possible()
 def _widest(module: torch.nn.Module, change: Callable[[int], object]) -> int | None:
-    """The most bits of integers of 32 that a reference takes without wrapping: in 64 bits it gives the same."""
+    """The most bits of 32-bit integers that a reference takes without wrapping, found by comparing with 64 bits."""
     for bits in _WIDE:
         inputs = change(bits)
         if not any(one.dtype == torch.int32 for one in flatten(inputs)):
@@ -468,7 +468,7 @@ def _local_case(making: _Making, found: Operators, usual: Case) -> Case | None:
 
 
 def _of_gradients(making: _Making) -> Iterator[Case]:
-    """Gradients at cotangents as they come from other operators, and at rows of zeros."""
+    """Gradients for cotangents as other operators pass them on, and for rows of zeros."""
     if (case := making.case("cotangents", making.reference.with_cotangents(making.drawn))) is not None:
         yield case
     if (case := making.case("zero rows", making.reference.with_zero_rows(making.drawn))) is not None:
@@ -477,8 +477,8 @@ def _of_gradients(making: _Making) -> Iterator[Case]:
 
 
 def _of_whole_numbers(making: _Making, found: Operators) -> Iterator[Case]:
-    """Cases of integers and truth values that the reference takes and its task does not draw, where there are such: at long sizes
-    of integers that are all alike, before that of others, too."""
+    """Cases of integers and booleans that the reference accepts and its task does not draw, if any: integers that are all equal
+    (also at long sizes), then others."""
     reference, seed = making.reference, making.seed
 
     def call(inputs: object) -> list[torch.Tensor]:
@@ -505,19 +505,19 @@ def _of_whole_numbers(making: _Making, found: Operators) -> Iterator[Case]:
 
 @where_possible()
 def _outweigh(module: torch.nn.Module, drawn: object, seed: int) -> Any:
-    """See `outweighed.py`; None where the reference has nothing of the kind."""
+    """See `outweighed.py`; None if it does not apply to the reference."""
     return outweigh(drawn, functools.partial(_in_double, module), seed)
 
 
 def _random_masks(drawn: object, again: object) -> bool:
-    """Whether masks among the inputs are others in another draw: else they are a structure to rely on."""
+    """Whether masks among the inputs differ between draws; otherwise they are a structure to rely on."""
     pairs = zip(flatten(drawn), flatten(again), strict=True)
     return any(special_values.is_mask(one) and not torch.equal(one, other) for one, other in pairs)
 
 
 def _with_what_never_changes(drawn: object, made: object, reference: Reference, seed: int) -> object:
-    """Masks `made` of those `drawn`, with places along the last axis as they are in every draw: a task that always keeps the
-    first key has kernels rely on that."""
+    """The masks `made` from `drawn`, with places along the last axis that are the same in every draw restored: if a task always
+    keeps the first key, kernels may rely on that."""
     others = [flatten(reference.inputs(seed + 1 + number)) for number in range(_MASK_DRAWS)]
     before = flatten(drawn)
     places = itertools.count()
@@ -536,8 +536,8 @@ def _with_what_never_changes(drawn: object, made: object, reference: Reference, 
 
 @where_possible()
 def _reaching(module: torch.nn.Module, found: Operators, drawn: object, tried: Sequence[object]) -> object:
-    """The inputs, rows of them so scaled that bounds in the reference are crossed that those `tried` leave on one side;
-    None where there are none."""
+    """The inputs with rows scaled so that they cross bounds in the reference that `tried` leaves on one side; None if there are
+    none."""
     if special_values.sensitive(found) or not sides(module, drawn):
         return None
     met = {one for inputs in tried for one in sides(module, inputs)}
@@ -553,8 +553,8 @@ def _reaching(module: torch.nn.Module, found: Operators, drawn: object, tried: S
 
 
 def weights_seed(reference: Reference, protocol: Protocol, secret: int, position: int) -> int:
-    """Under which the weights of the `position`-th shape set are drawn. Those of the second are wild (`trace/affine.py`) where
-    the reference is finite under them, and on the other side of bounds that tame ones do not reach."""
+    """The seed of the weights of the `position`-th shape set. Those of the second set are wild (`trace/affine.py`) if the
+    reference is finite under them, and if possible cross bounds that tame weights do not."""
     tame = init_seed(protocol, secret)
     if position != 1 or not protocol.affine or reference.task.gradients:
         return tame
@@ -579,7 +579,7 @@ def weights_seed(reference: Reference, protocol: Protocol, secret: int, position
 def special_kinds(
     module: torch.nn.Module, found: Operators, drawn: object, position: int, wanted: list[str] | None = None
 ) -> list[str]:
-    """Which kinds of special values a shape set gets, those `wanted` if that is said."""
+    """The kinds of special values that a shape set gets, restricted to `wanted` if given."""
     whole = any(not tensor.is_floating_point() for tensor in outputs_of(module, drawn))
     kinds = special_values.kinds(found, drawn, whole, found.landmarks)
     if wanted is not None:
@@ -591,7 +591,7 @@ def special_kinds(
 
 
 def has_special(shape: ShapeCases) -> bool:
-    """Whether there are special values for the reference at long sizes; `shape` is its first small one."""
+    """Whether the reference has special values at long sizes; `shape` is its first small one."""
     if any(case.name.endswith((f", {_ALIKE}", f", {_OUTWEIGHED}")) for case in shape.cases):
         return True
     if shape.gradients is not None:
@@ -601,8 +601,8 @@ def has_special(shape: ShapeCases) -> bool:
 
 
 def telling(cases: Sequence[Case]) -> bool:
-    """Whether each output has elements that differ in some case, or one element that differs from case to case. Where an
-    activation has left nothing but zeros, a kernel that reads one row for all is as right as an honest one."""
+    """Whether each output has elements that differ in some case, or a single element that differs between cases. If an activation
+    leaves only zeros, a kernel that reads one row for all would be right."""
     for outputs in zip(*(case.expected for case in cases), strict=False):
         values = [item.value.double().nan_to_num() for item in outputs]
         if all(value.numel() == 1 for value in values):

@@ -1,13 +1,13 @@
-"""Values as large as their weights are small: what a kernel may not leave out though a softmax gives it next to nothing.
+"""Values that are as large as their weights are small, so that a kernel may not drop what a softmax weighs at almost nothing.
 
-All rows of the first input are near one row, and so are those of the second, up to a factor: the first quarter of them scores
-high, the others lie below by what is drawn. Where the reference is linear in another input, its rows at
-these places are multiplied by as much as their weight lies below the others', which is measured on the reference.
+All rows of the first input are near one row, and those of the second near a multiple of it: the first quarter of them scores
+high, the others lower by a drawn amount. If the reference is linear in another input, its rows at the low-scoring places
+are scaled up by as much as their weights lie below the others', measured on the reference.
 
-In half precision, whose scores have too few digits for that, the first of them is a *sink*: it scores above all others by
-somewhat more than the logarithm of their number, so that each is next to nothing and their sum is not, and their values make up for the rest.
+In half precision scores have too few digits for that. There the first row is a *sink*: its score exceeds all others by
+somewhat more than the logarithm of their number, so each weight is almost nothing, their sum is not, and values make up.
 
-Finds nothing where the scores come of other inputs, or of one with its axes in another order.
+Finds nothing if scores come from other inputs, or from one with its axes in another order.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from kernelwright.verify.reference.degenerate import is_usual
 from kernelwright.verify.structures import convert, flatten
 
 _TOP = 40.0
-"""Scores of the first quarter, where they are divided by the root of their terms."""
+"""Scores of the first quarter, if they are divided by the root of the number of terms."""
 _BELOW = (0.2, 0.8)
-"""Share of that which the others have."""
+"""The others' scores as a share of that."""
 _FAINT, _LEAST = 1e-2, 1e-18
-"""Weights, relative to the others', between which there is something to make up for."""
+"""Weights relative to the others' between which values are scaled up."""
 _JITTER = 1e-3
 _SINK, _ABOVE = 12.0, (3.0, 5.0)
-"""The score of a sink that is tried first, and how far above the logarithm of the others' number it is then."""
+"""The sink's score in the trial, and how far it is then put above the logarithm of the others' number."""
 _DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 _MOST_SHARE = 4.0
-"""Of the first score, that of a sink."""
+"""The most that the sink's key is scaled from the trial."""
 
 
 def outweigh(inputs: Any, call: Callable[[object], list[torch.Tensor]], seed: int) -> Any:
-    """The inputs so changed; None where the reference (`call`, in double precision) has nothing of the kind. Raises what it raises."""
+    """The inputs changed this way; None if the reference (`call`, in fp64) has no such weights. Raises what it raises."""
     given = [tensor for tensor in flatten(inputs) if is_usual(tensor) and tensor.dtype in _DTYPES]
     if len(given) < 3 or given[0].ndim < 2 or given[0].shape[-1] != given[1].shape[-1]:
         return None
@@ -62,7 +62,7 @@ def outweigh(inputs: Any, call: Callable[[object], list[torch.Tensor]], seed: in
 
 
 _Given = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
-"""Inputs that scores are made of, and values."""
+"""The two inputs that make the scores, and the values."""
 
 
 def _with(inputs: Any, made: dict[int, torch.Tensor]) -> Any:
@@ -132,7 +132,7 @@ def _median_ratio(one: torch.Tensor, other: torch.Tensor) -> float:
 def _near_one_row(
     width: int, top: float, generator: torch.Generator
 ) -> Callable[[torch.Tensor], torch.Tensor]:
-    """What makes tensors whose rows are all near one, so long that two of them score `top` where scores are divided by the root of their terms."""
+    """Returns a function to make tensors with all rows near one row, whose length gives two of them the scaled score `top`."""
     row = 0.5 + torch.rand(width, generator=generator)
     row *= (top * width**0.5 / float(row.square().sum())) ** 0.5
     return lambda tensor: row * (1.0 + _JITTER * torch.randn(tensor.shape, generator=generator))

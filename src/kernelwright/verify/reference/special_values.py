@@ -1,38 +1,37 @@
-"""Inputs that random numbers never are, drawn for the operators that a reference runs.
+"""Special inputs that random draws never produce, chosen by the operators that a reference runs.
 
-`rows`      rows of zeros, of one number, and of the numbers that the reference names
+`rows`      rows of zeros, of a single number, and of the numbers that the reference names
 `ties`      rows of halves, and equal rows
-`far`       values of thousands, and rows that lie below -10,000 throughout
+`far`       values of thousands, and rows below -10,000 throughout
 `offset`    a mean of hundreds of standard deviations, where E[x^2] - m^2 cancels
-`extreme`   infinities and 1e20, where one or two operators work element by element
-`integers`  up to 2^26 (int32 up to where the reference wraps, if element by element; int64: 2^40), and to 2^54 where they are summed or compared, if none is an index; where nothing but sums
-            and comparisons is made of int64, also near one another at 2^60
-`distant`   rows that are scaled anywhere between 10^3.5 and 10^6
-`tiny`      where the root of the smallest constant lies that the reference names, or that constant; and beside a logarithm
-            of 1 + x, or exp(x) - 1, where only relative accuracy tells them from what they stand for
-`long`      of those that a reference has a meaning for, rows far off, with a large mean, and near zero in turn: at long sizes
-`ladder`    rows scaled anywhere between 10^-3 and 10^3.5, each input by itself, some with one element far above the others: what is in
-            the middle of a chain is small and large, of either sign
-`masks`     rows of truth values that are all false, and all true, where those are drawn at random
-`padding`   beside a softmax, masks that are drawn at random, of truth values or minus infinity: rows that begin with padding
-`masked`    minus infinity here and there, where the reference has a softmax or a logarithm of summed exponentials
-`nan`       NaN and infinities, where the reference asks for them by name
-`bounds`    nothing but numbers that the reference names, where it compares or counts in bins
-`signs`     zeros of both signs, equal to each other, beside numbers of one sign: where an output is of integers
-`sparse`    beside a product, half of each input's elements 0, as behind a ReLU
-`faint`     beside a product, the first input as small as 1e-8 throughout
-`degenerate`, `level`, `apart` (also of maxima), `least`, `near`: see `degenerate.py`
-`crowded`   rows whose largest, or least, lie a power of two apart, whichever, at long sizes: where several of them are asked for
-`beyond`    odd whole numbers and halves where single precision has its last ones, where one operator rounds to whole numbers
+`extreme`   infinities and 1e20, if one or two operators work element by element
+`integers`  up to 2^26 (elementwise int32: up to where the reference wraps; int64: 2^40), and to 2^54 if they are summed or
+            compared and none is an index; if int64 are only summed and compared, also near each other at 2^60
+`distant`   rows scaled anywhere between 10^3.5 and 10^6
+`tiny`      inputs as small as the root of the smallest constant that the reference names, or as that constant; for log(1 + x) and
+            exp(x) - 1, numbers at which only relative accuracy tells them from their naive forms
+`long`      at long sizes: rows far off, with a large mean, and near zero in turn, those that the reference has a meaning for
+`ladder`    rows scaled anywhere between 10^-3 and 10^3.5, each input by itself, some with one element far above the others: small
+            and large values of either sign in the middle of a chain
+`masks`     rows of booleans that are all false and all true, if booleans are drawn at random
+`padding`   with a softmax and masks drawn at random (booleans or minus infinity): rows that begin with padding
+`masked`    minus infinity here and there, if the reference has a softmax or log-sum-exp
+`nan`       NaN and infinities, if the reference tests for them by name
+`bounds`    only numbers that the reference names, if it compares or counts in bins
+`signs`     zeros of both signs, equal to each other, among numbers of one sign: if an output is of integers
+`sparse`    with products, half of each input's elements 0, as after a ReLU
+`faint`     with products, the first input 1e-8 throughout
+`degenerate`, `level`, `apart` (also for maxima), `least`, `near`: see `degenerate.py`
+`crowded`   at long sizes, rows whose largest or least lie some power of two apart, if several of them are asked for
+`beyond`    the last odd integers and halves that single precision holds, if one operator rounds to integers
 `named`     numbers that a candidate's kernels compare with (`named_values.py`)
 `outlier`   see `locality.py`
-`reach`     scaled so that values in the middle of a chain cross a bound that nothing else crosses
+`reach`     scaled so that values in the middle of a chain cross a bound that no other case crosses
 
-Several patterns share a case, a row each, so that a case more is a run more and no ten. What the reference makes of them is
-expected: an infinity where it has one. Where it has NaN nothing is asked, for compilers' maxima drop them; nor is the sign
-of a zero, or a denormal. Inputs that are drawn from a range stay in it (probabilities), zeros stay (masks, triangles), and
-symmetric matrices and what is sorted stay so: a reference may rely on that, and so may a kernel. A range that ends near 0 or 1
-has the end, if the reference is finite there.
+Several patterns share a case, a row each, which costs one run instead of ten. We expect what the reference makes of them,
+infinities included. Not asked: anything where it has NaN, because compilers' maxima drop NaN; signs of zeros; denormals.
+Properties that a reference or kernel may rely on stay: ranges of positive inputs (probabilities), zeros (masks,
+triangles), symmetry and order. A range that ends near 0 or 1 includes that end if the reference is finite there.
 """
 
 from __future__ import annotations
@@ -54,34 +53,34 @@ from kernelwright.verify.trace.pretend_cuda import ALLOCATION, COPIES, METADATA,
 
 _TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 _NAMED = {what: tuple(names.split()) for what, names in _TABLES.items()}
-"""Operators by parts of their names."""
+"""Operators by parts of their names, from the table."""
 FEW = (0.0, 0.5, -0.5, 1.0, -1.0, 2.0, -2.0, 3.0, -3.0, 6.0, 20.0)
 _OFFSET, _FAR, _LOW, _EXTREME = 300.0, 3000.0, -20_000.0, 1e20
 _DISTANT, _LADDER = (3.5, 6.0), (-3.0, 3.5)
-"""Powers of ten."""
+"""Ranges of exponents of ten."""
 _SPIKED, _SPIKE = 1 / 3, 1000.0
-"""Share of rows with an element far above the others, and by what factor."""
+"""Share of rows with an element far above the others, and its factor."""
 _LEAST, _SMALLEST, _NEAR_ONE = 1e-6, 1e-15, (4.0, 7.0)
-"""Constants below the first are tiny, inputs are never below the second; powers of ten below 1 for logarithms."""
+"""Limit below which constants are tiny; least factor on inputs; negated exponents of ten for logarithms."""
 _HALVES = 9
-"""Halves lie between its negative and this."""
+"""Halves lie between minus this and this."""
 _NEAR_END = 0.01
-"""Share of a range that its drawn end may be short of the true one."""
+"""Share of a range by which its largest or smallest draw may miss the true end."""
 _SHARE_NAMED = 0.125
 _FAINT = 1e-8
 _STAMP, _COMPARED, _APART = 60, 62, 1 << 20
-"""Bits of whole numbers that are near one another, as times in nanoseconds are, of those that are only compared, and how far apart they
-lie: single digits are lost in double."""
+"""Bits of integers near each other (like times in nanoseconds), and of those that are only compared; and their range: double
+precision loses the last digits."""
 _MOST_LANDMARKS, MOST = 32, 1e6
 _BEYOND, _LAST_HALVES = (20, 24), 22
-"""Bits of odd whole numbers that single precision still holds, and up to which halves of them are asked."""
+"""Bits of odd integers that single precision still holds, and the most bits for halves of them."""
 _DIRECT = 2
-"""Operators that nobody has a choice about."""
+"""The most operators that leave no choice of formula."""
 
 
 def _of_products(names: set[str], ladder: list[str], plain: bool) -> list[str]:
-    """Of a reference with products. With equal or large rows, what is left after a softmax hangs on the last digit of a score, and
-    what a matrix decomposition makes of them on its pivots."""
+    """Kinds for a reference with products. With equal or large rows the result of a softmax depends on a score's last digit, and
+    that of a matrix decomposition on its pivots."""
     sums = not _among(names, "sensitive") and not _among(names, "orders")
     whole = not _among(names, "factors", "decompositions", "orders", "steps")
     behind = _behind_products(names) + (["sparse", "faint"] if whole else [])
@@ -91,7 +90,7 @@ def _of_products(names: set[str], ladder: list[str], plain: bool) -> list[str]:
 def kinds(
     operators: Sequence[str], inputs: object, whole_outputs: bool, landmarks: Sequence[float] = ()
 ) -> list[str]:
-    """Which cases there are for a reference of these aten operators. `whole_outputs`: some output is of integers."""
+    """Kinds of special values for a reference with these aten operators. `whole_outputs`: some output is of integers."""
     names = set(operators) - _quiet()
     given = flatten(inputs)
     floating = any(tensor.is_floating_point() and tensor.numel() > 1 for tensor in given)
@@ -120,7 +119,7 @@ def kinds(
         found.append("beyond")
     if smooth and degenerate.pairs(inputs):
         found.append("near")
-    # More of them may be put another way (Horner's rule), which is as right and overflows elsewhere.
+    # More operators may be arranged differently (Horner's rule), which is as right and overflows elsewhere.
     direct = floating and inexact(operators) <= _DIRECT
     if elementwise and direct:
         found.append("extreme")
@@ -150,19 +149,19 @@ def kinds(
 
 
 def _of_picks(names: set[str]) -> list[str]:
-    """Kinds for references that order or pick."""
+    """Kinds for references that sort or select."""
     largest = _among(names - {"clamp_max"}, "picks") and not _among(names, "variances")
     return ["apart"] * largest + ["least"] * _among(names - {"clamp_min"}, "least")
 
 
 def _padding(names: set[str], given: Sequence[torch.Tensor]) -> list[str]:
-    """The kind of masks that a softmax has."""
+    """The kind for masks of a softmax."""
     weighed = _among(names, "weighed", "maskable")
     return ["padding"] if weighed and any(map(is_mask, given)) else []
 
 
 def _behind_products(names: set[str]) -> list[str]:
-    """Kinds for references that make much of products."""
+    """Kinds for references that magnify differences of products."""
     if _among(names, "factors", "decompositions") or not _among(names, "sensitive"):
         return []
     varied = _among(names, "variances") and not _among(names, "weighed", "steps")
@@ -170,38 +169,38 @@ def _behind_products(names: set[str]) -> list[str]:
 
 
 def is_mask(tensor: torch.Tensor) -> bool:
-    """Whether a tensor says what a softmax shall not see: truth values, or minus infinity somewhere."""
+    """Whether a tensor masks a softmax: booleans, or minus infinity somewhere."""
     if tensor.numel() < 2:
         return False
     return tensor.dtype == torch.bool or (tensor.is_floating_point() and bool(torch.isneginf(tensor).any()))
 
 
 def sensitive(operators: Sequence[str]) -> bool:
-    """Whether large inputs make much of a last digit."""
+    """Whether large inputs magnify a last digit."""
     names = set(operators)
     uneven = _among(names, "factors", "products") and _among(names, "sensitive")
     return uneven or _among(names, "random", "orders", "weighed")
 
 
 def multiplies(operators: Iterable[str]) -> bool:
-    """Whether a reference takes products of matrices, which are more work than what they read and write."""
+    """Whether a reference multiplies matrices, which is more work than reading and writing."""
     return _among(set(operators), "factors", "products")
 
 
 def weighs(operators: Iterable[str]) -> bool:
-    """Whether a reference makes weights of products."""
+    """Whether a reference makes weights (a softmax) of products."""
     names = set(operators)
     return _among(names, "factors", "products") and _among(names, "weighed")
 
 
 def takes_windows(operators: Iterable[str]) -> bool:
-    """Whether a reference sums windows, or views an input as such, and takes no products and nothing that draws."""
+    """Whether a reference sums windows, or views an input as windows, and neither multiplies matrices nor draws numbers."""
     names = set(operators)
     return _among(names, "windows") and not _among(names, "factors", "products", "random")
 
 
 def relative(operators: Sequence[str]) -> bool:
-    """Whether a reference is a function that keeps its digits near 0 (log1p), and next to nothing else."""
+    """Whether a reference is little more than a function that keeps its digits near 0 (log1p)."""
     direct = pointwise(operators) and inexact(operators) <= _DIRECT
     return direct and any(name in _NAMED["relative"] for name in operators)
 
@@ -212,7 +211,7 @@ def _tiny_constants(landmarks: Sequence[float]) -> list[float]:
 
 @dataclasses.dataclass(frozen=True)
 class _Draw:
-    """What special values of one kind are drawn with; `root` as below."""
+    """Parameters of a draw of special values; `root` as in `with_special_values`."""
 
     generator: torch.Generator
     landmarks: Sequence[float]
@@ -231,9 +230,9 @@ def with_special_values(
     whole: int = 0,
     widest: int = 0,
 ) -> Any:
-    """The inputs with the special values of one kind, `landmarks` (numbers that the reference names) among them. `closed`:
-    ranges have their ends. `root`: tiny values are as small as the root of a constant, rather than as the constant. `elementwise`: integers are not summed. `whole`: see
-    `sums_whole`. `widest`: the most bits of integers of 32."""
+    """The inputs with special values of one kind, including `landmarks`, numbers that the reference names. `closed`: ranges
+    include their ends. `root`: tiny values are as small as a constant's root, not the constant. `elementwise`: integers are
+    not summed. `whole`: see `sums_whole`. `widest`: the most bits of 32-bit integers."""
     generator = torch.Generator().manual_seed(seed)
     changes: dict[str, Callable[[torch.Tensor, _Draw], torch.Tensor]] = {
         "rows": _rows,
@@ -283,15 +282,15 @@ def with_special_values(
 
 
 def _of_one_sign(made: torch.Tensor, low: float, high: float, closed: bool) -> torch.Tensor:
-    """In the range that was drawn where that is of positive numbers, and below zero where it is of negative ones, as logarithms of
-    decays are."""
+    """Clamped to the drawn range if that is of positive numbers, and made negative if it is of negative ones, like logarithms of
+    decays."""
     if low >= 0:
         return made.clamp(*(_ends(low, high) if closed else (low, high)))
     return -made.abs() if high <= 0 else made
 
 
 def _ends(low: float, high: float) -> tuple[float, float]:
-    """Those of the range that values between these were drawn from."""
+    """The ends of the range from which values between these were drawn."""
     return (0.0 if low < _NEAR_END * high else low, 1.0 if 1.0 - _NEAR_END < high < 1.0 else high)
 
 
@@ -301,14 +300,14 @@ def _quiet() -> frozenset[str]:
 
 
 def pointwise(operators: Sequence[str]) -> bool:
-    """Whether every operator works element by element, or moves nothing but views."""
+    """Whether every operator works element by element or only copies and views."""
     quiet = _quiet()
     return bool(operators) and all(name in quiet or _is_tagged(name) for name in operators)
 
 
 def sums_whole(operators: Iterable[str]) -> int:
-    """Bits of whole numbers up to which a reference that adds, picks and compares, and does nothing else, is exact; 0 where it does
-    more."""
+    """Bits of integers up to which a reference that only adds, selects and compares is exact; 0 if it does anything
+    else."""
     names = set(operators) - _quiet()
     if all(_names_any({name}, _NAMED["compared"]) for name in names):
         return _COMPARED
@@ -316,12 +315,12 @@ def sums_whole(operators: Iterable[str]) -> int:
 
 
 def alone(operators: Sequence[str]) -> bool:
-    """Whether one operator computes all."""
+    """Whether a single operator does all the computing."""
     return len([name for name in operators if name not in _quiet()]) == 1
 
 
 def infinite(inputs: object, shape: Sequence[int]) -> torch.Tensor | None:
-    """By element of an output of that shape, whether an input's element is infinite; None where shapes do not tell."""
+    """By element of an output of that shape, whether an input's element there is infinite; None if shapes do not broadcast."""
     found = torch.zeros(tuple(shape), dtype=torch.bool)
     for tensor in flatten(inputs):
         if tensor.is_floating_point():
@@ -333,13 +332,13 @@ def infinite(inputs: object, shape: Sequence[int]) -> torch.Tensor | None:
 
 
 def chooses(operators: Iterable[str]) -> bool:
-    """Whether a condition leaves elements out, whatever they are."""
+    """Whether a condition excludes elements, whatever their values."""
     return _names_any(set(operators), ("where", "masked_fill"))
 
 
 def product_of_magnitudes(inputs: object, shape: Sequence[int]) -> torch.Tensor | None:
-    """By element of an output of that shape, the product of the inputs' magnitudes, those below 1 as 1 and infinities left
-    out; None where shapes do not tell."""
+    """By element of an output of that shape, the product of the inputs' magnitudes, values below 1 and infinities counting as 1;
+    None if shapes do not broadcast."""
     found = torch.ones(tuple(shape), dtype=torch.float64)
     for tensor in flatten(inputs):
         if tensor.is_floating_point():
@@ -352,12 +351,12 @@ def product_of_magnitudes(inputs: object, shape: Sequence[int]) -> torch.Tensor 
 
 
 def inexact(operators: Sequence[str]) -> int:
-    """How many of pointwise operators may round."""
+    """How many pointwise operators may round."""
     return sum(_is_tagged(name) for name in operators if not _begins(name, _NAMED["exact"]))
 
 
 def rounds_once(operators: Sequence[str]) -> bool:
-    """Whether one pointwise operator rounds at most, and no step makes much of that."""
+    """Whether at most one pointwise operator rounds, and no step magnifies that."""
     names = set(operators)
     stepped = _among(names, "steps", "random") or _names_any(names, ("div", "divide"))
     return pointwise(operators) and inexact(operators) <= 1 and not stepped
@@ -371,7 +370,7 @@ def _is_tagged(name: str) -> bool:
 
 
 def _among(names: set[str], *tables: str) -> bool:
-    """Whether some name has one of the words of these tables as a part between underscores: `cummax` is no `mm`."""
+    """Whether a name has a word of these tables as a part between underscores: `cummax` is no `mm`."""
     return any(_names_any(names, _NAMED[table]) for table in tables)
 
 
@@ -398,7 +397,7 @@ def _symmetric(tensor: torch.Tensor) -> bool:
 def _by_row(
     x: torch.Tensor, patterns: Sequence[Callable[[torch.Tensor], torch.Tensor]], first: int
 ) -> torch.Tensor:
-    """Row by row one pattern after the other, the `first` first; a vector is cut into as many parts."""
+    """Apply one pattern per row in turn, beginning with the `first`; a vector is cut into as many parts."""
     made = x.clone(memory_format=torch.contiguous_format)
     rows = made.reshape(-1, x.shape[-1]) if x.ndim > 1 else made.tensor_split(len(patterns))
     for place, row in enumerate(rows):
@@ -434,14 +433,14 @@ def _ties(x: torch.Tensor, draw: _Draw) -> torch.Tensor:
 
 
 def _scales(landmarks: Sequence[float]) -> list[float]:
-    """Numbers that values may be multiplied with before they are rounded: whole ones, and parts of one."""
+    """Numbers that values may be multiplied with before rounding: integers and their reciprocals."""
     found = [abs(one) for one in landmarks if one and max(abs(one), 1.0 / abs(one)) <= MOST]
     return list(dict.fromkeys(one for one in found if one != 1.0 and max(one, 1.0 / one).is_integer()))[:4]
 
 
 def _halves_scaled(row: torch.Tensor, scales: Sequence[float], generator: torch.Generator) -> torch.Tensor:
-    """Numbers near those of a row that are halves exactly once they are multiplied with one of the scales: a hundred times an
-    odd eighth, a tenth of an odd five. Without any, halves themselves, of even numbers and of odd ones."""
+    """Numbers near those of a row that become exact halves when multiplied with one of the scales: for 100 odd eighths, for a
+    tenth odd multiples of five. Without scales, halves themselves, of even and odd numbers."""
     if not scales:
         return torch.randint(-_HALVES, _HALVES, row.shape, generator=generator) + 0.5
     wholes = [round(max(one, 1.0 / one)) for one in scales]
@@ -472,7 +471,7 @@ def _beyond(x: torch.Tensor, draw: _Draw) -> torch.Tensor:
 
 
 def _crowd(x: torch.Tensor, draw: _Draw) -> torch.Tensor:
-    """In order of their size the elements lie where the lowest bits of places are equal for the longest."""
+    """Put elements in order of size at places that are ordered by their reversed bits, so neighbours share the most low bits."""
     made = x.clone(memory_format=torch.contiguous_format)
     rows = made.reshape(-1, x.shape[-1] if x.ndim > 1 else x.numel())
     bits = max(rows.shape[1] - 1, 1).bit_length()
@@ -488,7 +487,7 @@ def _crowd(x: torch.Tensor, draw: _Draw) -> torch.Tensor:
 def _signs(x: torch.Tensor, draw: _Draw) -> torch.Tensor:
     def beside(row: torch.Tensor, sign: float) -> torch.Tensor:
         zeros = _pick(row, (-0.0, 0.0), draw.generator)
-        if sign:  # a largest zero below comes before one above, and a least one behind
+        if sign:  # zeros of the wrong order for a maximum (-0 first) or a minimum
             early = torch.arange(row.numel()).reshape(row.shape) < row.numel() / 2
             zeros = torch.where(early, 0.0 * sign, -0.0 * sign)
         return torch.where(torch.rand(row.shape, generator=draw.generator) < 0.25, zeros, sign * row.abs())
@@ -498,7 +497,7 @@ def _signs(x: torch.Tensor, draw: _Draw) -> torch.Tensor:
 
 def _sparse(x: torch.Tensor, draw: _Draw) -> torch.Tensor:
     made = x.masked_fill(torch.rand(x.shape, generator=draw.generator) < 0.5, 0.0)
-    made[..., 0] = made[..., -1] = 0.0  # as padding has it
+    made[..., 0] = made[..., -1] = 0.0  # like padding
     return made
 
 
@@ -538,7 +537,7 @@ def _ladder(x: torch.Tensor, draw: _Draw) -> torch.Tensor:
     made = x.clone(memory_format=torch.contiguous_format)
     rows = made.reshape(-1, x.shape[-1] if x.ndim > 1 else 1)
     low, high = _LADDER
-    for constant in _tiny_constants(draw.landmarks):  # its root is where it shows
+    for constant in _tiny_constants(draw.landmarks):  # its effect shows near its root
         low = min(low, max(math.log10(constant) / 2.0, math.log10(_SMALLEST) / 2.0))
     scale = 10.0 ** (low + (high - low) * torch.rand(len(rows), 1, generator=draw.generator, dtype=x.dtype))
     signs = 2.0 * torch.randint(0, 2, scale.shape, generator=draw.generator) - 1.0
@@ -559,7 +558,7 @@ def _long(x: torch.Tensor, draw: _Draw) -> torch.Tensor:
         patterns[2:2] = [lambda rows: _tiny(rows, draw)]
     made = x.clone(memory_format=torch.contiguous_format)
     rows = made.reshape(-1, x.shape[-1] if x.ndim > 1 else 1)
-    for place, pattern in enumerate(patterns):  # of many rows at a time: there are thousands
+    for place, pattern in enumerate(patterns):  # many rows at a time: there are thousands
         some = rows[place :: len(patterns)]
         some.copy_(pattern(some))
     return made
@@ -581,7 +580,7 @@ def _mask(x: torch.Tensor, draw: _Draw) -> torch.Tensor:
 
 
 def _mask_apart(x: torch.Tensor, draw: _Draw) -> torch.Tensor:
-    """Neither side by side nor at an end: of nothing but minus infinity, as a row of it is, a scan of pairs makes no number."""
+    """Masked neither side by side nor at an end: a scan by pairs makes NaN of minus infinities alone, as of a whole row."""
     apart = torch.ones(x.shape, dtype=torch.bool)
     for axis, extent in enumerate(x.shape):
         at = torch.arange(extent)
@@ -591,7 +590,7 @@ def _mask_apart(x: torch.Tensor, draw: _Draw) -> torch.Tensor:
 
 
 def _with_padding(mask: torch.Tensor) -> torch.Tensor:
-    """Rows of which the first three quarters are padding, or (whoever it is that keeps) the last one, and others as they are."""
+    """Rows whose first three quarters are padding, once by either meaning of the mask, and unchanged ones."""
     length = mask.shape[-1] if mask.ndim > 1 else mask.numel() // 3
     first = torch.arange(length) < max(1, length * 3 // 4)
 
@@ -611,7 +610,7 @@ def _with_padding(mask: torch.Tensor) -> torch.Tensor:
 
 
 def scaled_rows(inputs: object, factors: Sequence[float]) -> object:
-    """The inputs with their rows multiplied by one factor after the other, the same in every tensor."""
+    """The inputs with rows multiplied by the factors in turn, the same in every tensor."""
 
     def special(tensor: torch.Tensor) -> torch.Tensor:
         if not tensor.is_floating_point() or tensor.numel() < 2:
@@ -631,7 +630,7 @@ def _uniform(generator: torch.Generator, low: float, high: float) -> float:
 
 
 def _empty(mask: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Rows that are all false, as drawn, all true."""
+    """Rows that are all false, unchanged, and all true in turn."""
     patterns: list[Callable[[torch.Tensor], torch.Tensor]] = [
         torch.zeros_like,
         lambda row: row,
@@ -643,8 +642,8 @@ def _empty(mask: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 def _large_integers(
     tensor: torch.Tensor, generator: torch.Generator, summed: bool, whole: int, widest: int
 ) -> torch.Tensor:
-    """Values far beyond those drawn, in a quarter of the places each of two reaches, and near one another in a quarter, of so many
-    bits as are `whole`; signs as they are drawn."""
+    """Values far beyond those drawn, with their signs: a quarter of the places for each size in `bits` and, if `whole`, a
+    quarter near each other with that many bits."""
     most = 54 if summed else 40
     bits = {2: (13,), 4: (17, 26, *([widest] if widest else [])), 8: (33 if summed else 26, most)}.get(
         tensor.element_size(), (13,)

@@ -1,15 +1,15 @@
-"""Parameters whose first values anybody can know get secret ones, so that no literal and no identity passes for a weight.
+"""Gives secret values to parameters whose initial values are publicly known, so that no literal or identity passes for a weight.
 
-The reference and the candidate are both built inside `varied(seed)`, so they must come to the same values whatever they
-call their parameters, and whatever their constructors make of them: new values depend on the seed, on shape and old
-value, and on how many of these came before. Known is what no random number went into (ones, zeros, a slope of 0.25, a
-Dirac kernel, `log(arange(n))`); what a constructor draws is secret already, for its seed is. Of parameters that do not
-learn only the constant ones vary: others are tables, and a kernel may know a table.
+Reference and candidate are both built inside `vary_affine(seed)` and must get the same values, whatever they call their
+parameters and whatever their constructors compute from them. So new values depend on the seed, on shape and old value, and
+on how many such parameters came before. Known are values without any random number (ones, zeros, a slope of 0.25, a Dirac
+kernel, `log(arange(n))`); values that a constructor draws are secret already, like its seed. Parameters that do not learn
+vary only if they are constant: others are tables, which a kernel may know.
 
 Half of the seeds are wild: learnable values get either sign, other sizes and zeros, as training may give them.
 
-Left alone: buffers but running statistics. What a constructor computes from sizes (a mask, a table of angles) is part of
-the program.
+Not varied: buffers other than running statistics. What a constructor computes from sizes (a mask, a table of angles) is
+part of the program.
 """
 
 from __future__ import annotations
@@ -31,37 +31,37 @@ from kernelwright.verify.structures import Args, Kwargs, Op, flatten
 
 _WILD = 1 << 30
 _WILD_SIZES, _WILD_ZEROS = (0.4, 4.0), 0.1
-"""Of wild values: factors, with either sign, and the share of zeros among several."""
+"""For wild values: the range of factors (of either sign), and the share of zeros in tensors of several elements."""
 _SLIGHT = 1e-3
-"""Wild values are drawn as around 0 where they begin so near to it, as the scale of a layer does: it is learnt from next to nothing."""
+"""Initial values up to this are drawn like zeros in wild draws: a layer scale begins near 0 and is learnt."""
 _SHARE = 0.25
-"""Half-width of the range around a value that is not 0, as a share of it: signs stay, also of a variance."""
+"""Half-width of the range around a nonzero value, relative to it, so signs stay, also a variance's."""
 _WIDTH = 0.5
-"""Half-width around 0; divided by the root of the fan-in where there is one."""
+"""Half-width around 0, divided by the root of the fan-in if there is one."""
 _MOST_BATCHES = 9
-"""That a norm has seen before."""
+"""The most batches that a norm counts as seen."""
 _INITIALISERS = ("ones_", "zeros_", "constant_", "eye_", "dirac_")
 _LOCK = threading.RLock()
 
 
 def wild(seed: int) -> int:
-    """The seed like it under which learnable values are wild."""
+    """The seed with the bit set that makes learnable values wild."""
     return seed | _WILD
 
 
 def tame(seed: int) -> int:
-    """The seed like it under which values stay near those that they begin with."""
+    """The seed with that bit cleared, so values stay near their initial ones."""
     return seed & ~_WILD
 
 
 @contextlib.contextmanager
 def vary_affine(seed: int) -> Iterator[Callable[[torch.nn.Module], None]]:
-    """Modules that this thread builds in the block get varied parameters; call the result on the finished module.
+    """Vary parameters of modules that this thread builds in the block; call the result on the finished module.
 
-    Known values are replaced where `torch.nn.init` or a parameter's registration shows them, since a constructor may
-    compute with them, and once more in the end for those that were filled by hand. What a registration shows of memory
-    that `torch.empty` has just given is nobody's value: it is filled later (drawing it was nine tenths of the seconds
-    that a large layer took).
+    Known values are replaced where `torch.nn.init` or a parameter's registration reveals them, because a constructor may
+    compute with them, and at the end once more for those filled by hand. A registered parameter whose memory
+    `torch.empty` has just allocated is skipped: it is filled later (varying it took nine tenths of the time of building a
+    large layer).
     """
     with _LOCK, _Drawn() as drawn:
         blank, vary = _Blank(), _Variation(seed, drawn)
@@ -80,12 +80,12 @@ def vary_affine(seed: int) -> Iterator[Callable[[torch.nn.Module], None]]:
 
 
 class _Drawn(TorchDispatchMode):
-    """Which storages random numbers went into, in this thread."""
+    """Records which storages received random numbers, in this thread."""
 
     def __init__(self) -> None:
         super().__init__()
         self._storages: dict[int, torch.UntypedStorage] = {}
-        """Kept while this lives, so that no address comes back."""
+        """Kept alive, so that no address is reused."""
 
     def __contains__(self, tensor: torch.Tensor) -> bool:
         return tensor.untyped_storage()._cdata in self._storages
@@ -109,13 +109,13 @@ class _Drawn(TorchDispatchMode):
 
 
 class _Blank:
-    """Memory that `torch.empty` gave, whatever it holds. Kept while this lives, so that no address comes back."""
+    """Records storages from `torch.empty`, which hold arbitrary values. They are kept alive, so that no address is reused."""
 
     def __init__(self) -> None:
         self._storages: dict[int, torch.UntypedStorage] = {}
 
     def note(self, made: object, *_: object, **__: object) -> None:
-        """`made` was just allocated."""
+        """Record that `made` was just allocated."""
         if isinstance(made, torch.Tensor) and not made.is_meta:
             storage = made.untyped_storage()
             self._storages[storage._cdata] = storage
@@ -125,7 +125,7 @@ class _Blank:
 
 
 def _follow(original: Callable[..., object], then: Callable[..., None], thread: int) -> Callable[..., object]:
-    """`original`, and in that thread `then` of what it gave and what it was given."""
+    """`original`; in the given thread it then calls `then` with the result and the arguments."""
 
     @functools.wraps(original)
     def both(*args: object, **kwargs: object) -> object:
@@ -148,14 +148,14 @@ class _Variation:
     def registered(
         self, blank: _Blank, _: None, module: torch.nn.Module, name: str, param: Any = None
     ) -> None:
-        """A parameter is shown to its module."""
+        """A parameter was registered with its module."""
         if self._may_vary(param) and not blank.holds(param.data):
             param.data = self._vary(
                 param.data.clone(), param.requires_grad
-            )  # what it was made of may serve for something else
+            )  # the tensor it was made from may be used elsewhere
 
     def initialised(self, tensor: torch.Tensor, /, *_: object, **__: object) -> None:
-        """One of torch's initialisers has filled a parameter."""
+        """An initialiser of torch has filled a parameter."""
         if self._may_vary(tensor):
             self._vary(tensor.data, tensor.requires_grad)
 
@@ -170,7 +170,7 @@ class _Variation:
             module.num_batches_tracked.fill_(1 + drawn % _MOST_BATCHES)
 
     def finished(self, module: torch.nn.Module) -> None:
-        """The constructor is through: what it filled by hand is still known."""
+        """The constructor is done: vary what it filled by hand."""
         with torch.no_grad(), torch._C.DisableTorchFunction():
             for parameter in module.parameters():
                 self.initialised(parameter)
@@ -183,7 +183,7 @@ class _Variation:
         return _constant(tensor.data) or (tensor.requires_grad and bool(torch.isfinite(tensor.data).all()))
 
     def _vary(self, tensor: torch.Tensor, learns: bool) -> torch.Tensor:
-        """In place: values drawn around those that `tensor` holds; of what `learns`, wild ones under a wild seed."""
+        """Redraw `tensor` in place around its values; if it `learns`, with wild ones under a wild seed."""
         shape, fan_in = tuple(tensor.shape), math.prod(tensor.shape[1:])
         known: object = float(tensor[(0,) * tensor.ndim])
         if not _constant(tensor):

@@ -100,7 +100,7 @@ def _lists(module: torch.nn.Module) -> None:
         ("modules", False, modules),
         ("children", False, children),
     ):
-        if what in vars(module):  # a value hides the method: whoever calls it gets an error
+        if what in vars(module):  # a value hides the method: calling it raises
             continue
         found = getattr(module, what)()
         if {id(one[1] if named else one) for one in found} != own:

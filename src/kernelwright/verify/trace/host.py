@@ -173,9 +173,7 @@ class HostWorker(Service):
     ) -> torch.nn.Module:
         """The candidate's module, with the reference's weights if names and shapes agree and values are given; the mode `real`
         is active. Weights are varied as the reference's are (`trace/affine.py`)."""
-        torch.default_generator.manual_seed(
-            seed
-        )  # torch.manual_seed would cost a ms and be noted as the candidate's
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed takes a ms and is noted
         self.surroundings.weights = seed
         with affine.vary_affine(seed) if asked.affine else contextlib.nullcontext() as finished:
             module = self.module.ModelNew(*init)
@@ -482,9 +480,7 @@ class HostWorker(Service):
                 )
                 plain = room.as_strided(like.shape, stride, start)
             known[key] = plain
-            if (
-                self.surroundings.dice.random() < 0.5
-            ):  # as if the caller had written to it any number of times
+            if self.surroundings.dice.random() < 0.5:  # as if often written to
                 set_version(plain, int(10.0 ** self.surroundings.dice.uniform(0.0, 6.0)))
             if elsewhere and plain.is_floating_point() and not self.surroundings.learning:
                 known[key] = plain = torch.nn.Parameter(plain, requires_grad=False)  # a learnt input

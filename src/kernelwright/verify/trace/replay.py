@@ -111,7 +111,7 @@ class Session:
     # -- playing -------------------------------------------------------------------------------------------
 
     def play(self, tape: Tape) -> None:
-        """Run every operation, with fresh memory filled anew. Inputs of the previous call are poisoned: a caller may reuse them."""
+        """Run every operation, with fresh memory filled anew. Earlier inputs are poisoned: a caller may reuse them."""
         self.refill()
         for storage, view in self._former.items():
             if storage not in self._bound:
