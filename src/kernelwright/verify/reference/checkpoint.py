@@ -1,14 +1,13 @@
-"""Weights as a checkpoint brings them: what a constructor drew or filled says nothing of them.
+"""Weights as from a checkpoint, of which a constructor's draws and fills reveal nothing.
 
-Layers that begin as copies differ then, gains that begin positive have either sign, rows of zeros hold numbers, and a
-buffer of zeros is none; whole channels are pruned. `brought` draws such values for a reference's state: of learnable parameters, and of buffers
-that are saved and either begin as one number (integers and truth values, too) or are drawn at random. Tables that a
-constructor computes from sizes (a
-mask, angles), statistics of norms and frozen parameters that nobody draws stay: they are part of the program.
+Layers that begin as copies differ then, gains that begin positive get either sign, rows and buffers of zeros get numbers, and
+whole channels are pruned. `brought` draws such values for a reference's state: for learnable parameters, and for saved buffers
+that begin as one number (integers and booleans included) or are drawn at random. Tables that a constructor computes from sizes
+(a mask, angles), statistics of norms and frozen parameters that are not drawn stay: they are part of the program.
 
-`faint` has elements as small as the tiny constants that a reference adds: the variance of a dead channel beside an epsilon.
+`faint` has elements as small as the tiny constants that a reference adds: a dead channel's variance next to an epsilon.
 
-A candidate gets them by name, or in memory into which it has laid its weights anew (`checkpointed.py`).
+A candidate gets them by name, or in memory that its constructor laid out differently (`checkpointed.py`).
 """
 
 from __future__ import annotations
@@ -24,27 +23,27 @@ State = dict[str, torch.Tensor]
 
 _FACTORS = (0.5, 1.5)
 _ZEROS, _SEVERAL = 0.05, 8
-"""Share of zeros among so many elements and more."""
+"""Share of zeros in tensors of at least this many elements."""
 _OUTLIERS, _GREATER = 1 / 16, (0.6, 2.0)
-"""Share of a vector's elements (gains, biases) that are far greater, and by which powers of ten."""
+"""Share of a vector's elements (gains, biases) that are far larger, and by which powers of ten."""
 _WIDTH = 0.5
-"""Standard deviation of what begins as zeros throughout."""
+"""Standard deviation of values for tensors of zeros."""
 _WHOLE = (torch.int16, torch.int32, torch.int64)
 _STEPS = 3
 """How far integers are moved."""
 _MOST_ALONE = 64
-"""Tensors that are tried one by one, where all at once are not taken."""
+"""The most tensors that are tried one by one if all at once are not accepted."""
 _TINY, _AROUND = 1e-3, (-0.5, 0.5)
-"""Constants up to the first are tiny; elements lie by powers of ten around them."""
+"""Constants up to the first are tiny; small elements lie around them by these powers of ten."""
 _FELT = 1e-2
-"""Share of the largest output by which it differs where elements are 0 in place of tiny: they are beside the constant, then."""
+"""Relative change of an output, if tiny elements become 0, from which the elements are taken to be added to the constant."""
 
 
 def brought(
     module: torch.nn.Module, another: torch.nn.Module, seed: int, takes: Callable[[torch.nn.Module], bool]
 ) -> State | None:
-    """Other values for the state of `module`, all that change among them; None where nothing may. `another` was built
-    alike under another seed, which tells what is drawn; `takes` says whether the reference has a meaning with them."""
+    """New values for the state of `module`, as many as are accepted; None if none are. `another` was built with another seed,
+    which reveals what is drawn at random; `takes` tells whether the reference has a meaning with a module's values."""
     generator = torch.Generator().manual_seed(seed)
     wild, near = _proposals(module, another, generator)
     if not wild:
@@ -68,8 +67,8 @@ def faint(
     seed: int,
     call: Callable[[torch.nn.Module], Sequence[torch.Tensor]],
 ) -> State | None:
-    """`brought`, of tensors in which single elements are as small as the tiny ones of the `constants` that the reference is given,
-    where it matters that these are no zeros; None where there are none. `call` gives its outputs, in double."""
+    """Tensors of `brought` with single elements as small as the reference's tiny `constants`, if zeros instead of these would
+    change the outputs; None if there are none. `call` gives the outputs, in double precision."""
     tiny = sorted({one for one in constants if 0.0 < one <= _TINY})
     generator = torch.Generator().manual_seed(seed)
     near = _proposals(module, another, generator)[1] if tiny else {}
@@ -100,7 +99,7 @@ def _with(module: torch.nn.Module, values: Mapping[str, torch.Tensor]) -> torch.
 
 
 def load(module: torch.nn.Module, values: Mapping[str, torch.Tensor]) -> torch.nn.Module:
-    """`module`, in whose state these values were put."""
+    """`module`, with these values put into its state."""
     state = module.state_dict()
     with torch.no_grad():
         for name, value in values.items():
@@ -111,7 +110,7 @@ def load(module: torch.nn.Module, values: Mapping[str, torch.Tensor]) -> torch.n
 def _proposals(
     module: torch.nn.Module, another: torch.nn.Module, generator: torch.Generator
 ) -> tuple[State, State]:
-    """By name, new values of either sign, and values that keep signs."""
+    """By name, new values of either sign, and new values that keep signs."""
     learnt = {name for name, one in module.named_parameters(remove_duplicate=False) if one.requires_grad}
     parameters = {name for name, _ in module.named_parameters(remove_duplicate=False)}
     statistics = {
@@ -150,7 +149,7 @@ def _proposals(
 
 
 def _prune(values: State, generator: torch.Generator) -> State:
-    """The values with whole rows and columns of matrices 0, the first ones among them, as where channels were pruned."""
+    """The values with whole rows and columns of matrices 0, the first included, like pruned channels."""
     made = dict(values)
     for name, value in values.items():
         if value.is_floating_point() and value.ndim > 1:
@@ -164,13 +163,13 @@ def _prune(values: State, generator: torch.Generator) -> State:
 
 
 def _begins_alike(value: torch.Tensor, parameter: bool) -> bool:
-    """Whether integers or truth values of a buffer are one number throughout: zero points, a mask that prunes nothing. A number
-    without an axis counts calls, or says how many there are of something."""
+    """Whether a buffer's integers or booleans are all equal: zero points, a mask that prunes nothing. Scalars do not count:
+    they count calls, or tell how many there are of something."""
     return value.ndim > 0 and not parameter and bool((value == value.reshape(-1)[0]).all())
 
 
 def _other_integers(value: torch.Tensor, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
-    """A few more or fewer; and one more for some."""
+    """Integers moved up or down by a few; and some moved up by one."""
     some = torch.randint(0, 2, value.shape, generator=generator)
     if value.dtype == torch.bool:
         return value ^ some.bool(), value ^ some.bool()
@@ -181,14 +180,14 @@ def _other_integers(value: torch.Tensor, generator: torch.Generator) -> tuple[to
 
 
 def _packed(value: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Whole numbers of both signs, where those that are drawn are as large as their type holds: codes side by side, and the last of them
-    has the sign."""
+    """Integers of both signs, for drawn ones that use the whole range of their type: packed codes, of which the last has the
+    sign bit."""
     return torch.where(torch.rand(value.shape, generator=generator) < 0.5, value.cpu(), ~value.cpu())
 
 
 def _anew(value: torch.Tensor, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
-    """The elements in another order and of other sizes, no zeros among them but new ones, with signs drawn (of a single
-    one the other sign); and with signs kept."""
+    """The elements in another order, scaled, zeros replaced by numbers, a few new zeros, and signs drawn (a single element
+    gets the other sign); and the same with signs kept."""
     old = value.detach().cpu().double().reshape(-1)
     count = old.numel()
     typical = float(old.square().mean().sqrt()) or _WIDTH

@@ -1,14 +1,14 @@
-"""Sizes that nobody but the judge knows, at which a kernel must be right as well.
+"""Sizes known only to the judge, at which a kernel must be right as well.
 
-Small sizes are public and few, so a kernel can be right at those and the full size and wrong elsewhere: for a batch of
-one, between the two, where sizes are equal, or where the longer one is the shorter. Four kinds of sets are proposed, each
-as a list of alternatives of which the judge takes the first that the reference accepts. Which names may change is read off the task: those that its own small sets vary.
+Small sizes are public and few, so a kernel can be right there and at the full size and wrong elsewhere: for a batch of one,
+between the two, where sizes are equal, or where the longer one becomes the shorter. Sets of such sizes are proposed, each as
+a list of alternatives; the judge takes the first that the reference accepts. Sizes that vary in the task's small sets change.
 
-A candidate that names a number which sizes are divided by, or held against, is also tried at multiples of it, and just above
-one that it compares with.
+If a candidate names a number that sizes are divided by or tested for equality with, multiples of it are tried, too, and sizes
+just above numbers that it compares with.
 
-Does not guarantee that a task has any (a reference may accept its own sizes only), nor that a condition on a size
-that no set meets is found.
+Not guaranteed: that a task has such sets (a reference may accept its own sizes only), nor that a condition on a size that no
+set meets is found.
 """
 
 from __future__ import annotations
@@ -26,79 +26,80 @@ from kernelwright.records import Task
 from kernelwright.shapes import constants
 
 ONE = "hidden_one"
-"""The set in which one size is 1: of the task's own inputs only."""
+"""The set with one size 1, on the task's own inputs only."""
 ALSO_ONE = f"{ONE}_"
-"""Begins the names of sets in which another size is 1, and the first that varies is 2, 3 or 4: of the task's own inputs only."""
+"""Prefix of sets with another size 1, and 2, 3 or 4 for the first that varies; on the task's own inputs only."""
 FEW = "few"
-"""Begins the names of sets at which a size is a small number that a candidate compares with: of the task's own inputs only."""
+"""Prefix of sets with a size at a small number that the candidate compares with; on the task's own inputs only."""
 RATIO = "hidden_ratio"
 RELATED = ("hidden_turned", "hidden_equal", RATIO)
-"""The sets in which the order of sizes is the contrary, they are equal, or one is 3, 5 or 7 times another: of the task's own inputs
-only."""
+"""Sets with sizes in reverse order of length, with all sizes equal, and with one size 3, 5 or 7 times another; on the task's
+own inputs only."""
 DECLINABLE = (RATIO, ALSO_ONE)
-"""At which a candidate may refuse (`may_decline`)."""
+"""Sets at which a candidate may refuse (`may_decline`)."""
 TUNED = "tuned before"
-"""The name of sets before which a tuner has met another size."""
+"""Name of sets before which a tuner has met another size."""
 NONE = "hidden_none"
-"""The set in which one size is 0, as of an expert without tokens: of the task's own inputs only."""
+"""The set with one size 0, like an expert without tokens; on the task's own inputs only."""
 FAINT = "hidden_faint"
-"""The set of ordinary sizes at which weights are as small as the constants beside them: of the task's own inputs only."""
+"""The set of ordinary sizes with weights as small as constants added to them; on the task's own inputs only."""
 _FEW = (2, 3, 4)
-"""What the first size is beside another one of 1."""
+"""Values of the first size while another one is 1."""
 _RATIOS = (3, 5, 7)
-"""Of two sizes of which one is a power of two times the other in every set."""
+"""Ratios for two sizes of which one is a power of two times the other in every set."""
 LEAST = "least"
-"""Begins the names of sets of a family in which a size, or every size, is at its least."""
+"""Prefix of a family's sets in which a size, or every size, is at its least."""
 _TURNED, _TURNED_LEAST = 79, 0.6
-"""The longest of sizes in the opposite order, and the share of it that all but one have: programs may be as many."""
+"""In reverse order: the largest size, and the least share of it that all but one have, as programs may be as many."""
 _SHORT = 9
-"""A size that is turned is no shorter, unless it was: a block of fewer is a block that honest kernels do not take apart."""
+"""The least size in reverse order, unless it was smaller before: honest kernels do not split a shorter block."""
 _PAIRS = 3
-"""Pairs of sizes that are tried where not all are taken at once."""
+"""Pairs of sizes that are tried if not all are accepted at once."""
 _DRAWN = 2
-"""Sets of a family that are drawn within it."""
+"""Sets drawn within a family."""
 _RAGGED, _ROOM = 0.6, 2.0
-"""Of a size near the full one that nothing divides: its least share of that; of smaller ones there is nothing between."""
+"""Sizes near the full one that nothing divides: their least share of it, and how far the full size must exceed the small
+ones."""
 _TILED = 256
-"""Such a size is one more than a multiple of that, where there is room."""
+"""Such a size is one more than a multiple of this, if there is room."""
 _BLOCKS, _WIDEST = 8, 4096
-"""Of the widest blocks that such a size is one lane more than: so many are in the full size at least, and their width at most."""
+"""And one more than a multiple of the widest blocks: the least number of these in the full size, and their greatest width."""
 _GROWTH = 4.0
-"""Factor that a middle set may have over a small one, all its sizes together: programs are interpreted."""
+"""Factor by which a middle set may exceed a small one, as a product of all sizes: its programs are interpreted."""
 _LEAST_GROWTH = 0.75
-"""Share, on a log scale, of the room for growth that a middle set takes at least where it is cut to it: its size is a secret too."""
+"""Least share, on a log scale, of the allowed growth that a middle set uses if it is limited, so that its size stays secret."""
 
 
 _NAMED, _LARGEST = 2, 2048
-"""Of the numbers that a candidate names: so many are tried, and none above that."""
+"""How many of the candidate's numbers are tried, and the largest."""
 _WIDER = 24.0
-"""Factor that a set of multiples may have over a small one, all its sizes together."""
+"""Factor by which a set of multiples may exceed a small one, as a product of all sizes."""
 
 
 _OF_BLOCKS = ("must be a power of 2", "Input shapes should have M")
-"""What Triton says of a block of no size that it takes."""
+"""Triton's messages for block sizes that it does not accept."""
 _WANTED = re.compile(r"Input shapes should have M.* K >= (\d+)")
 _OF_HINTS = ("Assume failed", "promises a multiple")
-"""What the interpreter says of a false hint: such a kernel refuses nothing, it is wrong there."""
+"""The interpreter's messages for a false hint: such a kernel does not refuse, it is wrong there."""
 _LEAST_POWER, _WIDE_POWER = 16, 128
-"""A size that is held at a power of two is no smaller: products of blocks want as many; and where an assertion still refuses it, than the
-second: lengths of whole blocks, groups of codes."""
+"""The least power of two at which a size is held, as products need it; and the one tried if an assertion still refuses
+(lengths of whole blocks, groups of codes)."""
 _RAISES = (Outcome.COMPILE_ERROR, Outcome.RUNTIME_ERROR)
 _BRANCHES = (ast.If, ast.IfExp, ast.Match, ast.Compare, ast.And, ast.Or, ast.RShift, ast.BitAnd, ast.BitXor)
 _RANKS = ("ndim", "dim", "len", "element_size", "itemsize")
-"""What is compared with small numbers and is no size."""
+"""Names of quantities that are compared with small numbers but are no sizes."""
 _MOST_FEW, _SETS_OF_FEW = 64, 4
-"""The largest such number, and how many sets there are of them."""
+"""The largest such number, and the most sets for them."""
 _DIVIDES = ("gcd", "lcm", "divmod", "fmod", "remainder", "mod")
 _LEAST, _SMALLER = 3, 32
-"""Beside a size beyond a bound others are so much smaller than the small ones, and no smaller than the first."""
+"""Next to a size beyond a bound, other sizes are the small ones divided by the second number, and at least the first."""
 _BOUNDS, _LARGEST_BOUND = 3, 4096
-"""Sets that lie beyond a bound which a candidate names, and the largest such bound."""
+"""The most sets beyond a bound that the candidate names, and the largest such bound."""
 
 
 def named_numbers(code: str) -> list[int]:
-    """Numbers that a candidate takes remainders by, looks for a common divisor with, or compares for being equal, the most unusual
-    first: 3 and powers of two are what blocks and warps are made of."""
+    """Numbers by which a candidate takes remainders, which it passes to gcd and the like, or tests for equality, the largest
+    first; not 3 or powers of two, from which blocks and warps are made."""
     tree = parse(code)
     value_of = _values(tree)
     found: set[int] = set()
@@ -125,7 +126,7 @@ def named_numbers(code: str) -> list[int]:
 
 
 def named_bounds(code: str) -> list[int]:
-    """Numbers that a candidate compares with to see which is larger, ascending."""
+    """Numbers that a candidate compares with by order, ascending."""
     tree = parse(code)
     value_of = _values(tree)
     found: set[int] = set()
@@ -138,8 +139,8 @@ def named_bounds(code: str) -> list[int]:
 
 
 def named_few(code: str) -> list[int]:
-    """3 and powers of two that a candidate's Python, its kernels apart, compares for being equal, and what is at a bound up to 4,
-    ascending: a path of its own for two rows. Not what is compared with a number of axes, or a remainder."""
+    """3 and powers of two that a candidate's Python (not its kernels) tests for equality, and those next to a bound up to 4,
+    ascending: it may have a special path for two rows. Comparisons of a number of axes or a remainder do not count."""
     tree = parse(code)
     value_of = _values(tree)
     found: set[int] = set()
@@ -156,8 +157,8 @@ def named_few(code: str) -> list[int]:
 
 
 def may_choose(code: str, launched: Collection[str]) -> bool:
-    """Whether a candidate's Python, its kernels apart, may launch something else at other sizes: it branches, compares, looks
-    something up or takes bits, or has a kernel that is not among those `launched` and is no part of another."""
+    """Whether a candidate's Python (not its kernels) may launch something else at other sizes: it branches, compares, looks
+    something up or takes bits, or has a kernel that is neither among those `launched` nor called by another."""
     tree = parse(code)
     kernels = {one.name: one for one in ast.walk(tree) if isinstance(one, ast.FunctionDef) and is_kernel(one)}
     within = {name: list(ast.walk(one)) for name, one in kernels.items()}
@@ -174,7 +175,7 @@ def may_choose(code: str, launched: Collection[str]) -> bool:
 
 
 def named_divisors(code: str) -> list[int]:
-    """Powers of two that a candidate's Python, its kernels apart, takes remainders by, by `%` or by `&` of one less; the largest first."""
+    """Powers of two by which a candidate's Python, kernels apart, takes remainders (`%`, `&` of one less), largest first."""
     tree = parse(code)
     value_of = _values(tree)
     found: set[int] = set()
@@ -189,7 +190,7 @@ def named_divisors(code: str) -> list[int]:
 
 
 def sizes_divided(task: Task, shapes: Sequence[str], divisors: Sequence[int]) -> list[dict[str, int]]:
-    """Sets in which one size is a multiple of a number, and the others are odd."""
+    """Sets in which one size is a multiple of one of these numbers, and the others are odd."""
     sets = [task.shapes[name] for name in shapes]
     base = dict(sets[min(1, len(sets) - 1)])
     free = varying(base, sets)
@@ -204,12 +205,12 @@ def sizes_divided(task: Task, shapes: Sequence[str], divisors: Sequence[int]) ->
 
 
 def _is_no_size(node: ast.AST) -> bool:
-    """Whether what it is a part of is a number of axes, or a remainder."""
+    """Whether it marks the expression it is in as a number of axes or a remainder."""
     return isinstance(node, ast.Mod) or getattr(node, "attr", getattr(node, "id", "")) in _RANKS
 
 
 def sizes_at(task: Task, shapes: Sequence[str], numbers: Sequence[int]) -> list[dict[str, int]]:
-    """Sets in which one size is a number, of those that no small set has, the first size first."""
+    """Sets in which one size is one of these numbers, if no small set has it; the first size first."""
     sets = [task.shapes[name] for name in shapes]
     base = dict(sets[min(1, len(sets) - 1)])
     free = varying(base, sets)
@@ -223,18 +224,18 @@ def sizes_at(task: Task, shapes: Sequence[str], numbers: Sequence[int]) -> list[
 
 
 def _beside_kernels(tree: ast.Module) -> Iterator[ast.AST]:
-    """What a candidate's Python is made of, its kernels apart."""
+    """The nodes of a candidate's Python without its kernels."""
     kernels = {id(part) for one in ast.walk(tree) if is_kernel(one) for part in ast.walk(one)}
     return (node for node in ast.walk(tree) if id(node) not in kernels)
 
 
 def varying(base: Mapping[str, int], sets: Sequence[Mapping[str, int]]) -> list[str]:
-    """Sizes that another of the sets has otherwise than `base`."""
+    """Sizes of `base` that differ in another of the sets."""
     return [name for name, size in base.items() if any(other.get(name) != size for other in sets)]
 
 
 def _values(tree: ast.Module) -> Callable[[ast.expr], int | None]:
-    """What an expression's whole number is: a literal, or a name that the module gives to one."""
+    """Returns a function for an expression's integer: a literal, or a module-level name for one; else None."""
     constants = {
         target.id: node.value.value
         for node in tree.body
@@ -255,7 +256,7 @@ def _values(tree: ast.Module) -> Callable[[ast.expr], int | None]:
 
 
 def sizes_beyond(task: Task, shapes: Sequence[str], bounds: Sequence[int]) -> list[dict[str, int]]:
-    """Sets in which one size is just above a bound that no small set is above, and the others are very small."""
+    """Sets in which one size is just above a bound that no small set exceeds, and the others are very small."""
     sets = [task.shapes[name] for name in shapes]
     base = dict(sets[min(1, len(sets) - 1)])
     full = {**constants(task.source), **task.shapes.get("full", {})}
@@ -276,7 +277,7 @@ def sizes_beyond(task: Task, shapes: Sequence[str], bounds: Sequence[int]) -> li
 
 
 def sizes_of(task: Task, shapes: Sequence[str], number: int, secret: int) -> list[dict[str, int]]:
-    """Sets of multiples of a number: of all sizes that may change where that is small enough, else of one."""
+    """Sets of multiples of a number: of all sizes that may change, if that is small enough, then of one."""
     dice = random.Random(f"{secret}:{task.digest}:{number}")
     sets = [task.shapes[name] for name in shapes]
     base = dict(sets[min(1, len(sets) - 1)])
@@ -292,7 +293,7 @@ def sizes_of(task: Task, shapes: Sequence[str], number: int, secret: int) -> lis
 def hidden_sizes(
     task: Task, shapes: Sequence[str], secret: int
 ) -> Iterator[tuple[str, list[dict[str, int]]]]:
-    """(name of a set, its alternatives) given the names of the task's small sets."""
+    """(name of a set, its alternatives), given the names of the task's small sets."""
     dice = random.Random(f"{secret}:{task.digest}")
     sets = [task.shapes[name] for name in shapes]
     base = dict(sets[min(1, len(sets) - 1)])
@@ -312,7 +313,7 @@ def hidden_sizes(
     ones = [name for name in varied if all(other.get(name, 0) > 1 for other in sets)]
     if ones:
         yield ONE, _of_one(base, ones, free, dice)
-    if len(ones) > 1:  # the last is a width, which is 1 nowhere where there is another
+    if len(ones) > 1:  # the last is a width, which is not made 1 if there is another
         name = dice.choice(ones[1:-1] or ones[1:])
         few = {varied[0]: dice.choice(_FEW)} if name != varied[0] else {}
         yield f"{ALSO_ONE}{name}", [base | few | {name: 1}, base | {name: 1}]
@@ -321,12 +322,12 @@ def hidden_sizes(
 
 
 def own_only(name: str) -> bool:
-    """Whether a set is one of the task's own inputs only."""
+    """Whether a set is asked on the task's own inputs only."""
     return name in (*RELATED, NONE, FAINT) or name.startswith((ONE, FEW))
 
 
 def none_of_each(task: Task, shapes: Sequence[str]) -> list[dict[str, int]]:
-    """Sizes of which one that varies is 0, the first first; none for a family."""
+    """Sizes with one of those that vary 0, the first size first; empty for a family."""
     sets = [task.shapes[name] for name in shapes]
     base = dict(sets[0])
     varied = varying(base, sets)
@@ -334,8 +335,8 @@ def none_of_each(task: Task, shapes: Sequence[str]) -> list[dict[str, int]]:
 
 
 def large_sets(task: Task, secret: int) -> list[dict[str, int]]:
-    """Sets of a family beyond those whose programs are all interpreted: log-uniform between those and the most, and every
-    free size at its most; the full one where any is taken."""
+    """Sets of a family beyond those that are interpreted in full: sizes drawn log-uniformly between those and the largest, and
+    every free size at its largest, unless that is the full size."""
     if not task.ranges:
         return []
     dice = random.Random(f"large {secret}:{task.digest}")
@@ -351,7 +352,7 @@ def large_sets(task: Task, secret: int) -> list[dict[str, int]]:
 
 
 def ragged_sets(task: Task, shapes: Sequence[str], secret: int) -> list[dict[str, int]]:
-    """Sizes near the full ones that nothing divides: of all that may change, and where a reference does not take that, of one."""
+    """Sizes near the full ones that nothing divides: of all that may change, then, if the reference refuses, of one."""
     dice = random.Random(f"ragged {secret}:{task.digest}")
     full, sets = full_sizes(task), [task.shapes[name] for name in shapes]
     free = [name for name in (sets[0] if sets else ()) if any(one.get(name) != sets[0][name] for one in sets)]
@@ -368,8 +369,8 @@ def ragged_sets(task: Task, shapes: Sequence[str], secret: int) -> list[dict[str
 
 
 def _draw_ragged(most: int, dice: random.Random) -> int:
-    """An odd number near `most`. Where there is room, one more than blocks of any width are full with, so that the last has a single
-    lane, and blocks of 16 to 128 are an odd number: groups of them are left over."""
+    """An odd number near `most`: if there is room, one more than a multiple of wide blocks, so that the last block has a
+    single lane, and an odd number of blocks of 16 to 128, so that groups of them have a remainder."""
     wide = min(max(1 << max(most // _BLOCKS, 1).bit_length() - 1, _TILED), _WIDEST)
     least, last = math.ceil(_RAGGED * most / wide), (most - 2) // wide
     if least <= last:
@@ -378,19 +379,19 @@ def _draw_ragged(most: int, dice: random.Random) -> int:
 
 
 def full_sizes(task: Task) -> dict[str, int]:
-    """What the constants of a task's source are at full size."""
+    """Constants of a task's source at full size."""
     return {**constants(task.source), **task.shapes.get("full", {})}
 
 
 def inside(task: Task, sizes: Mapping[str, int]) -> bool:
-    """Whether sizes lie in the family that a task is asked for."""
+    """Whether sizes lie in the family that the task asks for."""
     known = {**constants(task.source), **sizes}
     return all(least <= known[name] <= (most or known[name]) for name, (least, most) in task.ranges.items())
 
 
 def asks_for_powers(outcome: Outcome, detail: str) -> bool:
-    """Whether a candidate was refused where it refuses sizes itself: a block of the compiler's that is no power of two, or too
-    narrow for a product, or an assertion."""
+    """Whether a candidate refused a size by itself: a block that is no power of two or too narrow for a product, or an
+    assertion."""
     if outcome is Outcome.COMPILE_ERROR:
         return any(said in detail for said in _OF_BLOCKS)
     asserted = outcome is Outcome.RUNTIME_ERROR and "AssertionError" in detail
@@ -398,9 +399,9 @@ def asks_for_powers(outcome: Outcome, detail: str) -> bool:
 
 
 def may_decline(name: str, outcome: Outcome, detail: str) -> bool:
-    """Whether what a candidate does at a set is no more than a refusal that it is free to make: a ratio of sizes that its task does
-    not have, a size of 1 that is not the first (a width), one of 0 or one that was not tuned for, at which what raises has said so; and what a batch of nothing makes of
-    running statistics nobody says."""
+    """Whether a candidate's failure at a set is a refusal that it is free to make: a ratio of sizes that its task does not
+    have; raising at a size of 1 other than the first (a width), at 0, or at a size it was not tuned for. Running statistics
+    of an empty batch are undefined, too."""
     if name.startswith((ALSO_ONE, NONE, TUNED)) and outcome in _RAISES:
         return not any(said in detail for said in _OF_HINTS)
     if name == NONE and outcome is Outcome.INPUT_MUTATED:
@@ -409,9 +410,9 @@ def may_decline(name: str, outcome: Outcome, detail: str) -> bool:
 
 
 def kept_at_powers(task: Task, refused: str = "") -> Iterator[tuple[Task, list[str]]]:
-    """The task with one size, then with all, held at a power of two in its small sets, and so in those that are drawn from them: a
-    block as wide as a head is honest where the head's width is a power of two at full size. With the names of those sizes. Where a
-    candidate was `refused` for blocks that are too narrow, all are those that are powers, too; what asserts is asked at wider ones, at
+    """Tasks with one size, then with all, held at a power of two in the small sets and so in those drawn from them, and the
+    names of these sizes: a block as wide as a head is honest if the head's full width is a power of two. If the candidate was
+    `refused` for too narrow blocks, sizes that are powers already count as well; if it asserts, wider powers are tried
     last."""
     full, sets = full_sizes(task), task.shape_sets("small")
     if task.ranges:
@@ -440,14 +441,14 @@ def _power(size: int) -> bool:
 
 
 def _above(size: int) -> int:
-    """The least power of two that is no smaller."""
+    """The least power of two that is not smaller."""
     return 1 << max(size - 1, 0).bit_length()
 
 
 def _of_family(
     task: Task, base: dict[str, int], dice: random.Random
 ) -> Iterator[tuple[str, list[dict[str, int]]]]:
-    """Each free size at its least, all at once, and some drawn within; programs are interpreted, so not far above small."""
+    """Sets with each free size at its least, with all at once, and some drawn; not far above small, as they are interpreted."""
     known = {**constants(task.source), **base}
     least = {name: low for name, (low, _) in task.ranges.items()}
     small = {name: max(known[name], low) for name, low in least.items()}
@@ -468,7 +469,7 @@ def _within(low: int, high: float, dice: random.Random) -> int:
 
 
 def _middle(task: Task, base: dict[str, int], free: list[str], dice: random.Random) -> list[dict[str, int]]:
-    """Log-uniform between small and full for all free sizes, else for one; then a little below the small ones."""
+    """Sizes log-uniform between small and full for all free sizes, then for one; then a little below the small ones."""
     full = {**constants(task.source), **task.shapes.get("full", {})}
     found = []
     for names in (free, *([name] for name in dice.sample(free, len(free)))):
@@ -483,8 +484,8 @@ def _middle(task: Task, base: dict[str, int], free: list[str], dice: random.Rand
 
 
 def _turned(task: Task, base: dict[str, int], free: list[str], dice: random.Random) -> list[dict[str, int]]:
-    """The free sizes in the opposite order: the longest is very short, and the others longer than most blocks where that is
-    not too much; else two of them changed about."""
+    """The free sizes in reverse order of length: the longest very short, and the others longer than most blocks if that is
+    not too much; then two of them exchanged."""
     full = full_sizes(task)
     order = sorted(free, key=lambda name: (base[name], full.get(name, 0)))
     sizes = [base[name] for name in order]
@@ -501,7 +502,7 @@ def _turned(task: Task, base: dict[str, int], free: list[str], dice: random.Rand
 
 
 def _equal(base: dict[str, int], free: list[str], dice: random.Random) -> list[dict[str, int]]:
-    """All free sizes, then two of them, at one number between their least and their mean."""
+    """All free sizes, then two of them, set to one number between their least and their mean."""
     pairs = list(itertools.combinations(free, 2))
     found = []
     for names in (free, *dice.sample(pairs, min(len(pairs), _PAIRS))):
@@ -515,7 +516,7 @@ def _equal(base: dict[str, int], free: list[str], dice: random.Random) -> list[d
 def _of_ratio(
     sets: Sequence[Mapping[str, int]], base: dict[str, int], dice: random.Random
 ) -> list[dict[str, int]]:
-    """Of two sizes of which one is a power of two times the other in all sets, as heads are that share keys, an odd ratio."""
+    """An odd ratio for two sizes of which one is a power of two times the other in all sets, like heads that share keys."""
     found = []
     free = [name for name in base if any(one.get(name) != base[name] for one in sets)]
     for long, short in itertools.permutations(free, 2):
@@ -528,11 +529,11 @@ def _of_ratio(
 def _of_one(
     base: dict[str, int], ones: list[str], free: list[str], dice: random.Random
 ) -> list[dict[str, int]]:
-    """The first size that may be 1, which is the batch in nearly every task, else another; the rest a little smaller."""
+    """One size 1, the first first, which is the batch in nearly every task; the rest a little smaller, or as they are."""
     less = {name: base[name] - dice.randint(0, max(1, base[name] // 4)) for name in free}
     return [base | less | {name: 1} for name in ones] + [base | {name: 1} for name in ones]
 
 
 def _odd(size: float) -> int:
-    """A whole number near `size` that no power of two divides."""
+    """An odd integer near `size`."""
     return 2 * int(size / 2.0) + 1

@@ -1,10 +1,10 @@
-"""A case at full size that is small: inputs that repeat along every axis on which a reference works index by index.
+"""A full-size case of small cost: inputs that repeat along every axis on which the reference works index by index.
 
-Where an output's row depends on the same row of the inputs only, rows that repeat give an output that repeats, so the
-reference run on one period says what every program of a full-size launch must write, wherever it lies. Which row stands
-where is drawn by a keyed hash (`repeats.py`), so that no distance hides what takes another one's place. Which axes are
-of that kind is tried out on the reference at its small size. Axes that are summed or scanned over keep their full
-length. Values are drawn from those of the small case; what has a structure (zeros, masks) is left alone.
+If an output's row depends only on the same row of the inputs, rows that repeat give an output that repeats. The reference,
+run on one period, then tells what every program of a full-size launch must write, wherever it is. A keyed hash
+(`repeats.py`) decides which row stands where, so no distance hides a row that was taken for another. Which axes are of that
+kind is tried on the reference at its small size. Axes that are summed or scanned keep their full length. Values are drawn
+from those of the small case; inputs with a structure (zeros, masks) are left out.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Axis:
-    """Axes that go together, index by index."""
+    """Axes of inputs and outputs that belong together, index by index."""
 
     given: list[tuple[int | str, int]]
     """(number of an input or name of a weight, axis)."""
@@ -51,31 +51,30 @@ class Axis:
 
 
 _SELECTED = (3, 5)
-"""Indices that are drawn to see whether the reference works index by index."""
+"""Numbers of indices drawn to test whether the reference works index by index."""
 _FEWEST, _MOST = 11, 47
-"""Base indices of an axis, between which they are drawn: what takes the place of something else is seen in any one element
-with odds of all but one in so many."""
+"""Range for the number of base indices of an axis: n of them show a wrong row in any one element with probability 1 - 1/n."""
 _SHORT = 5
 _FEW_BYTES, _FEW_FLOPS = 1 << 18, 5e7
-"""As the following, for what is longer than the last."""
+"""The limits below, for axes with more base indices than `_SHORT`."""
 _MOST_BYTES, _MOST_FLOPS = 6 << 20, 5e8
-"""Of one period: inputs and weights, and products as the reference makes them."""
+"""Limits for one period: bytes of inputs and weights, and FLOPs of products as the reference does them."""
 _MOST_INDEXED = 24 << 20
-"""The bytes where integers are inputs: a table that they point into has no period."""
+"""The byte limit if integers are inputs: a table that they index has no period."""
 _MOST_NUMBERS = 1 << 24
-"""Integers of an input at full size that are drawn at all."""
+"""Inputs with more integers at full size are not drawn."""
 _SLACK = 8.0
-"""Factor on the error allowed: of few elements the reference's own error is small by luck."""
+"""Factor on the error allowed: with few elements the reference's own error is small by luck."""
 _LARGE = 30.0
-"""Factor on some indices: where a softmax needs its maximum, and a sum its rescaling."""
+"""Factor on some indices, for which a softmax needs its maximum, and a sum its rescaling."""
 _TOUCHED, _FAR = 24, 1e4
-"""Elements of an input that are changed one by one, and to how many times its largest value."""
+"""Elements of an input that are changed one by one, and the multiple of its largest value that they get."""
 _TRIED, _FAR_FEWER = 16, 0.6
-"""Elements whose reach is tried out, and the share of it at a quarter of them that the reach at three quarters must exceed."""
+"""Elements whose reach is tried; the reach at the first quartile must be below this share of that at the third."""
 _NEAR_END = 0.01
-"""Share of a range by which it may begin above 0."""
+"""A range that begins above 0 by less than this share of its end counts as beginning at 0."""
 _SPARSE = 0.01
-"""Share of zeros from which they may be a structure that a kernel relies on."""
+"""Share of zeros from which they may be a structure that kernels rely on."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,11 +82,11 @@ class Patch:
     """One period of a full-size case."""
 
     case: Case
-    """`inputs` are a list of tensors, one period each; one output is expected."""
+    """Its `inputs` are a list of tensors, one period each; the outputs are expected for one period."""
     state: dict[str, torch.Tensor]
-    """Weights likewise, by name."""
+    """One period of the weights, by name."""
     given: list[list[Repeats | None]]
-    """What stands at each index: by input, then by weight, by axis. None: all is there."""
+    """How indices repeat: by input, then by weight, by axis. None: the axis is stored in full."""
     returned: list[list[Repeats | None]]
     """By output, by axis."""
 
@@ -98,8 +97,8 @@ class Patch:
     def expected(
         self, output: int, positions: torch.Tensor, shape: tuple[int, ...], rounded: Protocol | None = None
     ) -> Expected:
-        """What the elements at flat `positions` of an output of that full shape must be; under a protocol with how far
-        roundings move them."""
+        """Expected values at flat `positions` of an output of the full shape; under a protocol with how far roundings move
+        them."""
         whole = (self.case.with_roundings() if rounded else self.case.expected)[output]
         rest, step = positions.numpy(), 1
         found = np.zeros_like(rest)
@@ -117,7 +116,7 @@ class Patch:
 
 
 class _Small:
-    """The reference at its small size, in double precision, as a function of inputs and weights by slot."""
+    """The reference at its small size in double precision, as a function of inputs and weights by slot."""
 
     def __init__(self, case: Case) -> None:
         self._module = copy.deepcopy(case.module).double()
@@ -139,7 +138,7 @@ class _Small:
 
 
 def _links(small: _Small, dice: random.Random) -> list[Axis]:
-    """Axes of what is given along which an index touches the same index of the outputs, and no other."""
+    """Axes of inputs and weights along which an index affects only the same index of the outputs."""
     right = small({})
     found: list[Axis] = []
     for name, tensor in small.given.items():
@@ -165,7 +164,7 @@ def _links(small: _Small, dice: random.Random) -> list[Axis]:
 def _axes_touched(
     right: list[torch.Tensor], made: list[torch.Tensor], at: int, extent: int
 ) -> list[tuple[int, int]]:
-    """By output, the axis of that extent along which index `at` alone differs; nothing, if one differs otherwise."""
+    """By output, the axis of that extent along which only index `at` differs; empty if any output differs otherwise."""
     places = []
     for output, (before, after) in enumerate(zip(right, made, strict=True)):
         different = ~torch.isclose(before, after, rtol=0.0, atol=0.0, equal_nan=True)
@@ -183,7 +182,7 @@ def _axes_touched(
 
 
 def _holds(small: _Small, axes: list[Axis], dice: random.Random) -> bool:
-    """Whether drawing indices along the axes of what is given draws the same ones of the outputs."""
+    """Whether selecting indices along these axes of inputs and weights selects the same indices of the outputs."""
     given, right = dict(small.given), small({})
     for item in axes:
         extents = {given[name].shape[axis] for name, axis in item.given}
@@ -207,9 +206,9 @@ def _holds(small: _Small, axes: list[Axis], dice: random.Random) -> bool:
 
 
 def separable(cases: Sequence[Case], dice: random.Random) -> list[Axis]:
-    """The axes along which the reference works index by index: found at the first of several sizes, true at all.
+    """The axes along which the reference works index by index: found at the first of several sizes, confirmed at all.
 
-    Heads that share one head of keys look so where there is only one; another size tells.
+    Heads that share a head of keys seem to be such an axis if there is only one; another size refutes it.
     """
     smalls = [_Small(case) for case in cases]
 
@@ -224,7 +223,7 @@ def separable(cases: Sequence[Case], dice: random.Random) -> list[Axis]:
 
 
 class _Partial(torch.nn.Module):
-    """A full-size module without data, called with weights of one period."""
+    """A full-size module without data, called with one period of its weights."""
 
     def __init__(self, whole: torch.nn.Module, state: Mapping[str, torch.Tensor]) -> None:
         super().__init__()
@@ -241,9 +240,9 @@ class _Partial(torch.nn.Module):
 def patch(
     task: Task, cases: Sequence[Case], base: Baseline, protocol: Protocol, secret: int, own_digits: bool
 ) -> Patch | None:
-    """One period at full size; None where there is none, or it would be too large. `cases` are one of each small
-    size, `base` a `baseline.Baseline`; `own_digits`: elements may be held to digits of their own (`allowances.own_digits`). Raises
-    NotModelled where the reference does not run as it must."""
+    """One period at full size; None if there is none, or if it is too large. `cases` has one of each small size; `own_digits`:
+    elements may be held to their own digits (`allowances.own_digits`). Raises NotModelled if the reference does not run as it
+    must."""
     case = cases[0]
     plain = all(isinstance(item, torch.Tensor) for item in case.inputs)
     if not plain or case.changed or case.written or any(alias >= 0 for alias in case.aliases):
@@ -265,7 +264,7 @@ def patch(
         (name, axis) for name, tensor in values.items() for axis, size in enumerate(tensor.shape) if size == 1
     }
     if any(shapes[name][axis] > 1 for name, axis in lone - along):
-        return None  # nobody can tell what becomes of an axis that has one index wherever it was tried out
+        return None  # unknown how the reference treats an axis that had a single index wherever it was tried
     extents = [
         {shapes[name][axis] for name, axis in item.given} | {outputs[o][axis] for o, axis in item.returned}
         for item in axes
@@ -303,7 +302,7 @@ def _drawn_along(
     outputs: Sequence[Sequence[int]],
     dice: random.Random,
 ) -> tuple[dict[int | str, list[Repeats | None]], list[list[Repeats | None]]]:
-    """What stands at each index, by input or weight and by output, by axis of each."""
+    """How indices repeat, by input or weight and by output, by axis of each."""
     given: dict[int | str, list[Repeats | None]] = {
         name: [None] * len(shape) for name, shape in shapes.items()
     }
@@ -327,7 +326,7 @@ def _fitting(
     flops: float,
     most_bytes: int,
 ) -> dict[int | str, list[int]] | None:
-    """Shapes of one period, which is shortened in place, longest first of the largest tensor, until it can be computed."""
+    """Shapes of one period, shortened in place, the largest tensor's longest axis first, until it is cheap enough."""
     while True:
         small, share = {name: list(shape) for name, shape in shapes.items()}, 1.0
         for item, period, extent in zip(axes, periods, extents, strict=True):
@@ -349,7 +348,7 @@ def _fitting(
 
 
 class _OnlyWhole(TorchFunctionMode):
-    """Makes tensors of integers, and others without data."""
+    """Makes integer tensors with data, all others without."""
 
     def __torch_function__(self, func: Any, types: object, args: Any = (), kwargs: Any = None) -> object:
         kwargs = kwargs or {}
@@ -364,8 +363,8 @@ class _OnlyWhole(TorchFunctionMode):
 def _whole_numbers(
     task: Task, given: Sequence[torch.Tensor], seed: int
 ) -> dict[int | str, torch.Tensor] | None:
-    """Integers of each input that holds any, as the task draws them at full size, where an index goes further than at a small
-    one; None where they cannot be had by themselves."""
+    """Integers of each integer input as the task draws them at full size, where indices reach further than at a small one; None
+    if they cannot be drawn without the rest."""
     places = [place for place, tensor in enumerate(given) if not tensor.is_floating_point()]
     if not places:
         return {}
@@ -381,7 +380,7 @@ def _whole_numbers(
 
 
 Scales = tuple[int | str, int, list[float]]
-"""Of which input, along which axis, the factor of each index."""
+"""An input, an axis of it, and a factor for each index."""
 
 
 def _scales(
@@ -390,8 +389,8 @@ def _scales(
     values: Mapping[int | str, torch.Tensor],
     dice: random.Random,
 ) -> Scales | None:
-    """Factors along one axis of one input: its indices, which do not touch each other, are of several distributions. An input
-    of a range that ends at 0 stays in it, one that begins elsewhere or is sorted as it is."""
+    """Factors along one axis of one input, so that its indices, which do not affect each other, have several distributions. An
+    input whose range ends at 0 stays in it; one with another range, or a sorted one, is not scaled."""
     places = [
         (name, axis, period)
         for item, period in zip(axes, periods, strict=True)
@@ -436,7 +435,7 @@ def _make(
         name, axis, factors = scales
         shape = [len(factors) if place == axis else 1 for place in range(drawn[name].ndim)]
         drawn[name] = drawn[name] * torch.tensor(factors, dtype=drawn[name].dtype).reshape(shape)
-        if axis != drawn[name].ndim - 1:  # so that what was largest so far is not for long
+        if axis != drawn[name].ndim - 1:  # sorted, so that a running maximum keeps growing
             for index in range(len(factors) // 2 + 1):
                 drawn[name].select(axis, index).copy_(drawn[name].select(axis, index).sort(-1).values)
     state = {name: tensor for name, tensor in drawn.items() if isinstance(name, str)}
@@ -448,9 +447,9 @@ def _make(
 
 
 def needs_all(case: Case, index: int, dice: random.Random) -> frozenset[int]:
-    """The reference's outputs that depend on every element of an input, and -1 where some output does on each, as far as a few
-    elements tell, among them some at both ends of each axis, each put far above and far below all others. None where it is no
-    floating-point tensor, or has two of each, of which one may be read."""
+    """Outputs that depend on every element of an input, and -1 if each element affects some output, tested by putting a few
+    elements, some at both ends of each axis, far above and far below all others. Empty if the input is not floating-point, or
+    has two of each element, of which one may be read."""
     small = _Small(case)
     tensor = small.given[index]
     if not tensor.is_floating_point() or not tensor.numel() or repeated(tensor):
@@ -481,8 +480,8 @@ def needs_all(case: Case, index: int, dice: random.Random) -> frozenset[int]:
 
 
 def in_part(case: Case, dice: random.Random) -> bool:
-    """Whether some elements of an input matter to far fewer outputs than others do: those of a causal attention's late keys, or
-    of a triangle. Then part of the reference's arithmetic is of no consequence. False where that cannot be tried."""
+    """Whether some elements of an input affect far fewer outputs than others, like a causal attention's late keys or a
+    triangle's elements: then part of the reference's arithmetic is unnecessary. False if that cannot be tried."""
     small = _Small(case)
     try:
         right = small({})
@@ -505,7 +504,7 @@ def in_part(case: Case, dice: random.Random) -> bool:
 
 
 def _places(shape: Sequence[int], dice: random.Random) -> Iterator[tuple[int, ...]]:
-    """Elements drawn at random, and for each axis one at either end: a sum that leaves out the last one needs all others."""
+    """Random elements, and for each axis one at either end: a sum without the last element still needs all others."""
     for _ in range(_TOUCHED):
         yield tuple(dice.randrange(size) for size in shape)
     for axis, extent in enumerate(shape):
@@ -514,14 +513,14 @@ def _places(shape: Sequence[int], dice: random.Random) -> Iterator[tuple[int, ..
 
 
 def _is_structured(tensor: torch.Tensor) -> bool:
-    """Whether zeros or booleans may mean something to a kernel by where they are."""
+    """Whether the places of zeros or booleans may mean something to a kernel."""
     if tensor.dtype == torch.bool or tensor.is_complex():
         return True
     return tensor.is_floating_point() and float((tensor == 0).double().mean()) > _SPARSE
 
 
 def _draw(tensor: torch.Tensor, shape: list[int]) -> torch.Tensor:
-    """A tensor of that shape of the values of another. Of integers some indices of each axis: places that differ still do."""
+    """A tensor of that shape with another's values. Of integers some indices of each axis are kept: distinct ones stay so."""
     if list(tensor.shape) == shape:
         return tensor.detach().clone()
     longer = all(old >= new for old, new in zip(tensor.shape, shape, strict=True))

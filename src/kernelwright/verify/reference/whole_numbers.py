@@ -1,16 +1,16 @@
-"""Integers and truth values that a reference takes and its task does not draw.
+"""Integers and booleans that a reference accepts and its task does not draw.
 
-What a task draws of them is often narrow: places that are never negative and never repeat, lengths that are all full, bags of
-one size, a causal mask, small codes. Which others have a meaning is tried out on the reference: what it takes without
-raising, and with outputs as finite as before, a user may give it, and an honest kernel gets it right.
+Tasks often draw them narrowly: indices that are never negative and never repeat, lengths that are all full, bags of one size,
+a causal mask, small codes. Which others have a meaning is tried on the reference: what it accepts without raising, with
+outputs as finite as before, a user may pass, and an honest kernel gets it right.
 
-Changes are tried one after the other, each on some of the places, so that one case holds all that were taken. Numbers of 0
-and 1 stay 0 and 1, for they may be truth values; sorted ones stay sorted, for they may be where something begins.
+Changes are tried one after another, each on some elements, so that one case holds all that were accepted. Numbers 0 and 1
+stay 0 and 1, as they may be booleans; sorted numbers stay sorted, as they may be offsets.
 
-Numbers that are all alike (`alike`: tokens that all go to one expert, a block of one id; bytes near the end of their range) are a
-case by themselves: counts and sums are as large then as they will ever be.
+Numbers that are all equal (`alike`: tokens that all go to one expert, a block of one id; bytes near the end of their range)
+are a case by themselves: counts and sums are largest there.
 
-Does not find what only together is taken (places and lengths that belong to one another).
+Does not find what is accepted only in combination (indices and lengths that belong together).
 """
 
 from __future__ import annotations
@@ -29,35 +29,36 @@ from kernelwright.verify.structures import flatten, with_changed
 
 Change = Callable[[torch.Tensor], torch.Tensor]
 _LEFT_ALONE = ("ctc_loss", "pack_padded", "dropout", "bernoulli", "rand", "normal", "uniform")
-"""Operators that read where an integer says without looking at it, and those that draw."""
+"""Operators that use integers as addresses without checking them, and operators that draw."""
 _COUNTING = ("bincount", "one_hot", "repeat_interleave", "histc", "arange", "_local_scalar_dense", "_to_copy")
-"""Operators to which a large integer is a size, or a float that keeps few of its digits."""
+"""Operators that make a size of a large integer, or a float that loses digits of it."""
 _LAST_WINS = ("index_put", "index_copy", "put", "scatter", "masked_scatter")
-"""Operators of which nobody says what repeated places give."""
+"""Operators with undefined results for repeated indices."""
 _FROM_THE_END = {"index", "index_put", "_index_put_impl"}
-"""Operators to which a place below zero counts from the end."""
+"""Operators to which a negative index counts from the end."""
 _SUMMED = ("scatter_add", "scatter_reduce")
 _WEIGHED = ("softmax", "attention")
-"""Operators beside which truth values that are all alike may leave nothing to look at."""
+"""Operators with which booleans that are all equal may leave nothing to look at."""
 _TRUTHS = ("eq", "ne", "where", "masked_fill", "logical_not", "logical_and", "bitwise_and", "_to_copy")
-"""Operators that may take an integer for a truth value."""
+"""Operators that may use an integer as a boolean."""
 _WIDE = {2: 13, 4: 30, 8: 40}
-"""Bits of large integers, by bytes."""
+"""Bits of large integers, by their bytes."""
 _COMPARES = ("eq", "ne", "ge", "gt", "le", "lt")
 _NEAR_THE_END = 4
-"""Bytes of one sign are of so many numbers at the end of their range: sums of one number alone may keep fewer digits."""
+"""Bytes of one sign are drawn from this many numbers at the end of their range: sums of a single number may need fewer
+digits."""
 _SHARE = 0.25
 _ROUNDED = 1e-5
-"""Share of the largest output that roundings may move one by."""
+"""Share of the largest output by which roundings may move an output."""
 _LATER = (1 << 12, 1 << 14)
-"""Where numbers that follow one another begin, too, as positions behind a cache do."""
+"""Range for the start of consecutive numbers, like positions after a cache."""
 _ENOUGH = 0.5
-"""Share of the elements that were finite before, which must be so."""
+"""Share of the previously finite elements that must stay finite."""
 
 
 def named_in(source: str) -> list[int]:
-    """Whole numbers that a task's own source names: one that is ignored, or stands for padding. Negative ones that count axes,
-    sizes or places from the end are none."""
+    """Integers that a task's own source names: one that is ignored, or stands for padding. Negative ones that are axes, sizes
+    or indices from the end do not count."""
     found = set()
     tree = parse(source)
     counted = {id(part) for node in ast.walk(tree) for part in _counts_from_the_end(node)}
@@ -74,7 +75,7 @@ def named_in(source: str) -> list[int]:
 
 
 def _counts_from_the_end(node: ast.AST) -> list[ast.expr]:
-    """Where a negative number is an axis (`softmax(x, -1)`), a size (`view(n, -1)`) or a place (`x[-1]`)."""
+    """Expressions in which a negative number is an axis (`softmax(x, -1)`), a size (`view(n, -1)`) or an index (`x[-1]`)."""
     if isinstance(node, ast.Call):
         name = getattr(node.func, "attr", getattr(node.func, "id", ""))
         axes = [word.value for word in node.keywords if word.arg in ("dim", "dims", "axis")]
@@ -98,9 +99,9 @@ def wider(
     named: Sequence[int],
     seed: int,
 ) -> Any:
-    """The inputs with integers and truth values that the task does not draw; None where the reference takes no others.
-    `again` are
-    others, as the task draws them; `call` is the reference, which may raise; `operators` are its own, `named` are numbers that its task names."""
+    """The inputs with integers and booleans that the task does not draw; None if the reference accepts no others. `again`:
+    inputs of another draw. `call`: the reference, which may raise. `operators`: its operators. `named`: numbers that the task
+    names."""
     names = {name.rstrip("_") for name in operators}
     given = flatten(inputs)
     if any(word in name for name in names for word in _LEFT_ALONE):
@@ -116,8 +117,8 @@ def wider(
 
 
 def _as_places(tensor: torch.Tensor, kinds: frozenset[int]) -> set[str]:
-    """Operators that are asked for as little beside whole numbers which name kinds that the reference tells apart, all of them: to
-    kernels they are places in a table of experts."""
+    """Operators that restrict integers the same way: used if a tensor's integers are all kinds that the reference tests for,
+    as kernels may index a table of experts with them."""
     if tensor.is_floating_point() or tensor.is_complex() or not tensor.numel():
         return set()
     low, high = int(tensor.min()), int(tensor.max())
@@ -133,8 +134,8 @@ def alike(
     seed: int,
     by_row: bool,
 ) -> Any:
-    """The inputs with integers that are one number throughout, or one in each row (`by_row`; blocks of a vector); None where the
-    reference takes none. Arguments as of `wider`."""
+    """The inputs with integers that are one number throughout, or one per row (`by_row`; in a vector per block); None if the
+    reference accepts none. Arguments as in `wider`."""
     names = {name.rstrip("_") for name in operators}
     given = flatten(inputs)
     if any(word in name for name in names for word in _LEFT_ALONE):
@@ -150,8 +151,8 @@ def alike(
 def _take(
     inputs: object, changes: Sequence[Iterator[Change]], call: Callable[[object], list[torch.Tensor]]
 ) -> Any:
-    """The inputs with those changes of each tensor, one after the other, that the reference takes, giving outputs of the same
-    shapes (as many counts as there are numbers are no promise); None where it takes none."""
+    """The inputs with those changes of each tensor, one after another, that the reference accepts with outputs of the same
+    shapes (a number of counts may depend on the values); None if it accepts none."""
     least, forms, changed = 0.0, None, False
     for place, several in enumerate(changes):
         for change in several:
@@ -174,13 +175,13 @@ def _take(
 def _even_out(
     tensor: torch.Tensor, other: torch.Tensor, names: set[str], by_row: bool, generator: torch.Generator
 ) -> Iterator[Change]:
-    """As `alike`, on one tensor: bytes near the end of their range, others at an end of what is drawn, or anywhere in it."""
+    """`alike` for one tensor: bytes near the end of their range, other integers at an end of the drawn one, or within it."""
     if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool or tensor.numel() < 2:
         return
     low, high = int(tensor.min()), int(tensor.max())
     if low == high or ((low, high) == (0, 1) and any(word in name for name in names for word in _WEIGHED)):
         return
-    if tensor.ndim == 1 and _climbs(tensor) and _climbs(other):  # where something begins
+    if tensor.ndim == 1 and _climbs(tensor) and _climbs(other):  # offsets
         yield lambda old: torch.cat([old[:1], torch.full_like(old[1:], high)])
         return
     drawn = int(torch.randint(low, high + 1, (), generator=generator))
@@ -194,7 +195,7 @@ def _even_out(
 
 
 def _in_rows(tensor: torch.Tensor, numbers: Sequence[int]) -> torch.Tensor:
-    """One number after the other, each for a row; of a vector for a block."""
+    """Each row filled with one of the numbers in turn; in a vector each block."""
     made = tensor.clone(memory_format=torch.contiguous_format)
     rows = made.reshape(-1, made.shape[-1]) if made.ndim > 1 else made.tensor_split(len(numbers))
     for place, row in enumerate(rows):
@@ -210,12 +211,12 @@ def _finite(outputs: Sequence[torch.Tensor]) -> float:
 
 
 def _climbs(numbers: torch.Tensor) -> bool:
-    """Whether none is less than the one before, as of offsets."""
+    """Whether no number is less than the one before, as in offsets."""
     return bool((numbers.diff() >= 0).all())
 
 
 def _other_offsets(drawn: torch.Tensor, low: int, high: int, generator: torch.Generator) -> Iterator[Change]:
-    """Others between the same ends; and the same but for a beginning and an end: nothing says that they are those of what they
+    """Other offsets between the same ends; and the same with a later beginning, or an earlier end, than those of what they
     divide."""
     yield lambda old: torch.cat([old[:1], drawn[1:-1].sort().values, old[-1:]])
     if high > low:
@@ -226,8 +227,8 @@ def _other_offsets(drawn: torch.Tensor, low: int, high: int, generator: torch.Ge
 
 @dataclasses.dataclass(frozen=True)
 class _Within:
-    """Offsets that begin later, or end earlier. Where the reference takes what lies outside of them for a part of something, they
-    have no meaning to kernels that go from one offset to the next."""
+    """Offsets that begin later, or end earlier. If the reference uses what lies outside of them, they have no meaning to
+    kernels that go from one offset to the next."""
 
     first: int
     last: int
@@ -239,8 +240,8 @@ class _Within:
     def reads_outside(
         self, inputs: object, given: Sequence[torch.Tensor], call: Callable[[object], list[torch.Tensor]]
     ) -> bool:
-        """Whether an output depends on what lies outside in some input, along each of its axes that are as long as offsets go; `given`
-        are the outputs."""
+        """Whether an output depends on what lies outside, in some input and along each of its axes that are as long as the
+        offsets reach; `given` are the outputs."""
 
         def matters(number: int, axis: int) -> bool:
             moved = call(with_changed(inputs, number, functools.partial(self._move, axis)))
@@ -255,13 +256,13 @@ class _Within:
     def _move(self, axis: int, tensor: torch.Tensor) -> torch.Tensor:
         made, further = tensor.clone(), 1.0 + float(tensor.abs().max())
         for start, size in ((0, self.first), (self.last, self.length - self.last)):
-            # No shift of all, which a softmax over keys does not feel.
+            # Not a common shift, to which a softmax over keys is blind.
             made.narrow(axis, start, size).neg_().add_(further)
         return made
 
 
 def _near(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether outputs are the same but for roundings."""
+    """Whether outputs are equal up to roundings."""
     one, other = one.double(), other.double()
     most = float(other.nan_to_num(0.0, 0.0, 0.0).abs().max()) if other.numel() else 0.0
     return torch.allclose(one, other, rtol=0.0, atol=_ROUNDED * most, equal_nan=True)
@@ -270,14 +271,14 @@ def _near(one: torch.Tensor, other: torch.Tensor) -> bool:
 def _beside_one_number(
     number: int, always: bool, names: set[str], drawn: Callable[[int, int], torch.Tensor]
 ) -> Iterator[Change]:
-    """What is tried in place of one number throughout, which may be so in other draws, too: `always`."""
+    """What is tried in place of a number that fills the tensor, `always` if in another draw, too."""
     if number > 1:
         yield lambda _: drawn(1, number)
     elif number == 1:
         signed = not any(name in _TRUTHS for name in names)
         yield lambda _: 2 * drawn(0, 1) - 1 if signed else drawn(0, 1)
     elif number == 0 and always:
-        yield lambda _: drawn(0, 1)  # the second of two kinds, of which a task draws the first
+        yield lambda _: drawn(0, 1)  # the second of two kinds, of which the task draws the first
 
 
 def _changes(
@@ -326,7 +327,7 @@ def _changes(
         repeated = torch.rand(tensor.numel(), generator=generator) < _ENOUGH
         repeated[:2] = torch.tensor([False, True])
         yield lambda old: torch.where(repeated, old.reshape(-1).roll(1), old.reshape(-1)).reshape(old.shape)
-    # Not from the end of a table that is read or written: kernels that only count forward are honest.
+    # Not if a table is read or written there: kernels that only count forward are honest.
     if low >= 0 and not names & _FROM_THE_END:
         yield some(lambda old: -1 - old)
     if not any(word in name for name in names for word in _COUNTING):
@@ -335,7 +336,7 @@ def _changes(
     below = [number for number in named if number < 0]
     rare = [number for number in named if low <= number <= high]
     beside = [[number] for number in named if 0 <= number < low or number > high]
-    # Last, so that nothing takes their place; at a single one, too, for a mean over nothing has no meaning.
+    # Last, so that they are not overwritten; also at a single element, because a mean over nothing has no meaning.
     for numbers, share in (*((one, _SHARE) for one in (rare, *beside, below)), (below, 0.0)):
         if numbers:
             held = torch.tensor(numbers)
