@@ -1,10 +1,13 @@
 """Shared by all tests: one thread per process, no network, a cache of its own; `gpu` tests run only if there is a GPU."""
 
 import os
+import random
 import shutil
+import sys
 import tempfile
 
 import hypothesis
+import numpy
 import pytest
 
 # Set before any test imports torch or transformers, and inherited by the verifier's worker processes.
@@ -21,6 +24,15 @@ hypothesis.settings.load_profile("loaded")
 
 # A cache shared with earlier runs would return their kernels instead of searching.
 os.environ["KERNELWRIGHT_CACHE"] = tempfile.mkdtemp(prefix="kernelwright-cache-")
+
+
+@pytest.fixture(autouse=True)
+def seeded() -> None:
+    """Each test draws the same numbers every time: none passes or fails by chance."""
+    random.seed(0)
+    numpy.random.seed(0)
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(0)
 
 
 def pytest_unconfigure() -> None:

@@ -127,7 +127,9 @@ def test_numbers_that_name_kinds_stay_those_kinds() -> None:
 
 def test_a_number_that_is_ignored_is_there_whatever_else_is_drawn() -> None:
     for seed in range(40):
-        scores, labels = torch.randn(3, 8), torch.randint(0, 8, (3,))
+        generator = torch.Generator().manual_seed(seed)  # labels of 0 and 1 alone would be taken for booleans
+        scores = torch.randn(3, 8, generator=generator)
+        labels = torch.randint(2, 8, (3,), generator=generator)
 
         def loss(inputs: Any) -> list[torch.Tensor]:
             return [torch.nn.functional.cross_entropy(inputs[0], inputs[1])]
