@@ -357,7 +357,8 @@ class Groups:
                 continue
             done, placed = self._play(group, grid, function)
             waiting -= done
-            if new and len(done) == len(group.programs) and self._held < _HELD_BYTES:
+            whole = len(done) == len(group.programs) and all(isinstance(one, _Handle) for one in placed)
+            if new and whole and self._held < _HELD_BYTES:  # a descriptor's fields are a list, and made anew
                 group.placed = placed
                 self._held += sum(one.data.nbytes for one in placed)
         left = [one for one in left if one in waiting]
