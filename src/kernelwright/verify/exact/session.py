@@ -129,6 +129,7 @@ def play(
     """Play the steady call, after the calls that it needs. No engine may be installed."""
     candidate = Candidate(trace, blobs)
     engine = Engine(lambda launch: 1.0)
+    engine.abreast = False
     session = ExactSession(Kernels(trace["kernels"], built), engine, calculator)
     problem, outputs = "", []
     try:

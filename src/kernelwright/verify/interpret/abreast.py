@@ -30,6 +30,8 @@ MOST_ELEMENTS = 1 << 16
 """The most elements of the widest block over all instances run at once: more gain nothing."""
 _FEWEST, _TRIES = 3, 4
 """The least instances of a launch that are worth it, and how many paths are tried for the others in vain."""
+MOST_INSTANCES = 1 << 20
+"""The most instances of a launch to keep lists of: a kernel may ask for billions, and runs out of time."""
 _LAUNCHES, _GROUPS, _HELD_BYTES = 64, 64, 48 << 20
 _COMPARISONS = ("LT", "LE", "GT", "GE", "EQ", "NE")
 _AT_ONCE = frozenset(

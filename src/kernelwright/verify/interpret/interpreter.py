@@ -34,7 +34,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from kernelwright.errors import InfrastructureError
 from kernelwright.verify.interpret import hints, patches
-from kernelwright.verify.interpret.abreast import Groups, Uses, Watch
+from kernelwright.verify.interpret.abreast import MOST_INSTANCES, Groups, Uses, Watch
 from kernelwright.verify.interpret.bodies import LINEAR, rewritten
 from kernelwright.verify.interpret.counts import overflow
 from kernelwright.verify.interpret.coverage import Coverage, Touched, farther, reads_the_same
@@ -232,6 +232,8 @@ class Engine:
         self.price = price
         """Modelled milliseconds of a launch, which autotuning minimises."""
         self.mode: Mode = "execute"
+        self.abreast = True
+        """Whether instances on the same path may be run at once. Exact arithmetic, whose values are no arrays, runs them one by one."""
         self.launches: list[TracedLaunch] = []
         self.memory = Memory()
         self.traffic: Traffic | None = None
@@ -426,7 +428,7 @@ class Engine:
                 self.together |= {function.__name__} if self._together.waited else set()
                 return
             with kernel_errors():
-                if kept or self._before:
+                if kept or self._before or not self.abreast or math.prod(grid) > MOST_INSTANCES:
                     for linear in order:
                         run(linear)
                 else:
