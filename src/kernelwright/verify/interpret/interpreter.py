@@ -228,12 +228,13 @@ class Engine:
     _awaited = True
     """Whether the current instance is ordered after the launches that it overlaps (`gdc_wait`)."""
 
+    abreast = True
+    """Whether instances on the same path may be run at once. Exact arithmetic, whose values are no arrays, runs them one by one."""
+
     def __init__(self, price: Callable[[TracedLaunch], float]) -> None:
         self.price = price
         """Modelled milliseconds of a launch, which autotuning minimises."""
         self.mode: Mode = "execute"
-        self.abreast = True
-        """Whether instances on the same path may be run at once. Exact arithmetic, whose values are no arrays, runs them one by one."""
         self.launches: list[TracedLaunch] = []
         self.memory = Memory()
         self.traffic: Traffic | None = None
