@@ -51,6 +51,8 @@ class Stage:
     """Chosen by a rule of thumb."""
     results: tuple[str, ...]
     stored: tuple[str, ...] = ()
+    main: bool = False
+    """Whether a program's schedule is about this kernel: the contraction's, or the one that reads most."""
 
     def of(self, source: Source, number: int) -> Source:
         """Its part of the whole source, not yet printed."""
@@ -90,18 +92,17 @@ def cut(source: Source) -> tuple[Stage, ...]:
         if len(stages) > MOST:
             raise Unsupported("more kernels than a program has")
     stages += _maps(source, open_results, stored)
-    return _read(source, stages, results)
+    return _mark_main(source, _read(source, stages, results))
 
 
-def main_of(stages: Sequence[Stage], source: Source) -> int:
-    """Index of the kernel that a program's schedule is about: the contraction's, or the one that reads most."""
-
+def _mark_main(source: Source, stages: Sequence[Stage]) -> tuple[Stage, ...]:
     def weight(stage: Stage) -> tuple[bool, int]:
         prims = [prim for prim in stage.of(source, 0).lowered.prims if prim.op not in ("iota", "full")]
         sizes = [math.prod(one.shape) for prim in prims for one in prim.reads()]
         return any(prim.op in CONTRACTIONS for prim in prims), max(sizes, default=0)
 
-    return max(range(len(stages)), key=lambda at: weight(stages[at]))
+    main = max(stages, key=weight)
+    return tuple(dataclasses.replace(stage, main=stage is main) for stage in stages)
 
 
 def _stage(source: Source, results: Collection[str], stored: Collection[str]) -> Stage | None:

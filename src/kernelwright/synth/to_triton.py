@@ -18,7 +18,7 @@ from kernelwright.synth.primitives import Unsupported
 from kernelwright.synth.program import Program
 from kernelwright.synth.shapes import Shapes
 from kernelwright.synth.source import Source
-from kernelwright.synth.stages import PRINTERS, Stage, cut, main_of, nest_of
+from kernelwright.synth.stages import PRINTERS, Stage, cut, nest_of
 
 _BESIDE = {("transpose", "map"), ("depthwise", "convolution"), ("depthwise", "row")}
 """(schedule's nest, graph's nest) pairs that are allowed although they differ."""
@@ -92,9 +92,8 @@ def print_program(program: Program, called: str = "") -> Source:
     source, schedule = source_of(program.graph, called), program.schedule
     with unsupported():
         stages = stages_of(program.graph)
-        main = main_of(stages, source) if stages else -1
         for number, stage in enumerate(stages):
-            part, own = stage.of(source, number + 1), schedule if number == main else stage.schedule
+            part, own = stage.of(source, number + 1), schedule if stage.main else stage.schedule
             if own.nest != stage.nest and (own.nest, stage.nest) not in _BESIDE:
                 raise Unsupported(f"a schedule of a {own.nest} for a {stage.nest}")
             PRINTERS[own.nest](part, own)
@@ -116,7 +115,7 @@ def scheduled_part(graph: Graph) -> tuple[Source, str]:
     stages = stages_of(graph)
     if not stages:
         return source, nest_of(source)
-    main = stages[main_of(stages, source)]
+    main = next(stage for stage in stages if stage.main)
     return main.of(source, 0), main.nest
 
 

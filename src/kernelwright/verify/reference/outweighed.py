@@ -13,7 +13,7 @@ Finds nothing if scores come from other inputs, or from one with its axes in ano
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -82,11 +82,8 @@ def _far_below(
     share = low + (high - low) * torch.rand((), generator=generator)
     near = _near_one_row(first.shape[-1], _TOP, generator)
     scores = {id(first): near(first), id(second): near(second) * torch.where(late, share, 1.0)}
-    weights = []
-    for some in (late, ~late):
-        made = call(_with(inputs, {**scores, id(values): torch.where(some, values.abs(), 0.0)}))
-        weights.append(torch.cat([one.abs().reshape(-1) for one in made]))
-    ratio = _median_ratio(weights[0], weights[1])
+    weighed = [{**scores, id(values): torch.where(some, values.abs(), 0.0)} for some in (late, ~late)]
+    ratio = _median_ratio(inputs, call, weighed)
     if not _LEAST < ratio < _FAINT:
         return None
     return _with(inputs, {**scores, id(values): torch.where(late, values / ratio, values)})
@@ -109,11 +106,8 @@ def _below_a_sink(
         keys = key * torch.where(late, _JITTER, share)
         return {id(first): query.to(first.dtype), id(second): keys.to(second.dtype)}
 
-    weights = []
-    for some in (~late, late):
-        made = call(_with(inputs, {**scores(1.0), id(values): some.expand(values.shape).double()}))
-        weights.append(torch.cat([one.abs().reshape(-1) for one in made]))
-    ratio = _median_ratio(weights[0], weights[1])
+    ones = [{**scores(1.0), id(values): some.expand(values.shape).double()} for some in (~late, late)]
+    ratio = _median_ratio(inputs, call, ones)
     height = math.log(ratio * others) if 0.0 < ratio < math.inf else 0.0
     low, high = _ABOVE
     above = low + (high - low) * float(torch.rand((), generator=generator))
@@ -125,7 +119,13 @@ def _below_a_sink(
     return _with(inputs, {**scores(wanted / height), id(values): weighed})
 
 
-def _median_ratio(one: torch.Tensor, other: torch.Tensor) -> float:
+def _median_ratio(
+    inputs: Any, call: Callable[[object], list[torch.Tensor]], changes: Sequence[dict[int, torch.Tensor]]
+) -> float:
+    """The median, over elements of outputs, of their size under the first of two changes over that under the second."""
+    one, other = (
+        torch.cat([made.abs().reshape(-1) for made in call(_with(inputs, change))]) for change in changes
+    )
     return float((one / other).nan_to_num(0.0, 0.0, 0.0).median())
 
 
