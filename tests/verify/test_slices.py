@@ -122,11 +122,12 @@ def test_programs_that_store_something_else_are_a_class_of_their_own() -> None:
     assert any(program % 200 == 7 for program in drawn)
 
 
-def test_programs_that_load_elsewhere_are_drawn() -> None:
+def test_several_programs_that_load_elsewhere_are_drawn() -> None:
+    """One alone may find the base row that it ought to."""
     x, out = tensor(), tensor()
     launch = planned(odd_places, (1024,), x, out, N, BLOCK=1024)
     drawn = launch.sample({}, random.Random(1))
-    assert any(program % 200 == 7 for program in drawn)
+    assert sum(program % 200 == 7 for program in drawn) == 6
 
 
 def test_the_writers_of_a_place_are_found() -> None:

@@ -12,6 +12,7 @@ Says nothing of values. If places depend on loaded numbers, or a kernel has more
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,8 +27,8 @@ from kernelwright.verify.trace.tape import View
 MOST_WAYS, THOROUGH_WAYS = 6, 24
 """The most programs of a launch that are planned, usually and when we ask in particular what reaches the outputs."""
 _CLASSES, _RANDOM, _ODD = 5, 8, 7
-"""Programs to sample: one of each of this many kinds, some drawn from all, and some whose loads do not relate to their stores
-as most programs' do."""
+"""Programs to sample: one of each of this many kinds, some drawn from all, some of rare kinds, and some whose loads do not relate to
+their stores as most programs' do. One alone is right by chance where it loads another row that repeats the same base row."""
 _PLANNED = 200
 """Memory instructions of planned programs after which no further program is planned."""
 _PIECES = 4_000_000
@@ -201,19 +202,35 @@ class Planned:
     def sample(self, outputs: Mapping[int, View], dice: random.Random) -> list[int]:
         """Programs worth running on real values, the most telling first."""
         chosen: list[int] = []
+        kinds: list[np.ndarray] = []
         for way in self.ways:
             chosen.append(way.recorded)
-            classes = np.where(way.members, way.map.classes(way.map.sinks), -1)
-            kinds = [kind for kind in np.unique(classes).tolist() if kind >= 0]
-            for kind in dice.sample(kinds, min(len(kinds), _CLASSES)):
-                chosen.append(dice.choice(np.flatnonzero(classes == kind)[:4096].tolist()))
+            members = np.flatnonzero(way.members)
+            classes = way.map.classes(way.map.sinks)[members]
+            order = np.argsort(classes, kind="stable")
+            of_it = np.split(members[order], np.flatnonzero(np.diff(classes[order])) + 1)
+            for kind in dice.sample(of_it, min(len(of_it), _CLASSES)):
+                chosen.append(dice.choice(kind[:4096].tolist()))
+            kinds += of_it
         if self.rest.any():
             some = np.flatnonzero(self.rest).tolist()
             chosen += dice.sample(some, min(_CLASSES, len(some)))
         odd = [place for way in self.ways for place in self._odd(way, outputs, dice)]
         drawn = [dice.randrange(math.prod(self.grid)) for _ in range(_RANDOM)]
-        first = chosen[:1] + dice.sample(odd, min(_ODD, len(odd))) + chosen[1:] + drawn
-        return list(dict.fromkeys(first))
+        odd = dice.sample(odd, min(_ODD, len(odd))) + self._rare(kinds, dice)
+        return list(dict.fromkeys(chosen[:1] + odd + chosen[1:] + drawn))
+
+    def _rare(self, kinds: Sequence[np.ndarray], dice: random.Random) -> list[int]:
+        """Programs of kinds other than the one that most programs are of, of each kind in turn; none if there is no such one."""
+        *others, most = sorted(kinds, key=len) or [np.zeros(0)]
+        if 2 * len(most) <= math.prod(self.grid):
+            return []
+        drawn = [
+            [int(kind[at]) for at in dice.sample(range(len(kind)), min(_ODD, len(kind)))]
+            for kind in dice.sample(others, min(_ODD, len(others)))
+        ]
+        in_turn = itertools.chain.from_iterable(itertools.zip_longest(*drawn))
+        return [place for place in in_turn if place is not None][:_ODD]
 
     def _odd(self, way: Way, outputs: Mapping[int, View], dice: random.Random) -> list[int]:
         """Programs whose load places are not the linear function of their store places that most programs follow."""
