@@ -8,7 +8,9 @@ from running_programs import agrees, agrees_at, graph_of
 
 from kernelwright.graph.types import Argument, Graph, Node, NumberType, Ref, Size, Symbol, TensorType, Value
 from kernelwright.synth.library import program_of, schedules_of
-from kernelwright.synth.to_triton import stages_of
+from kernelwright.synth.primitives import Unsupported
+from kernelwright.synth.program import ConvolutionSchedule, DepthwiseSchedule, Program
+from kernelwright.synth.to_triton import print_triton, stages_of
 
 
 def two_dimensions(b: Any) -> Any:
@@ -169,3 +171,43 @@ def graph_with_numbers() -> Graph:
 @pytest.mark.parametrize("chosen", [{"s0": 6, "s1": 4, "s2": 8}, {"s0": 5, "s1": 3, "s2": 11}], ids=str)
 def test_numbers_and_sizes_that_vary_are_followed(chosen: dict[str, int], tmp_path: Path) -> None:
     assert agrees_at(graph_with_numbers(), chosen, tmp_path) == ""
+
+
+def graph_of_windows(stride: int, grouped: bool) -> Graph:
+    """A convolution whose window's size varies, with one filter for each channel or for all."""
+    channels, side = "s0", f"(s2 - s1 + 2) // {stride} + 1" if stride > 1 else "s2 - s1 + 3"
+    steps = ((stride, stride), (1, 1), (1, 1), False, (0, 0), Size(size=channels) if grouped else 1)
+    made = Value(name="y", type=tensor(2, channels if grouped else "s3", side, side))
+    x, w = (
+        tensor(2, channels, "s2", "s2"),
+        tensor(*((channels, 1) if grouped else ("s3", channels)), "s1", "s1"),
+    )
+    names = (("s0", 20), ("s1", 3), ("s2", 9), *((("s3", 17),) if not grouped else ()))
+    return Graph(
+        arguments=(Argument(name="x", type=x), Argument(name="w", type=w)),
+        nodes=(
+            Node(
+                op="aten.convolution.default",
+                args=(Ref(ref="x"), Ref(ref="w"), None, *steps),
+                outputs=(made,),
+            ),
+        ),
+        results=("y",),
+        symbols=tuple(Symbol(name=name, hint=hint) for name, hint in names),
+    )
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_the_size_of_a_window_is_followed(stride: int, grouped: bool, tmp_path: Path) -> None:
+    graph = graph_of_windows(stride, grouped)
+    chosen = {"s0": 6, "s1": 5, "s2": 8, "s3": 7}
+    assert agrees_at(graph, {one.name: chosen[one.name] for one in graph.symbols}, tmp_path) == ""
+
+
+@pytest.mark.parametrize("schedule", [
+    ConvolutionSchedule(algorithm="direct"), DepthwiseSchedule(algorithm="patch", tile=(4, 4))
+], ids=lambda one: one.nest)  # fmt: skip
+def test_no_taps_are_unrolled_where_their_number_may_vary(schedule: Any) -> None:
+    with pytest.raises(Unsupported, match="may vary"):
+        print_triton(Program(graph=graph_of_windows(1, True), schedule=schedule))

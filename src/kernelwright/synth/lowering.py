@@ -108,11 +108,15 @@ class Lowered:
         args = tuple(self.operand(one) for one in node.args)
         kwargs = {name: self.operand(one) for name, one in node.kwargs}
         if base not in _VARYING:
-            sized = base in _SIZED or (base in _CONVOLUTIONS and self._one_filter_a_channel(node, base))
-            if not sized and any(isinstance(one, Varying) for one in _flat((*args, *kwargs.values()))):
+            fixed: tuple[Any, ...] = () if base in _SIZED else (*args, *kwargs.values())
+            if base in _CONVOLUTIONS and self._one_filter_a_channel(node, base):
+                fixed = args[_CONVOLUTIONS[base] + 3 :][:5]  # all but the number of groups
+            if any(isinstance(one, Varying) for one in _flat(fixed)):
                 raise Unsupported(f"{node.op} of a size that varies")
             args = tuple(map(_captured, args))
             kwargs = {name: _captured(one) for name, one in kwargs.items()}
+        if base in _CONVOLUTIONS:
+            self._fix_window(node, base)
         rule = _LOWERINGS.get(base)
         if rule is None and base not in RULES:
             raise Unsupported(node.op)
@@ -129,6 +133,15 @@ class Lowered:
         """Whether a convolution has as many groups as channels and filters, so that kernels need not know the number."""
         x, weight = (self.operand(one) for one in node.args[_CONVOLUTIONS[base] :][:2])
         return bool(weight.shape[0] == x.shape[1] and weight.shape[1] == 1)
+
+    def _fix_window(self, node: Node, base: str) -> None:
+        """Raises Unsupported if a convolution's window may vary in size and the form that it is lowered to cannot."""
+        ref = node.args[_CONVOLUTIONS[base] + 1]
+        kind = self.graph.types()[ref.ref] if isinstance(ref, Ref) else None
+        if not isinstance(kind, TensorType) or all(isinstance(one, int) for one in kind.shape[2:]):
+            return
+        if base == "convolution_backward" or kind.shape[0] == 1:
+            raise Unsupported(f"{node.op} of a window whose size varies")
 
     def _out(self, node: Node, place: int) -> Val:
         value = node.outputs[place] if place < len(node.outputs) else None

@@ -264,8 +264,10 @@ class Shapes:
     def _of_conv(self, prim: Prim, inputs: list[Shape]) -> Shape:
         x, weight = inputs
         rank = len(x) - 2
-        for dim in range(rank):
-            self.join(Size.of(prim.args[1].shape[2 + dim]), weight[2 + dim])
+        if not self.lowered.graph.symbols:
+            for dim in range(rank):
+                self.join(Size.of(prim.args[1].shape[2 + dim]), weight[2 + dim])
+            weight = self.canonical(weight)
         groups, transposed = prim.attr("groups"), prim.attr("transposed")
         if groups == 1:
             self.join(x[1], weight[0 if transposed else 1])
@@ -278,22 +280,19 @@ class Shapes:
         elif prim.args[0].shape[1] == groups:
             self.join(Size.of(groups), x[1])
         out_channels = weight[1] * groups if transposed else weight[0]
-        spatial = tuple(
-            self._window(prim, dim, x[2 + dim], prim.args[1].shape[2 + dim]) for dim in range(rank)
-        )
+        spatial = tuple(self._window(prim, dim, x[2 + dim], weight[2 + dim]) for dim in range(rank))
         return (x[0], out_channels, *spatial)
 
-    def _window(self, prim: Prim, dim: int, size: Size, kernel: int) -> Size:
+    def _window(self, prim: Prim, dim: int, size: Size, kernel: Size) -> Size:
         stride, padding, dilation = (prim.attr(name)[dim] for name in ("stride", "padding", "dilation"))
-        reach = dilation * (kernel - 1)
+        reach = (kernel - 1) * dilation
         if dict(prim.attrs).get("transposed"):
             return size * stride + (reach + 1 + prim.attr("out_pad")[dim] - stride - 2 * padding)
-        last = size + (2 * padding - reach - 1)
+        last = size - reach + (2 * padding - 1)
         offset = _offset(last)
         if (steps := (last - offset).over(Size.of(stride))) is not None:
             return steps + (offset // stride + 1)
-        host = f"({size.text()} + {2 * padding - reach - 1}) // {stride} + 1".replace("+ -", "- ")
-        host = _put_in_braces(host, size)
+        host = _put_in_braces(f"({last.text()}) // {stride} + 1", last)
         return self._fresh(
             f"{prim.out.name}_{dim}", prim.out.shape[len(prim.out.shape) - self._rank(prim) + dim], host
         )
@@ -305,12 +304,12 @@ class Shapes:
         x, kernel = inputs[0], prim.attr("kernel")
         rank = len(kernel)
         first = len(x) - rank
-        spatial = tuple(self._window(prim, dim, x[first + dim], kernel[dim]) for dim in range(rank))
+        spatial = tuple(self._window(prim, dim, x[first + dim], Size.of(kernel[dim])) for dim in range(rank))
         return (*x[:first], *spatial)
 
     def _of_patches(self, prim: Prim, inputs: list[Shape]) -> Shape:
         x, kernel = inputs[0], prim.attr("kernel")
-        places = (self._window(prim, dim, x[2 + dim], side) for dim, side in enumerate(kernel))
+        places = (self._window(prim, dim, x[2 + dim], Size.of(side)) for dim, side in enumerate(kernel))
         return (*x[:2], *map(Size.of, kernel), *places)
 
     def _of_unfold(self, prim: Prim, inputs: list[Shape]) -> Shape:

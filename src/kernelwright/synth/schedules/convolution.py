@@ -22,7 +22,7 @@ from kernelwright.synth.emitter import (
 from kernelwright.synth.index import Base, Index, split_index
 from kernelwright.synth.primitives import Prim, Unsupported, Val
 from kernelwright.synth.program import ConvolutionSchedule
-from kernelwright.synth.sizes import ONE, Size
+from kernelwright.synth.sizes import ONE, Size, product
 from kernelwright.synth.source import Source, numel
 
 _NAMES = ("m", "n", "k", "acc", "tile", "group", "step", "steps", "tap", "in_m", "in_n", "in_k", "tile_m", "tile_n", "tiles_m",
@@ -59,6 +59,7 @@ class ConvolutionPrinter:
         self.x: Val = self.prim.args[0]
         self.w: Val = self.prim.args[1]
         self.kernel: tuple[int, ...] = self.w.shape[2:]
+        self.window = shapes.of[self.w.name][2:]
         self.taps = math.prod(self.kernel)
         self.transposed: bool = self.prim.attr("transposed")
         self.groups: int = self.prim.attr("groups")
@@ -79,6 +80,11 @@ class ConvolutionPrinter:
         self.emitter.given[self.prim.out.name] = self._accumulate
         self.out_coordinates: Coordinates = ()
         self.accumulator = "acc"
+
+    def fixed(self) -> None:
+        """Raises Unsupported if the window's size may vary, for printers that unroll its taps."""
+        if any(one.constant is None for one in self.window):
+            raise Unsupported("taps of a window whose size may vary, one by one")
 
     def _share(self, size: Size) -> Size:
         if self.groups == 1:
@@ -114,7 +120,7 @@ class ConvolutionPrinter:
                 guards += tests
             else:
                 moved = place * stride + tap * dilation + (-padding)
-                free = padding == 0 and self.out_shape[2 + dim] == size and self.kernel[dim] == 1
+                free = padding == 0 and self.out_shape[2 + dim] == size and self.window[dim] == ONE
                 if padding or self.transposed:
                     test = self.emitter.inside(moved, size) if not free else None
                     guards += [test] if test is not None else []
@@ -175,21 +181,20 @@ class ImplicitPrinter(ConvolutionPrinter):
     def walk(self) -> None:
         """The loop over taps and channels."""
         emitter, loops, rank = self.emitter, frozenset({"step"}), len(self.kernel)
-        channels = emitter.size(self.channels)
+        channels, all_taps = emitter.size(self.channels), product(self.window)
         emitter.line("acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)")
         emitter.line(f"steps = tl.cdiv({channels}, BLOCK_K)")
         emitter.open(
             "step",
-            f"for step in range(0, {self.taps} * steps):"
-            if self.taps > 1
+            f"for step in range(0, {emitter.size(all_taps, True)} * steps):"
+            if all_taps != ONE
             else "for step in range(0, steps):",
         )
         taps: tuple[Index, ...] = (Index(),) * rank
-        if self.taps > 1:
+        if all_taps != ONE:
             emitter.line("tap = step // steps")
             emitter.line("k = step % steps * BLOCK_K + tl.arange(0, BLOCK_K)")
-            base = Base("tap", Size.of(self.taps), loops=loops)
-            taps = split_index(base, [Size.of(one) for one in self.kernel])
+            taps = split_index(Base("tap", all_taps, loops=loops), self.window)
         else:
             emitter.line("k = step * BLOCK_K + tl.arange(0, BLOCK_K)")
         emitter.line(f"in_k = (k < {channels}) | EVEN_K")
@@ -208,10 +213,10 @@ class ImplicitPrinter(ConvolutionPrinter):
 
     def _weights(self, k: Base, loops: frozenset[str]) -> str:
         """A tile of the weights as (filters, taps, channels)."""
-        emitter = self.emitter
-        index = self._channel(self.n_base, self.filters) * (self.channels * self.taps)
-        if self.taps > 1:
-            index = index + Index.whole(Base("tap", Size.of(self.taps), loops=loops)) * self.channels
+        emitter, taps = self.emitter, product(self.window)
+        index = self._channel(self.n_base, self.filters) * (self.channels * taps)
+        if taps != ONE:
+            index = index + Index.whole(Base("tap", taps, loops=loops)) * self.channels
         term = emitter.index_term(index + Index.whole(k))
         emitter.line(
             f"w = tl.load({self.w.name}_taps_ptr + {term.text}, mask={' & '.join(term.masks)}, other=0.0)"
@@ -283,6 +288,7 @@ def _print_direct(source: Source, schedule: ConvolutionSchedule) -> None:
     """One channel of one image per program along one axis of the grid, its places along the other."""
     printer = ConvolutionPrinter(source, schedule)
     emitter, channels = printer.emitter, source.shapes.of[printer.w.name][1].constant
+    printer.fixed()
     if channels is None:
         raise Unsupported("a direct sum over channels whose number may vary")
     if printer.transposed or printer.flipped or printer.taps * channels > _MOST_TAPS:

@@ -32,6 +32,7 @@ class DepthwisePrinter(ConvolutionPrinter):
         one_each = self.w.shape[0] == self.groups and self.w.shape[1] == 1
         if len(self.kernel) != 2 or not one_each or self.transposed or self.taps > _MOST_TAPS:
             raise Unsupported("not a depthwise convolution in two dimensions")
+        self.fixed()
         if self.x.name not in {one.name for one in source.lowered.arguments}:
             raise Unsupported("a depthwise convolution of what is computed")
         self.emitter.names |= set(_NAMES)
