@@ -8,7 +8,7 @@ in place (rope, cross entropy), those that leave a sum to torch (KL divergence, 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 _ROWS = "ROWS, COLS = 4096, 2048\n"
@@ -43,7 +43,7 @@ import torch
 import torch.nn as nn
 import triton
 import triton.language as tl
-from typing import Literal, Optional, Tuple
+from typing import Callable, Literal, Optional, Tuple
 from triton.language.extra.libdevice import rsqrt, tanh
 
 MAX_FUSED_SIZE = 65536
@@ -78,28 +78,37 @@ class device_context:
 """
 
 
-def found(root: Path) -> Iterator[tuple[str, str, str]]:
-    """(name, reference, kernel) of each operator whose file a checkout has."""
+def found(root: Path, modules: bool = True) -> Iterator[tuple[str, str, str]]:
+    """(name, reference, kernel) of each operator whose file a checkout has; `modules`: as a `ModelNew`, else as `kernel(...)`."""
     folder = root / "src/liger_kernel/ops"
     helpers = folder / "utils.py"
     for name, (file, sizes, given, inputs, says, call) in OPERATORS.items():
         path = folder / f"{file}.py"
         if path.is_file():
-            text = _reached(path.read_text(encoding="utf-8"), helpers.read_text(encoding="utf-8"), call)
-            reference = (
-                f"import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n\n{sizes}\n\n"
-                f"class Model(nn.Module):\n    def forward(self, {given}):\n        return {says}\n\n\n"
-                f"def get_inputs():\n    return [{', '.join(inputs)}]\n\n\ndef get_init_inputs():\n    return []\n"
-            ).replace("(COLS,)", "(x.shape[-1],)")
-            kernel = f"{_STANDS_IN}{text}\n\n\nclass ModelNew(nn.Module):\n    def forward(self, {given}):\n        return {call}\n"
-            yield f"liger/{name}", reference, kernel
+            text = parts_reached(path.read_text("utf-8"), call, helpers.read_text("utf-8"), _STANDS_IN)
+            head = f"{_STANDS_IN}{text}\n\n\n"
+            kernel = (
+                f"{head}class ModelNew(nn.Module):\n    def forward(self, {given}):\n        return {call}\n"
+                if modules
+                else f"{head}def kernel({given}):\n    return {call}\n"
+            )
+            yield f"liger/{name}", reference(sizes, given, inputs, says), kernel
 
 
-def _reached(text: str, helpers: str, call: str) -> str:
-    """The definitions of both files that a call reaches, in order."""
+def reference(sizes: str, given: str, inputs: Sequence[str], says: str) -> str:
+    """A function of tensors in the KernelBench form: lines that set its sizes, arguments, inputs, and what torch says."""
+    return (
+        f"import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n\n{sizes}\n\n"
+        f"class Model(nn.Module):\n    def forward(self, {given}):\n        return {says}\n\n\n"
+        f"def get_inputs():\n    return [{', '.join(inputs)}]\n\n\ndef get_init_inputs():\n    return []\n"
+    ).replace("(COLS,)", "(x.shape[-1],)")
+
+
+def parts_reached(text: str, call: str, helpers: str = "", provided_by: str = "") -> str:
+    """The definitions of a file and its helpers that a call reaches, in order, but for those that `provided_by` has."""
     own = {name: (node, text) for node in ast.parse(text).body for name in _defines(node)}
     both = {name: (node, helpers) for node in ast.parse(helpers).body for name in _defines(node)} | own
-    provided = {name for node in ast.parse(_STANDS_IN).body for name in _defines(node)}
+    provided = {name for node in ast.parse(provided_by).body for name in _defines(node)}
     todo, reached = _names(ast.parse(call)), set[str]()
     while todo:
         name = todo.pop()
