@@ -131,7 +131,12 @@ BLOCKS: dict[str, tuple[Callable[[], nn.Module], tuple[tuple[int, ...], ...]]] =
 
 
 def median_ms(calls: list[Callable[[], Any]]) -> list[float]:
-    """Median time of each call, over rounds in which the calls alternate."""
+    """Median time of each call."""
+    return [statistics.median(kept) for kept in rounds_ms(calls)]
+
+
+def rounds_ms(calls: list[Callable[[], Any]]) -> list[list[float]]:
+    """Times of each call, over rounds in which the calls alternate."""
     times: list[list[float]] = [[] for _ in calls]
     for turn in range(ROUNDS + 5):
         order = (
@@ -146,7 +151,7 @@ def median_ms(calls: list[Callable[[], Any]]) -> list[float]:
             end.synchronize()
             if turn >= 5:
                 kept.append(begin.elapsed_time(end) / CALLS)
-    return [statistics.median(kept) for kept in times]
+    return times
 
 
 def peak_mib(call: Callable[[], Any]) -> float:
@@ -223,8 +228,8 @@ def family(base: nn.Module, shapes: tuple[tuple[int, ...], ...], search: float) 
 
 def fixed(
     kind: str, base: nn.Module, inputs: tuple[torch.Tensor, ...], search: float, autotune: bool
-) -> tuple[dict[str, Any], list[nn.Module]]:
-    """A row for one kind of call at fixed sizes, and the modules that were called: eager, ours."""
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A row for one kind of call at fixed sizes, and the modules that were called, by way."""
     prepare = {"forward": forward, "training": step}[kind]
     modules = [copy.deepcopy(base) for _ in range(4)]
     if kind == "forward":
@@ -240,16 +245,18 @@ def fixed(
         prepare(one, inputs)()
         seconds[name] = time.perf_counter() - began
     calls = {name: prepare(one, inputs) for name, one in made.items()}
-    ms = dict(zip(calls, median_ms(list(calls.values())), strict=True))
+    rounds = dict(zip(calls, rounds_ms(list(calls.values())), strict=True))
+    ms = {name: statistics.median(kept) for name, kept in rounds.items()}
     report = last_report()
     row = {
         "ms": ms, "over": {name: ms[name] / ms["ours"] for name in ms if name != "ours"},
+        "rounds": rounds,
         "peak_mib": {name: peak_mib(call) for name, call in calls.items()}, "compile_s": seconds,
         "groups": sum(len(one.groups) for one in report.graphs), "replaced": report.replaced,
         "choices": [(one.operators, one.taken, one.why) for one in report.choices],
         "races": [(race.ours_ms, race.inductor_ms) for race in report.races], "kept": report.kept,
     }  # fmt: skip
-    return row, [made["eager"], made["ours"]]
+    return row, made
 
 
 def measure(
@@ -268,9 +275,10 @@ def measure(
         if kind == "family":
             yield row | {kind: family(base, shapes, search)}
             continue
-        row[kind], (eager, ours) = fixed(kind, base, inputs, search, autotune)
+        row[kind], made = fixed(kind, base, inputs, search, autotune)
         if kind == "training":
             exact = copy.deepcopy(base).double()
+            eager, ours = made["eager"], made["ours"]
             for one, given in ((eager, inputs), (ours, inputs), (exact, tuple(i.double() for i in inputs))):
                 one.zero_grad()
                 step(one, given)()

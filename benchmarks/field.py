@@ -5,6 +5,10 @@
     python benchmarks/field.py groups --site FOLDER --limit 20                   # then benchmarks/groups.py
     python benchmarks/field.py whole --site FOLDER --from field-groups.jsonl --sample 30
     python benchmarks/field.py report field-capture.jsonl
+    python benchmarks/field.py graphs --site FOLDER --limit 3 --dtype bfloat16   # then, on a machine with a GPU and no packages:
+    CUDA_VISIBLE_DEVICES=0 python benchmarks/field.py clock field-graphs.jsonl OUT --only 0/8      # modules
+    CUDA_VISIBLE_DEVICES=0 python benchmarks/field.py clock field-graphs.jsonl OUT --only 0/8 --groups
+    python benchmarks/field.py clocked field-graphs.jsonl OUT
 
 `FOLDER` is where the packages are installed (the command is in benchmarks/field/__init__.py). Rows go to `--out`; modules
 with a row are not measured again. A worker that dies or exceeds `--seconds` on a module costs only that module.
@@ -30,6 +34,7 @@ from field.report import table
 from field.sources import MEASUREMENT_ONLY, PACKAGES
 
 from kernelwright.errors import UserError
+from kernelwright.records import Task
 
 HERE = Path(__file__).resolve().parent
 Row = dict[str, Any]
@@ -65,7 +70,7 @@ def run(order: dict[str, Any], limit_s: float) -> Iterator[tuple[str, Row | None
 def _lines(order: dict[str, Any], limit_s: float) -> Iterator[dict[str, Any]]:
     """What one worker writes, then `{"end": exit status}`; status None if it was killed after `limit_s` of silence."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(HERE), *sys.path[1:]])}
-    command = [sys.executable, "-m", "field.worker"]
+    command = [sys.executable, "-m", order.get("worker", "field.worker")]
     worker = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
     )
@@ -112,6 +117,34 @@ def measure(given: argparse.Namespace) -> None:
             except UserError as error:
                 print(error, file=sys.stderr)
     print(report(out))
+
+
+def clock(given: argparse.Namespace) -> None:
+    """Append rows to OUT/rows.jsonl, or with `--groups` those of schedules.py to OUT/groups/rows.jsonl."""
+    from field.clock import modules_of
+
+    part = [int(one) for one in given.only.split("/")]
+    out = given.out / "rows.jsonl"
+    given.out.mkdir(parents=True, exist_ok=True)
+    if given.groups:
+        from schedule_problems import problem_of
+        from schedules import fits
+        from schedules import run as run_schedules
+
+        rows = modules_of(given.file).values()
+        tasks = {one["task"]["id"]: one["task"] for row in rows for one in row["groups"] if "task" in one}
+        chosen = [problem_of(Task.model_validate(tasks[name])) for name in sorted(tasks)[part[0] :: part[1]]]
+        chosen = [one for one in chosen if fits(one)]
+        run_schedules(chosen, given.out / "groups", given.seconds, given.jobs, given.limit)
+        return
+    done = [json.loads(line)["key"] for line in out.read_text().splitlines()] if out.exists() else []
+    order = {"worker": "field.clock", "package": "the clock", "file": str(given.file), "part": part}
+    order |= {"search": given.search, "dry": given.dry_run, "done": done}
+    with out.open("a") as file:
+        for key, row in run(order, given.seconds):
+            file.write(json.dumps({"key": key, "row": row}) + "\n")
+            file.flush()
+            _tell(row)
 
 
 def _sampled(given: argparse.Namespace, package: str) -> dict[str, list[str]]:
@@ -172,9 +205,28 @@ def main() -> None:
         )
         one.add_argument("--out", default="", help="rows, appended; field-STAGE.jsonl by default")
     commands.add_parser("report").add_argument("file", type=Path)
+    one = commands.add_parser("clock")
+    one.add_argument("file", type=Path)
+    one.add_argument("out", type=Path)
+    one.add_argument("--only", default="0/1", help="i/n: one part of the modules or groups")
+    one.add_argument("--search", type=float, default=40.0, help="seconds of search for a module")
+    one.add_argument("--seconds", type=float, default=400.0, help="for one module; with --groups for all")
+    one.add_argument("--groups", action="store_true", help="groups one by one, by schedules.py")
+    one.add_argument("--limit", type=int, default=8, help="schedules a group, at most")
+    one.add_argument("--jobs", type=int, default=14, help="processes that compile schedules")
+    one.add_argument("--dry-run", action="store_true", help="without a GPU: small sizes, and compilation")
+    one = commands.add_parser("clocked")
+    one.add_argument("file", type=Path)
+    one.add_argument("out", type=Path)
     given = parser.parse_args()
     if given.stage == "report":
         print(report(given.file))
+    elif given.stage == "clock":
+        clock(given)
+    elif given.stage == "clocked":
+        from field.clock import clocked
+
+        print(clocked(given.file, given.out))
     else:
         measure(given)
 

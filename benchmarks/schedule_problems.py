@@ -45,12 +45,14 @@ class Problem:
 
 def problems_of(path: Path) -> list[Problem]:
     """The tasks of a corpus (`data make`, its `tasks.jsonl` or parts) at full size."""
-    found = []
-    for task in read_jsonl(path, Task):
-        graph = Graph.model_validate_json(task.graph)
-        static = sizes.static(graph, {one.name: one.hint for one in graph.symbols})
-        found.append(Problem(task.id, static, task.precision, source=task.source))
-    return found
+    return [problem_of(task) for task in read_jsonl(path, Task)]
+
+
+def problem_of(task: Task) -> Problem:
+    """A task at full size."""
+    return Problem(
+        task.id, sizes.static(Graph.model_validate_json(task.graph), {}), task.precision, source=task.source
+    )
 
 
 def _bytes(kind: Any) -> int:

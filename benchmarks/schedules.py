@@ -84,7 +84,7 @@ def draw(problem: Problem, seed: int = 0) -> dict[str, torch.Tensor]:
         names: dict[str, Any] = {}
         torch.manual_seed(seed)
         exec(problem.source, names)  # printed by the generator
-        values = [one.cuda() for one in names["get_inputs"]()]
+        values = [one.cuda() if isinstance(one, torch.Tensor) else one for one in names["get_inputs"]()]
         return {one.name: value for one, value in zip(graph.arguments, values, strict=True)}
     generator = torch.Generator("cuda").manual_seed(seed)
     values = {}
@@ -159,13 +159,14 @@ class Attempt:
 
 
 def attempts(problem: Problem, folder: Path, limit: int) -> list[Attempt]:
-    """Every printable schedule, the best known first; for groups of blocks then in the order of a search."""
+    """Every printable schedule, the best known first; for groups of modules then in the order of a search."""
     found: list[Attempt] = []
     seen: set[Path] = set()
     order = schedules_of(problem.graph, precision=problem.precision)
-    if problem.source:  # a sample that includes the best known
+    ranked = problem.name.startswith(("block/", "field/"))
+    if problem.source and not ranked:  # a sample that includes the best known
         order = order[:1] + random.Random(problem.name).sample(order[1:], len(order) - 1)
-    if problem.name.startswith("block/"):
+    if ranked:
         order = [*order[:1], *(one for one in rank_schedules(problem.graph, order) if one != order[0])]
     for schedule in order:
         if len(found) == limit:
@@ -408,7 +409,7 @@ def main() -> None:
     wanted = [part for part in given.only.split(",") if part]
     known = problems_of(given.tasks) if given.tasks else [*problems(), *block_problems()]
     chosen = [one for one in known if not wanted or any(part in one.name for part in wanted)]
-    chosen = [one for one in chosen if _fits(one)]
+    chosen = [one for one in chosen if fits(one)]
     if given.table is not None:
         table(given.out, given.table, given.arch)
     elif given.dry_run:
@@ -419,7 +420,7 @@ def main() -> None:
         run(chosen, given.out, given.seconds, given.jobs, given.limit, not given.no_compile)
 
 
-def _fits(problem: Problem) -> bool:
+def fits(problem: Problem) -> bool:
     """Whether the library has a nest for it; prints why if not."""
     try:
         nest_of(source_of(problem.graph))

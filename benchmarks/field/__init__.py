@@ -17,6 +17,8 @@ Install the packages beside torch, in a folder of their own, without their depen
 sources/     models by package: configurations as published, shrunk only in depth, random weights
 measure.py   one harvested module through a stage of the pipeline, as a row
 whole.py     stages `groups` and `whole`
+graphs.py    stage `graphs`: modules as tasks that travel
+clock.py     those on a GPU, and the table
 intervals.py exact intervals of shares
 cause.py     causes of failures, in words that reveal nothing about the module
 worker.py    one model in a process of its own, a row per line

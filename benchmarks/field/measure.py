@@ -3,6 +3,7 @@
 `capture`    the forward as one graph that agrees with the module on secret values, in its dtype and in fp64; breaking
              into several graphs counts as failure
 `groups`     its groups as tasks, for which `benchmarks/groups.py` searches kernels
+`graphs`     the module and its groups as tasks at a larger batch, for the clock on another machine: see graphs.py
 `whole`      a kernel for the whole, with the search of `kernelwright.optimize`: see whole.py
 
 Does not time kernels on a GPU.
@@ -17,6 +18,7 @@ from typing import Any
 import torch
 
 from field.cause import cause
+from field.graphs import measure_graphs
 from field.whole import measure_groups, measure_whole
 from kernelwright.graph.agree import agree
 from kernelwright.graph.capture import capture
@@ -49,6 +51,7 @@ def measure_capture(case: Case) -> Row:
 STAGES: dict[str, Callable[[Case], Row]] = {
     "capture": measure_capture,
     "groups": measure_groups,
+    "graphs": measure_graphs,
     "whole": measure_whole,
 }
 

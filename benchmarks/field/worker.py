@@ -18,6 +18,7 @@ from typing import Any, TextIO
 import torch
 
 from field.cause import cause
+from field.graphs import doubled
 from field.measure import STAGES
 from field.sources import MEASUREMENT_ONLY, Source, sources
 from kernelwright.graph.submodules import Called, submodules
@@ -39,28 +40,29 @@ def main() -> None:
         key = f"{source.package}:{source.name}:{order['limit'] or 'all'}:{'+'.join(order['dtypes'])}"
         if key in done:
             continue
-        _say(lines, {"begin": key})
-        modules = _harvested(lines, key, source)
+        say(lines, {"begin": key})
+        modules = _harvested(lines, key, source, order["stage"])
         each = -(-order["limit"] // len(models))
         for one in _drawn(modules, each, order["seed"]):
             for dtype in order["dtypes"]:
                 if not only or f"{source.package}:{one.digest}:{dtype}" in only[source.name]:
                     _measured(lines, done, source, one, dtype, order["stage"])
-        _say(lines, {"key": key, "row": None})
+        say(lines, {"key": key, "row": None})
         del modules
         torch._dynamo.reset()
         gc.collect()
 
 
-def _harvested(lines: TextIO, key: str, source: Source) -> list[Called]:
+def _harvested(lines: TextIO, key: str, source: Source, stage: str) -> list[Called]:
     try:
         torch.manual_seed(0)
-        return submodules(*source.build(), source.package, whole=source.whole)
+        built = doubled(source.build()) if stage == "graphs" else source.build()
+        return submodules(*built, source.package, whole=source.whole)
     except Exception as error:  # a model that cannot be built or run here gives no modules
         row = {"package": source.package, "model": source.name, "harvest": cause("harvest", error)}
         if source.package not in MEASUREMENT_ONLY:
             row["message"] = " ".join(str(error).split())[:300]
-        _say(lines, {"key": f"{key}:harvest", "row": row})
+        say(lines, {"key": f"{key}:harvest", "row": row})
         return []
 
 
@@ -71,7 +73,7 @@ def _measured(lines: TextIO, done: set[str], source: Source, one: Called, dtype:
     done.add(key)
     known = {"package": source.package, "model": source.name, "path": one.path, "class": one.cls}
     row: dict[str, Any] = {**known, "digest": one.digest, "dtype": dtype, "operators": one.operators}
-    _say(lines, {"begin": key, "known": row})
+    say(lines, {"begin": key, "known": row})
     try:
         case = one.make(dtype)
     except Exception as error:  # the module itself cannot run in this dtype, so it is excluded
@@ -80,7 +82,7 @@ def _measured(lines: TextIO, done: set[str], source: Source, one: Called, dtype:
         row |= STAGES[stage](case)
     if source.package in MEASUREMENT_ONLY:
         row.pop("message", None)
-    _say(lines, {"key": key, "row": row})
+    say(lines, {"key": key, "row": row})
 
 
 def _drawn(items: list[Any], count: int, seed: int) -> Iterator[Any]:
@@ -91,7 +93,8 @@ def _drawn(items: list[Any], count: int, seed: int) -> Iterator[Any]:
         yield items[at]
 
 
-def _say(lines: TextIO, line: dict[str, Any]) -> None:
+def say(lines: TextIO, line: dict[str, Any]) -> None:
+    """Write one line at once."""
     lines.write(json.dumps(line) + "\n")
     lines.flush()
 
