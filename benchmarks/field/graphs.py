@@ -1,7 +1,7 @@
 """Modules as tasks that travel to a machine with a GPU, which has none of the packages.
 
 A module is harvested at twice its source's batch, so that the batch is a size of its own; the graph's other sizes stay as captured, and
-the batch grows to about `BATCH` examples as long as all values together fit `MOST` elements. Tasks draw their arguments, so no
+the batch grows up to `TIMES` times as long as all values together are at most `MOST` elements. Tasks draw their arguments, so no
 weights travel.
 """
 
@@ -27,7 +27,7 @@ from kernelwright.records import Task
 from kernelwright.search.ladder import pose
 from kernelwright.search.whole import Sizes, examples_of, shrunk, sizes_of
 
-TIMES, MOST = 16, 2**31
+TIMES, MOST = 64, 2**31
 """How many times the harvested batch, at most; and most elements of all values of a module together."""
 Row = dict[str, Any]
 Case = tuple[torch.nn.Module, tuple[Any, ...], dict[str, Any]]
