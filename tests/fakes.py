@@ -87,7 +87,7 @@ def verdict(task: Task, candidate: Candidate) -> Verdict:
     if said[:1] == ["crash"]:
         raise RuntimeError("the judge fell over")
     if said[:2] == ["broken", "task"]:
-        raise UserError(f"task {task.id}: get_inputs raised; mend it")
+        raise UserError(f"task {task.id}: get_inputs raised; fix it")
     known = said[0] if said and said[0] in set(Outcome) else Outcome.WRONG_VALUE
     timing = None
     if len(said) > 1 and known == Outcome.CORRECT and not re.fullmatch(r"\d+(\.\d+)?", said[1]):

@@ -258,7 +258,7 @@ VERIFY = ["verify", "--task", "wright/relu", "--kernel", "{relu}"]
         (["verify", "--task", "wright/relu", "--kernel", "{nowhere}.py"], "no such file"),
         (["verify", "--task", "wright/relu", "--kernel", "{latin1.py}"], "not UTF-8"),
         (["verify", "--task", "{latin1.py}", "--kernel", "{relu}"], "not UTF-8"),
-        (["verify", "--task", "{syntax.py}", "--kernel", "{relu}"], "mend the syntax"),
+        (["verify", "--task", "{syntax.py}", "--kernel", "{relu}"], "fix the syntax"),
         (["verify", "--task", "{no_inputs.py}", "--kernel", "{relu}"], "no get_inputs()"),
         (["verify", "--task", "{raises_at_load.py}", "--kernel", "{relu}"], "division by zero"),
         (["verify", "--task", "{raises_in_init.py}", "--kernel", "{relu}"], "get_init_inputs"),
@@ -269,7 +269,7 @@ VERIFY = ["verify", "--task", "wright/relu", "--kernel", "{relu}"]
         (["verify", "--task", "{complex.py}", "--kernel", "{relu}"], "complex tensors cannot be judged"),
         (["verify", "--task", "{bytes.py}", "--kernel", "{relu}"], "floats of 8 bits that are returned"),
         (["verify", "--task", "{random.py}", "--kernel", "{relu}"], "draws random numbers"),
-        (["verify", "--task", "{nothing.py}", "--kernel", "{relu}"], "returns no tensor; mend the task"),
+        (["verify", "--task", "{nothing.py}", "--kernel", "{relu}"], "returns no tensor; fix the task"),
         (["verify", "--task", "{no_list.py}", "--kernel", "{relu}"], "get_inputs() returns no list"),
         (["verify", "--task", "{negative.py}", "--kernel", "{relu}"], "negative dimension"),
         (["verify", "--task", "{huge.py}", "--kernel", "{relu}"], "no sizes small enough"),
@@ -280,7 +280,7 @@ VERIFY = ["verify", "--task", "wright/relu", "--kernel", "{relu}"]
         ([*VERIFY, "--backend", "tpu"], "choose one of auto"),
         pytest.param([*VERIFY, "--backend", "cuda"], "needs a GPU", marks=no_gpu),
         ([*VERIFY, "--judge", "judge:8040"], "give http://HOST:PORT"),
-        ([*VERIFY, "--json", "/dev/full"], "/dev/full is no regular file"),
+        ([*VERIFY, "--json", "/dev/full"], "/dev/full is not a regular file"),
         (["optimize", "{nowhere}.py"], "no such file"),
         (["optimize", "{raises_in_forward.py}", "-o", "{raises_in_forward.py}"], "is the module itself"),
         (["optimize", "{raises_in_forward.py}", "-o", "{out}.py"], "cannot be captured"),
@@ -333,7 +333,7 @@ VERIFY = ["verify", "--task", "wright/relu", "--kernel", "{relu}"]
         (["data", "make", "{out}", "--against", "{nowhere}"], "holds no Python file"),
         (["data", "make", "{out}", "grahps=3"], "did you mean graphs?"),
         (["data", "card", "{out}"], "holds no finished corpus"),
-        (["archive", "add", "{nowhere}.jsonl", "{out}"], "is no run"),
+        (["archive", "add", "{nowhere}.jsonl", "{out}"], "is not a run"),
         (["tasks", "show", "wright/rleu"], "did you mean relu?"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -445,7 +445,7 @@ def test_what_fails_after_a_ctrl_c_is_told_as_the_stop(capsys: pytest.CaptureFix
         ):  # as torch's imports swallow it and continue with half of a module
             os.kill(os.getpid(), signal.SIGINT)
             time.sleep(60)
-        raise UserError("task wright/relu raises RecursionError; mend the task")
+        raise UserError("task wright/relu raises RecursionError; fix the task")
 
     before = signal.getsignal(signal.SIGINT)
     try:

@@ -79,8 +79,8 @@ def test_a_confined_process_tried_and_was_refused(found: Found) -> None:
 
 
 def test_what_is_missing_says_what_to_do(found: Found) -> None:
-    assert [check for _, check in found if not check.ok and not check.mend] == []
-    assert [check for _, check in found if "\n" in check.found + check.mend] == []
+    assert [check for _, check in found if not check.ok and not check.fix] == []
+    assert [check for _, check in found if "\n" in check.found + check.fix] == []
 
 
 def test_the_trial_leaves_nothing_behind(
@@ -119,7 +119,7 @@ def test_a_version_is_held_against_its_range(
     monkeypatch.setattr(metadata, "version", lambda name: version)
     check = doctor.check_version("torch", *doctor.SUPPORTED["torch"])
     assert check.ok is inside
-    assert check.mend == "pip install 'torch>=2.11,<2.14'"
+    assert check.fix == "pip install 'torch>=2.11,<2.14'"
 
 
 def test_a_package_for_training_only_is_optional(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,7 +136,7 @@ def test_a_package_for_training_only_is_optional(monkeypatch: pytest.MonkeyPatch
 
 def test_a_folder_that_cannot_be_written_is_missing() -> None:
     check = doctor.folder("cache", Path("/proc/nobody/writes/here"), "set X")
-    assert (check.ok, check.mend) == (False, "set X")
+    assert (check.ok, check.fix) == (False, "set X")
     assert "cannot be written" in check.found
 
 

@@ -69,7 +69,7 @@ def test_a_users_reward_pays_plan_and_code(mine: str) -> None:
     ("name", "said"),
     [
         ("bad", "returned str; return a number"),
-        ("broken", r"raised AttributeError: .*no_such_thing.* \(line \d+\); mend it"),
+        ("broken", r"raised AttributeError: .*no_such_thing.* \(line \d+\); fix it"),
         ("missing", "has no function missing; it has bad, broken, nothing, reward, total"),
     ],
 )

@@ -129,7 +129,7 @@ def test_braces_in_a_task_or_a_kernel_are_text() -> None:
         ({"agent": "frontend", "max_tokens": 0}, "max_tokens is 0; valid: 1 or more"),
     ],
 )
-def test_what_the_user_can_mend_is_one_line(arguments: dict[str, object], message: str) -> None:
+def test_what_the_user_can_fix_is_one_line(arguments: dict[str, object], message: str) -> None:
     with pytest.raises(UserError) as caught:
         render(task=TASK, **arguments)  # type: ignore[arg-type]
     assert message in str(caught.value)
@@ -164,7 +164,7 @@ def verdict(outcome: Outcome, detail: str = "", **evidence: object) -> Verdict:
 def test_every_failure_is_named_with_a_hint(outcome: Outcome) -> None:
     lines = feedback(verdict(outcome, "line 3: no")).splitlines()
     assert lines[0] == f"{outcome.value}: line 3: no"
-    assert lines[-1].startswith("mend: ")
+    assert lines[-1].startswith("fix: ")
     assert feedback(verdict(outcome)).splitlines()[0] == outcome.value
 
 
@@ -194,7 +194,7 @@ def test_feedback_is_bounded_and_keeps_its_hint(detail: str) -> None:
     wrong = Mismatch(output=0, index=(1,) * 200, got=0.5, expected=1.5, allowed=1e-5, wrong_share=0.5)
     said = feedback(verdict(Outcome.LOW_PRECISION, detail, mismatch=wrong, where="w" * 2_000))
     assert len(said) <= LIMIT
-    assert said.splitlines()[-1].startswith("mend: ")
+    assert said.splitlines()[-1].startswith("fix: ")
     assert "\n\n" not in said
 
 

@@ -95,7 +95,7 @@ def test_a_judge_forgets_the_oldest_case_first() -> None:
     assert inner.judged == 4
 
 
-def test_a_broken_task_is_the_users_to_mend() -> None:
+def test_a_broken_task_is_the_users_to_fix() -> None:
     with pytest.raises(UserError, match="get_inputs raised"):
         rolled("broken task")
 

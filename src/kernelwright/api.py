@@ -205,14 +205,14 @@ def load(path: str | Path, module: nn.Module | Callable[..., Any]) -> nn.Module:
     except OSError as error:
         raise UserError(f"load: {path} cannot be read ({error.strerror}); check the path") from None
     except (ValidationError, ValueError):
-        raise UserError(f"load: {path} is no kernel that kernelwright.save wrote; save it again") from None
+        raise UserError(f"load: {path} is not a file of kernelwright.save; save it again") from None
     if not verified.verdict.correct:
         raise UserError(f"load: {path} holds a kernel that was not accepted; optimize again")
     args, kwargs, dynamic = _recall(verified, path, module)
     captured = captured_of(module, args, kwargs, dynamic)
     if captured.graph.digest != verified.graph.digest:
         raise UserError(
-            f"load: {path} was found for another module than this {captured.graph.name} (it computes something else, or "
+            f"load: {path} was found for another module than {captured.graph.name} (it computes something else, or "
             "has other sizes, types or mode); optimize this one"
         )
     made: nn.Module = drop_in(_watch(module, captured), verified, captured.part.call, _constants(captured))
@@ -274,14 +274,14 @@ def captured_of(
     training = isinstance(module, nn.Module) and module.training
     for argument in graph.arguments:
         if argument.mutated and argument.role != "input" and (training or argument.role != "buffer"):
-            mend = "in training; call .eval() on it first" if training else "in place; make it a buffer"
-            raise UserError(f"{name} updates {argument.origin or argument.name} {mend}")
+            fix = "in training; call .eval() on it first" if training else "in place; make it a buffer"
+            raise UserError(f"{name} updates {argument.origin or argument.name} {fix}")
     if not any(isinstance(value, torch.Tensor) for value in captured.part.inputs.values()):
         raise UserError(
             f"{name}: there is no tensor among the example inputs that it reads; pass what forward takes"
         )
     if not graph.nodes:
-        raise UserError(f"{name} computes nothing: what it returns it was given, or knew before")
+        raise UserError(f"{name} computes nothing: it returns its inputs or constants")
     types = graph.types()
     if all(isinstance(one := types[result], TensorType) and 0 in one.shape for result in graph.results):
         raise UserError(f"{name} returns no elements for these inputs; pass an example that has some")

@@ -514,7 +514,7 @@ class Recipe(Section):
             if start in STAGES and start not in self.stages[:place]:
                 earlier = ", ".join(("model", *self.stages[:place]))
                 raise ValueError(
-                    f"{stage}.start = {start!r} is no stage before it; set one of {earlier}, or a folder"
+                    f"{stage}.start = {start!r} is not a stage before it; set one of {earlier}, or a folder"
                 )
         return self
 

@@ -49,7 +49,7 @@ def call(function: Callable[..., Any], spec: str, key: str, *given: Any, **conte
         return function(*given, **wanted)
     except Exception as error:  # a user's code may raise anything, and the user must fix it
         raise UserError(
-            f"{key} = {spec!r} raised {_where(error)}; mend it, then go on with --resume"
+            f"{key} = {spec!r} raised {_where(error)}; fix it, then go on with --resume"
         ) from None
 
 
@@ -69,7 +69,7 @@ def _run(path: Path, changed: int, key: str) -> types.ModuleType:
     try:
         exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), module.__dict__)
     except Exception as error:  # a user's code may raise anything, and the user must fix it
-        raise UserError(f"{key}: {path.name} raised {_where(error)} when it was loaded; mend it") from None
+        raise UserError(f"{key}: {path.name} raised {_where(error)} when it was loaded; fix it") from None
     return module
 
 

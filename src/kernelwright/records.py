@@ -494,7 +494,7 @@ def read_jsonl(path: Path, kind: type[R]) -> Iterator[R]:
                 if not line.endswith("\n"):
                     return
                 raise UserError(
-                    f"{path}:{number}: no record of the kind {kind.__name__} ({error.error_count()} errors); name another file"
+                    f"{path}:{number}: not a record of kind {kind.__name__} ({error.error_count()} errors); name another file"
                 ) from None
 
 

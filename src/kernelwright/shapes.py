@@ -83,7 +83,7 @@ def _parse(source: str) -> ast.Module:
         line = getattr(error, "lineno", None)
         where = f"line {line}: " if line else ""
         what = getattr(error, "msg", None) or str(error) or type(error).__name__
-        raise UserError(f"task source: {where}{what}; mend the Python syntax") from None
+        raise UserError(f"task source: {where}{what}; fix the Python syntax") from None
 
 
 def bindings(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:

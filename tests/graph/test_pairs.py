@@ -86,7 +86,7 @@ def test_tables_buffers_weights_and_inputs_may_be_complex() -> None:
         fast.gain.mul_(2)
         torch.testing.assert_close(fast(x, more), fast.original(x, more))
         assert len(runs) == 2
-        with pytest.warns(RuntimeWarning, match="changed places"):
+        with pytest.warns(RuntimeWarning, match="swapped places"):
             torch.testing.assert_close(fast(x, more.real), fast.original(x, more.real))
 
 

@@ -127,16 +127,16 @@ def test_silence_ends_with_the_timeout(server: Server, policy: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "body", "mend"),
+    ("status", "body", "fix"),
     [
         (401, {}, "set OPENAI_API_KEY"),
         (404, {}, "check the address"),
         (400, b"model\nnot here", "the server refused the request: model not here"),
     ],
 )
-def test_a_refusal_is_not_tried_again(server: Server, policy: Any, status: int, body: Any, mend: str) -> None:
+def test_a_refusal_is_not_tried_again(server: Server, policy: Any, status: int, body: Any, fix: str) -> None:
     server.answers = [(status, body)]
-    with pytest.raises(UserError, match=mend) as error:
+    with pytest.raises(UserError, match=fix) as error:
         policy().generate([PROMPT])
     assert (len(server.asked), "\n" in str(error.value)) == (1, False)
 

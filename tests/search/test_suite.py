@@ -36,7 +36,7 @@ def test_every_task_has_one_verdict_and_a_failure_its_reason(tmp_path: Path) -> 
     assert [row.task_id for row in rows] == ["wright/relu", "file/broken"]
     assert "class ModelNew" in rows[0].candidate.code
     assert rows[1].verdict.outcome is Outcome.NO_CODE
-    assert "mend the task" in rows[1].verdict.detail
+    assert "fix the task" in rows[1].verdict.detail
     assert [one.protocol for one in rows[1].verdict.beside] == ["kernelbench"]
     said = [json.loads(line) for line in (tmp_path / "run/searches.jsonl").read_text().splitlines()]
     assert said[0]["rows"][0]["rung"] == "compiler"

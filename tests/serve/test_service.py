@@ -223,7 +223,7 @@ def test_a_judge_that_is_gone_is_no_verdict() -> None:
         pool.verify(RELU, Candidate(code="x = 1"))
 
 
-def test_a_wrong_token_is_the_users_to_mend(serve: Serve) -> None:
+def test_a_wrong_token_is_the_users_to_fix(serve: Serve) -> None:
     server = serve(tokens=("right",))
     with RemotePool(server.url, token="wrong") as pool, pytest.raises(UserError, match="Bearer"):
         pool.verify(RELU, Candidate(code="x = 1"))

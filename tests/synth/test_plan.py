@@ -58,7 +58,7 @@ def test_a_plan_reads_as_the_design_has_it() -> None:
     [
         ("a kernel", "starts with"),
         ("g1: x  nest product  colour blue", "no decision 'colour'"),
-        ("g1: x  nest product  tile 128by64", "no value of tile"),
+        ("g1: x  nest product  tile 128by64", "not a value of tile"),
         ("g1: x  nest product  tile 8x8x8", "at least 16"),
         ("g1: x  nest poem", "does not match"),
     ],

@@ -200,7 +200,7 @@ def test_a_bad_row_is_named(tmp_path, line, message):
 def test_an_id_that_stands_twice_is_refused(tmp_path):
     path = tmp_path / "rows.jsonl"
     path.write_text((Task(id="a/b", source=REFERENCE).model_dump_json() + "\n") * 2)
-    assert "'a/b' stands twice" in refused(path)
+    assert "'a/b' appears twice" in refused(path)
 
 
 def test_parquet_rows_become_tasks(tmp_path):

@@ -75,7 +75,7 @@ def test_the_verdict_is_appended_and_the_next_answer_goes_on_from_the_very_token
     assert len({r.group for r in talk.turns}) == 1
     repair, faster = (tokenizer.decode(ids) for ids in talk.replies)
     assert "<feedback>\nwrong_value" in repair
-    assert "mend: check formula" in repair
+    assert "fix: check formula" in repair
     assert "time: 2 ms modelled" in faster
     assert "faster" in faster
     # The policy's input on its last turn is the row up to its last answer.

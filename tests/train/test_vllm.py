@@ -81,7 +81,7 @@ def test_trl_is_told_the_mode_and_the_window(data: Path, monkeypatch: pytest.Mon
     assert (told["vllm_mode"], told["vllm_max_model_length"]) == ("server", 256)
     assert set(told) <= set(GRPOConfig.__dataclass_fields__)
     assert vllm_args(settings(data, "vllm-colocate"), "frontend", 1)["vllm_mode"] == "colocate"
-    with pytest.raises(UserError, match="the processes of one vLLM server ask it together"):
+    with pytest.raises(UserError, match="do not work where processes share one vLLM server"):
         vllm_args(settings(data, "vllm-server", turns=2), "frontend", 2)
 
 
@@ -89,7 +89,7 @@ def test_the_gpus_of_one_engine_ask_it_together(data: Path, monkeypatch: pytest.
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
     wide = {"engine": "vllm-colocate", "tensor_parallel": 2}
     with pytest.raises(
-        UserError, match="2 GPUs of one vLLM ask it together, which turns and refills are not"
+        UserError, match="turns and refills do not work where processes share 2 GPUs of one vLLM"
     ):
         vllm_args(make_recipe(data, generation=wide, frontend={"refill": 1}), "frontend", 2)
     with pytest.raises(UserError, match="tensor_parallel = 2 does not divide 1 process"):

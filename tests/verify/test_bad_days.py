@@ -207,7 +207,7 @@ class OutOfMemoryError(RuntimeError):
 
 
 @pytest.mark.parametrize(
-    ("error", "mend"),
+    ("error", "fix"),
     [
         (
             OSError(errno.ENOSPC, "No space left on device", "/tmp/x"),
@@ -225,7 +225,7 @@ class OutOfMemoryError(RuntimeError):
         (InfrastructureError("line\nline"), "^line line$"),
     ],
 )
-def test_what_the_machine_lacks_is_one_line_with_the_mend(error: Exception, mend: str) -> None:
+def test_what_the_machine_lacks_is_one_line_with_the_fix(error: Exception, fix: str) -> None:
     class Failing:
         def verdict(self) -> None:
             raise error
@@ -234,7 +234,7 @@ def test_what_the_machine_lacks_is_one_line_with_the_mend(error: Exception, mend
         pool._verification = lambda *_: Failing()  # type: ignore[assignment, return-value, method-assign]
         verdict = pool.verify(RELU, GOLD)
     assert verdict.outcome is Outcome.INFRASTRUCTURE_ERROR
-    assert re.search(mend, verdict.detail), verdict.detail
+    assert re.search(fix, verdict.detail), verdict.detail
     assert "\n" not in verdict.detail
 
 

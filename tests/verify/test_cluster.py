@@ -99,6 +99,6 @@ def read_pairs(folder: Path) -> list[tuple[str, str, str, str]]:
     return [(one.kind, one.digest, one.plan, one.code) for one in read_jsonl(folder / "examples.jsonl", Pair)]
 
 
-def test_no_cluster_is_the_users_to_mend() -> None:
+def test_no_cluster_is_the_users_to_fix() -> None:
     with pytest.raises(UserError, match="ray start --head"):
         ClusterPool("127.0.0.1:1")

@@ -39,7 +39,7 @@ def test_ranges_are_read() -> None:
 
 
 @pytest.mark.parametrize("text", ["ROWS", "ROWS=4", "ROWS=0:4", "ROWS=9:4", "HEADS=1:4"])
-def test_a_bad_range_names_the_mend(text: str) -> None:
+def test_a_bad_range_names_the_fix(text: str) -> None:
     with pytest.raises(UserError, match=r"write NAME=LEAST:MOST|its constants are ROWS, COLS"):
         task(text)
 

@@ -97,7 +97,7 @@ def read_task(text: str) -> Task:
         return Task.model_validate_json(text)
     except ValueError as error:
         raise UserError(
-            f"the data set's task is no Task record ({type(error).__name__}); make rows with "
+            f"the data set's task is not a Task record ({type(error).__name__}); make rows with "
             "kernelwright.adapters.grading.task_rows"
         ) from None
 

@@ -33,7 +33,9 @@ def add(
     for path in runs:
         config = read_json(path / "config.json")
         if config is None:
-            raise UserError(f"{path} is no run: it has no config.json; name a folder that train or demo made")
+            raise UserError(
+                f"{path} is not a run: it has no config.json; name a folder that train or demo made"
+            )
         recipe = Recipe.model_validate_json(json.dumps(config))
         tasks: dict[str, Task] = {}
         if recipe.tasks_in(path).exists():

@@ -81,10 +81,10 @@ class Check:
     name: str
     found: str
     ok: bool = True
-    mend: str = ""
+    fix: str = ""
     """How to fix it if it is missing."""
     optional: bool = False
-    """Whether only what `mend` names needs it."""
+    """Whether only what `fix` names needs it."""
 
 
 Section = tuple[str, Callable[[], Iterator[Check]]]
@@ -116,7 +116,7 @@ def run(console: Console, as_json: bool = False, kernelbench: str = "") -> int:
             if not found or found[-1][0] != title:
                 console.print(title, style="bold")
             line = f"  {'ok' if check.ok else 'missing':<8} {check.name:<22} {check.found}"
-            console.print(f"{line}: {check.mend}" if check.mend and not check.ok else line)
+            console.print(f"{line}: {check.fix}" if check.fix and not check.ok else line)
         found.append((title, check))
     seconds = time.perf_counter() - began
     able = all(check.ok for title, check in found if title == TRIAL)
@@ -146,13 +146,13 @@ def machine() -> Iterator[Check]:
     yield Check("python", f"{platform.python_version()} (3.11 or 3.12)", inside, "install Python 3.12")
     yield Check("cores", f"{cores()}: so many candidates are judged at once by default (at most 16)")
     free, total = memory()
-    mend = "end other programs: one verification needs about 1 GB"
+    fix = "end other programs: one verification needs about 1 GB"
     yield Check(
-        "memory", f"{free / 1e9:.1f} GB free of {total / 1e9:.1f} GB", free > _VERIFICATION_BYTES, mend
+        "memory", f"{free / 1e9:.1f} GB free of {total / 1e9:.1f} GB", free > _VERIFICATION_BYTES, fix
     )
     yield folder("scratch", Path(tempfile.gettempdir()), "set TMPDIR to a folder with room")
-    mend = "set KERNELWRIGHT_CACHE to a folder with room that may be written"
-    yield folder("cache of timings", store.default_folder(), mend)
+    fix = "set KERNELWRIGHT_CACHE to a folder with room that may be written"
+    yield folder("cache of timings", store.default_folder(), fix)
     named = os.environ.get("TRITON_CACHE_DIR")
     if named:  # otherwise they go to the scratch folder
         yield folder(
@@ -160,7 +160,7 @@ def machine() -> Iterator[Check]:
         )
 
 
-def folder(name: str, path: Path, mend: str) -> Check:
+def folder(name: str, path: Path, fix: str) -> Check:
     """Free space in a folder, created if possible, and whether it is writable."""
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -169,8 +169,8 @@ def folder(name: str, path: Path, mend: str) -> Check:
             file.flush()
         free = shutil.disk_usage(path).free
     except OSError as error:
-        return Check(name, f"{path} cannot be written ({error.strerror or error})", False, mend)
-    return Check(name, f"{path}, {free / 1e9:.1f} GB free", free > _ROOM_BYTES, mend)
+        return Check(name, f"{path} cannot be written ({error.strerror or error})", False, fix)
+    return Check(name, f"{path}, {free / 1e9:.1f} GB free", free > _ROOM_BYTES, fix)
 
 
 # -- software --------------------------------------------------------------------------------------------------
@@ -185,23 +185,23 @@ def software() -> Iterator[Check]:
     try:
         yield Check("vllm", metadata.version("vllm"), optional=True)
     except metadata.PackageNotFoundError:
-        mend = "for big generation only: pip install vllm, or name any OpenAI-compatible endpoint"
-        yield Check("vllm", "not installed", False, mend, optional=True)
+        fix = "for big generation only: pip install vllm, or name any OpenAI-compatible endpoint"
+        yield Check("vllm", "not installed", False, fix, optional=True)
 
 
 def check_version(package: str, least: tuple[int, ...], below: tuple[int, ...] | None) -> Check:
     """Whether a package is installed in a supported version."""
     wanted = f">={_version_name(least)}" + (f",<{_version_name(below)}" if below else "")
     judging = package in JUDGING
-    mend = "for training only: pip install 'kernelwright[train]'"
-    mend = f"pip install '{package}{wanted}'" if judging else mend
+    fix = "for training only: pip install 'kernelwright[train]'"
+    fix = f"pip install '{package}{wanted}'" if judging else fix
     try:
         version = metadata.version(package)
     except metadata.PackageNotFoundError:
-        return Check(package, "not installed", False, mend, optional=not judging)
+        return Check(package, "not installed", False, fix, optional=not judging)
     numbers = tuple(int(part) for part in re.findall(r"\d+", version.partition("+")[0])[:3])
     inside = least <= numbers and (below is None or numbers < below)
-    return Check(package, f"{version} ({wanted})", inside, mend, optional=not judging)
+    return Check(package, f"{version} ({wanted})", inside, fix, optional=not judging)
 
 
 def _version_name(version: tuple[int, ...]) -> str:
@@ -269,18 +269,18 @@ def gpus() -> Iterator[Check]:
         else:
             built = torch.version.cuda or torch.version.hip
             why = f"torch {torch.__version__} is built for {built}" if built else "torch is a CPU build"
-            mend = "install a torch that is built for CUDA, and a driver no older than that CUDA"
-            yield Check("GPU", f"driver {driver}, but {why} and sees none: {note}", False, mend)
+            fix = "install a torch that is built for CUDA, and a driver no older than that CUDA"
+            yield Check("GPU", f"driver {driver}, but {why} and sees none: {note}", False, fix)
     else:
-        mend = "install NVIDIA's driver, and nvidia-smi to see its version"
-        yield Check("driver", f"{driver or 'unknown'}, CUDA {torch.version.cuda}", bool(driver), mend, True)
+        fix = "install NVIDIA's driver, and nvidia-smi to see its version"
+        yield Check("driver", f"{driver or 'unknown'}, CUDA {torch.version.cuda}", bool(driver), fix, True)
     for index in range(count):
         sheet = torch.cuda.get_device_properties(index)
         try:
             free, total = torch.cuda.mem_get_info(index)
         except RuntimeError as error:
-            mend = "see nvidia-smi; a GPU that was lost needs a reset, a full one needs other programs ended"
-            yield Check(f"GPU {index}", f"{sheet.name} does not answer: {one_line(error, 120)}", False, mend)
+            fix = "see nvidia-smi; a GPU that was lost needs a reset, a full one needs other programs ended"
+            yield Check(f"GPU {index}", f"{sheet.name} does not answer: {one_line(error, 120)}", False, fix)
             continue
         found = (
             f"{sheet.name}, sm_{sheet.major}{sheet.minor}, {free / 1e9:.0f} GB free of {total / 1e9:.0f} GB"
@@ -289,9 +289,9 @@ def gpus() -> Iterator[Check]:
             f"GPU {index}", found, free > 8e9, "end what else runs on it: a verification wants some 8 GB"
         )
     tool = sanitizer.find()
-    mend = "for --sanitize only: install NVIDIA's CUDA toolkit, or put compute-sanitizer on the PATH"
+    fix = "for --sanitize only: install NVIDIA's CUDA toolkit, or put compute-sanitizer on the PATH"
     said = f"{tool} ({sanitizer.version(tool)})" if tool else "not installed"
-    yield Check("compute-sanitizer", said, tool is not None, mend, optional=True)
+    yield Check("compute-sanitizer", said, tool is not None, fix, optional=True)
 
 
 def _driver() -> str:
@@ -343,10 +343,10 @@ def protections() -> Iterator[Check]:
 
     for name, state in sandbox.protections().items():
         yield Check(name, state, state == "in force", _LAYERS.get(name, ""))
-    mend = "see the protections above that are missing"
+    fix = "see the protections above that are missing"
     for name, stopped in _attempts().items():
         found = f"{_TRIED[name]} is {'refused' if stopped else 'possible'}"
-        yield Check(name, found, stopped, mend)
+        yield Check(name, found, stopped, fix)
 
 
 def _attempts() -> dict[str, bool]:
@@ -403,15 +403,15 @@ def trial() -> Iterator[Check]:
         verdict = pool.verify(task, Candidate(code=gold(PROBE_TASK)))
         first = time.perf_counter() - began
         said = f"the gold of {PROBE_TASK} is judged {verdict.outcome.value} by {verdict.backend} in {first:.1f} s"
-        mend = "see what is missing above, and report it with this output if nothing is"
+        fix = "see what is missing above, and report it with this output if nothing is"
         detail = "" if verdict.correct else f" ({' '.join(verdict.detail.split())})"
-        yield Check("a gold", said + detail, verdict.correct, mend)
+        yield Check("a gold", said + detail, verdict.correct, fix)
         began = time.perf_counter()
         verdict = pool.verify(task, Candidate(code=CHEAT))
         again = time.perf_counter() - began
         found = f"torch behind a kernel that adds nothing is judged {verdict.outcome.value} in {again:.2f} s"
         rejected = verdict.outcome.judged and not verdict.correct
-        yield Check("a cheat", found, rejected, mend)
+        yield Check("a cheat", found, rejected, fix)
 
 
 SECTIONS: tuple[Section, ...] = (

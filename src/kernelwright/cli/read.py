@@ -34,7 +34,7 @@ def one_task(spec: str, precision: str = "default") -> Task:
     task = small_shapes(load_task(spec))
     if not task.shape_sets("small"):
         if why := fit.error_of(task):
-            raise UserError(f"task {task.id}: Model.forward {why}; mend the task")
+            raise UserError(f"task {task.id}: Model.forward {why}; fix the task")
         raise UserError(
             f"{spec}: no sizes small enough for the interpreter could be found; put it in a folder as task.py "
             "with a task.toml that gives [shapes.small]"
@@ -155,7 +155,7 @@ def live(home: str, name: str, precision: str = "default") -> tuple[Any, tuple[A
                 made = made.eval() if isinstance(made, torch.nn.Module) else made
             made, given = _cast(made, there.get_inputs(), precision)
     except Exception as error:  # the user's own code
-        raise UserError(f"{home}:{name} raises {type(error).__name__}: {one_line(error)}; mend it") from None
+        raise UserError(f"{home}:{name} raises {type(error).__name__}: {one_line(error)}; fix it") from None
     if isinstance(given, dict):
         return made, (), given
     return made, tuple(given) if isinstance(given, list | tuple) else (given,), {}
@@ -204,7 +204,7 @@ def _import_home(home: str) -> Any:
         raise UserError(f"{home}: {ENDS}") from None
     except Exception as error:  # the user's own code
         raise UserError(
-            f"{home} raises {type(error).__name__} when imported: {one_line(error)}; mend it"
+            f"{home} raises {type(error).__name__} when imported: {one_line(error)}; fix it"
         ) from None
 
 
@@ -216,7 +216,7 @@ def with_ranges(task: Task, text: str) -> Task:
         found = re.fullmatch(r"\s*([\w\[\]]+)\s*=\s*(\d+)\s*:\s*(\d*)\s*", part)
         if found is None or int(found[2]) < 1 or (found[3] and int(found[3]) < int(found[2])):
             raise UserError(
-                f"--sizes: {part.strip()!r} is no range; write NAME=LEAST:MOST, such as N=1:4096, or N=1:"
+                f"--sizes: {part.strip()!r} is not a range; write NAME=LEAST:MOST, such as N=1:4096, or N=1:"
             )
         if found[1] not in known:
             raise UserError(
@@ -281,7 +281,7 @@ def kernel(path: Path) -> Candidate:
 def place(path: Path) -> Path:
     """`path`, if a file can be written there. Raises UserError for a device, pipe or folder: files are written by rename."""
     if (path.exists() and not path.is_file()) or path.absolute().is_relative_to("/dev"):
-        raise UserError(f"{path} is no regular file; name one")
+        raise UserError(f"{path} is not a regular file; name one")
     return path
 
 

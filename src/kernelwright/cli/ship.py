@@ -53,7 +53,9 @@ def ship(
     checkpoint = Path(model_folder(spec))
     other = Path(model_folder(place_of(mix_with))) if mix_with else None
     if not checkpoint.is_dir():
-        raise UserError(f"ship: {spec} is no folder; name a checkpoint, such as RUN/stages/midend/checkpoint")
+        raise UserError(
+            f"ship: {spec} is not a folder; name a checkpoint, such as RUN/stages/midend/checkpoint"
+        )
     if not (checkpoint / "config.json").exists():
         raise UserError(f"ship: {checkpoint} holds an adapter; merge it into its base model first")
     tensors = _to_bfloat16(_tensors(checkpoint) if other is None else _mix(checkpoint, other, share))

@@ -65,7 +65,7 @@ def _register(
     types = graph.types()
     outputs = [types[result] for result in graph.results]
     if any(isinstance(one, NumberType) for one in outputs):
-        raise ValueError("a group that returns numbers is no operator")
+        raise ValueError("a group that returns numbers cannot be an operator")
     run = Runner(graph)
     ranged = bool(graph.symbols)
 

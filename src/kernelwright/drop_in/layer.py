@@ -43,7 +43,7 @@ def export(optimized: nn.Module, folder: str | Path, name: str = "") -> Path:
         )
     name = name or re.sub(r"\W", "_", Path(folder).name)
     if not name.isidentifier():
-        raise UserError(f"export: {name!r} is no name for a Python package; give name=")
+        raise UserError(f"export: {name!r} is not a valid package name; give name=")
     graph, label = state.verified.graph, state.verified.name
     if graph.symbols or state.constants:
         raise UserError(

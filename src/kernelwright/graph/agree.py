@@ -72,7 +72,7 @@ def agree(part: Part, *, seed: int | None = None, fp64: bool = True) -> Agreemen
             break
     else:
         raise UserError(
-            f"{part.graph.name} gives no finite numbers for random inputs; give an example whose values it needs"
+            f"{part.graph.name} gives NaN or infinity for random inputs; give an example with the values that it needs"
         )
     tolerance = _tolerance(part)
     if not fp64:

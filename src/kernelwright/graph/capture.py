@@ -67,7 +67,7 @@ class Call:
         found = {}
         for name, value in zip(self.leaves, flat, strict=True):
             if isinstance(name, str) and (name in self.complex) != is_complex(value):
-                raise UserError("complex and real tensors have changed places; capture it again")
+                raise UserError("complex and real tensors swapped places; capture it again")
             if isinstance(name, str):
                 found[name] = real_view(value)
             elif isinstance(value, torch.Tensor) or not _same(value, name[0]):
@@ -536,7 +536,7 @@ def run_itself(module: torch.nn.Module, args: Any, kwargs: Any) -> Any:
             return module(*_clone(args), **_clone(kwargs))
     except Exception as error:  # the user's own code
         raise UserError(
-            f"the module itself raises {type(error).__name__}: {_line(error)}; mend the call"
+            f"the module itself raises {type(error).__name__}: {_line(error)}; fix the call"
         ) from error
 
 

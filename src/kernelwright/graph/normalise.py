@@ -271,7 +271,9 @@ class _Translation:
             self.names[node] = found
             return
         if not isinstance(target, torch._ops.OpOverload):
-            raise UserError(f"{_called(node)} is no ATen operator; capture the part of the module without it")
+            raise UserError(
+                f"{_called(node)} is not an ATen operator; capture the part of the module without it"
+            )
         _check(target)
         plain = self._plainly(node, target)
         if plain is not None:

@@ -31,7 +31,7 @@ def parse(text: str) -> ast.expr:
     try:
         tree = ast.parse(text, mode="eval").body
     except SyntaxError as error:
-        raise ValueError(f"size {text!r} is no expression") from error
+        raise ValueError(f"size {text!r} is not an expression") from error
     for node in ast.walk(tree):
         fine = (
             (isinstance(node, ast.Constant) and type(node.value) is int)
@@ -41,7 +41,7 @@ def parse(text: str) -> ast.expr:
             or isinstance(node, ast.Name | ast.operator | ast.unaryop | ast.expr_context)
         )
         if not fine:
-            raise ValueError(f"size {text!r} has {type(node).__name__}, which is no arithmetic over sizes")
+            raise ValueError(f"size {text!r} has {type(node).__name__}, which is not arithmetic over sizes")
     return tree
 
 
@@ -92,7 +92,7 @@ def _number(node: ast.expr, symbols: Mapping[str, int]) -> float:
             return made(left, right)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _CALLS:
         return _CALLS[node.func.id](*(_number(one, symbols) for one in node.args))
-    raise ValueError(f"{ast.unparse(node)} is no arithmetic over sizes")
+    raise ValueError(f"{ast.unparse(node)} is not arithmetic over sizes")
 
 
 def _bracket(size: Dim) -> str:

@@ -136,7 +136,7 @@ def finite_draws(
         if attempt and _finite(graph, chosen, values, symbols):
             return chosen
     raise UserError(
-        f"{graph.name} gives no finite numbers for random inputs; give an example whose values it needs"
+        f"{graph.name} gives NaN or infinity for random inputs; give an example with the values that it needs"
     )
 
 

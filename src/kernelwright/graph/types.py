@@ -47,7 +47,7 @@ class TensorType(_Noun):
             raise ValueError("strides and shape differ in length")
         for size in (*self.shape, *(self.strides or ())):
             if isinstance(size, str) and not _DIM.match(size):
-                raise ValueError(f"size {size!r} is no expression over symbols")
+                raise ValueError(f"size {size!r} is not an expression over symbols")
             if isinstance(size, int) and size < 0:
                 raise ValueError(f"size {size} is negative")
         return self
@@ -220,7 +220,7 @@ def refs_in(operand: Operand) -> Iterator[str]:
 
 def _define(name: str, known: set[str]) -> None:
     if not _NAME.match(name):
-        raise ValueError(f"{name!r} is no name for a value: lower case letters, digits and _ only")
+        raise ValueError(f"{name!r} is not a name for a value: lower case letters, digits and _ only")
     if name in known:
         raise ValueError(f"{name} is made twice")
     known.add(name)

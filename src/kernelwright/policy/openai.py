@@ -109,7 +109,7 @@ class OpenAIPolicy:
             except urllib.error.HTTPError as error:
                 trouble = f"HTTP {error.code}"
                 if error.code not in _BUSY:
-                    raise UserError(f"{self.name}: {trouble}, {_mend(error)}") from None
+                    raise UserError(f"{self.name}: {trouble}, {_fix(error)}") from None
             except (OSError, json.JSONDecodeError) as error:
                 trouble = str(getattr(error, "reason", error)) or type(error).__name__
         raise UserError(
@@ -133,7 +133,7 @@ class OpenAIPolicy:
         )
 
 
-def _mend(error: urllib.error.HTTPError) -> str:
+def _fix(error: urllib.error.HTTPError) -> str:
     hints = {
         401: "set OPENAI_API_KEY",
         403: "set OPENAI_API_KEY",

@@ -12,7 +12,7 @@ from kernelwright.records import Verdict
 LIMIT = 800
 _DETAIL = 400
 
-_MEND = tomllib.loads(Path(__file__).with_name("mends.toml").read_text("utf-8"))
+_FIX = tomllib.loads(Path(__file__).with_name("fixes.toml").read_text("utf-8"))
 """One hint per outcome, for every failure with a fair verdict."""
 
 
@@ -31,7 +31,7 @@ def feedback(verdict: Verdict) -> str:
     where = verdict.evidence.where
     if where and where not in verdict.detail:
         lines.append(f"case: {where}")
-    hint = f"\nmend: {_MEND[verdict.outcome]}"
+    hint = f"\nfix: {_FIX[verdict.outcome]}"
     return "\n".join(lines)[: LIMIT - len(hint)] + hint
 
 

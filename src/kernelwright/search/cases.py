@@ -200,7 +200,7 @@ def _at_full_size(task: Task, why: str, large: bool) -> Case:
             model, inputs = cast_to(precision_of(task).cast, reference.module(), reference.inputs())
     except Exception as error:  # a reference may raise anything
         said = " ".join(str(error).split())[:200]
-        raise UserError(f"task {task.id} raises {type(error).__name__}: {said}; mend the task") from None
+        raise UserError(f"task {task.id} raises {type(error).__name__}: {said}; fix the task") from None
     try:
         captured = capture(model, inputs, breaks=False)
         graph = forward_only(captured.graph)

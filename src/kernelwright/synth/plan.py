@@ -80,7 +80,7 @@ def parse_plan(line: str) -> tuple[str, Any]:
         try:
             found[_FIELDS[name]] = _FORMS[_FIELDS[name]][2](text)
         except (ValueError, KeyError):
-            raise UserError(f"{text!r} is no value of {name}") from None
+            raise UserError(f"{text!r} is not a value of {name}") from None
     try:
         return label, _SCHEDULE.validate_python(found)
     except ValidationError as error:

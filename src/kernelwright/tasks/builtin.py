@@ -43,7 +43,7 @@ def load_task(folder: Path, suite: str) -> Task:
     try:
         spec = tomllib.loads(read_text(toml_path))
     except tomllib.TOMLDecodeError as error:
-        raise UserError(f"{toml_path}: not TOML ({error}); mend the syntax") from None
+        raise UserError(f"{toml_path}: not TOML ({error}); fix the syntax") from None
     for key in spec:
         if key not in _KEYS:
             raise UserError(f"{toml_path}: unknown key {key!r}; valid: {', '.join(_KEYS)}")

@@ -82,7 +82,7 @@ def _unique(tasks: list[Task], path: Path) -> list[Task]:
     seen: set[str] = set()
     for task in tasks:
         if task.id in seen:
-            raise UserError(f"{path}: task id {task.id!r} stands twice; ids are unique in a suite")
+            raise UserError(f"{path}: task id {task.id!r} appears twice; ids are unique in a suite")
         seen.add(task.id)
     if not tasks:
         raise UserError(f"{path}: holds no tasks; it needs at least one row")

@@ -12,7 +12,7 @@ from kernelwright.records import Task
 from kernelwright.shapes import apply_shape
 
 FORM = "a task defines class Model(nn.Module), get_inputs() and get_init_inputs()"
-_MEND = {
+_FIX = {
     "Model": "add `class Model(nn.Module)` with a forward; `optimize` and `verify` take FILE.py:CLASS as well",
     "get_inputs": "add `def get_inputs(): return [tensors for forward]`",
     "get_init_inputs": "add `def get_init_inputs(): return [constructor arguments]`",
@@ -39,7 +39,7 @@ def check_reference(source: str, where: str) -> str:
     try:
         tree = ast.parse(source)
     except SyntaxError as error:
-        raise UserError(f"{where}:{error.lineno}: not Python ({error.msg}); mend the syntax") from None
+        raise UserError(f"{where}:{error.lineno}: not Python ({error.msg}); fix the syntax") from None
     except (ValueError, RecursionError, MemoryError) as error:
         raise UserError(
             f"{where}: not Python ({type(error).__name__}); a task is a Python source file"
@@ -47,11 +47,11 @@ def check_reference(source: str, where: str) -> str:
     defined = {
         node.name: node for node in _top_level(tree.body) if isinstance(node, ast.ClassDef | ast.FunctionDef)
     }
-    for name, mend in _MEND.items():
+    for name, fix in _FIX.items():
         kind = ast.ClassDef if name == "Model" else ast.FunctionDef
         if not isinstance(defined.get(name), kind):
             shown = "class Model" if name == "Model" else f"{name}()"
-            raise UserError(f"{where}: no {shown}; {FORM}: {mend}")
+            raise UserError(f"{where}: no {shown}; {FORM}: {fix}")
     return source
 
 

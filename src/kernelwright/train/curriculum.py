@@ -54,12 +54,10 @@ class Curriculum:
         self._ordered = sorted(range(len(asks)), key=lambda i: (asks[i].task.difficulty, i))
         if not any(self._families):
             families = ", ".join(sorted({ask.task.family or "(none)" for ask in asks}))
-            raise UserError(f"weights are 0 for every family there is ({families}); raise one")
+            raise UserError(f"weights are 0 for every family ({families}); raise one")
         if not self._bands or not all(any(self._families[i] for i in band) for _, band in self._bands):
             there = ", ".join(str(each) for each in sorted({ask.task.difficulty for ask in asks}))
-            raise UserError(
-                f"difficulties asks for some that no task has (there are {there}); leave them out"
-            )
+            raise UserError(f"difficulties names some that no task has (tasks have {there}); leave them out")
 
     def observe(self, rollouts: Iterable[Rollout]) -> None:
         """Count successes. Rollouts without a fair verdict are ignored."""

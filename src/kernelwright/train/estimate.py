@@ -199,7 +199,7 @@ def _estimate(
         if number % processes
     ]
     problems += [
-        f"{stage.stage} needs {gb(stage.bytes)} of the {gb(device.bytes)} of {device.name}: {_mend(recipe, stage)}"
+        f"{stage.stage} needs {gb(stage.bytes)} of the {gb(device.bytes)} of {device.name}: {_fix(recipe, stage)}"
         for stage in stages
         if stage.bytes > device.bytes
     ]
@@ -498,7 +498,7 @@ def _source(recipe: Recipe) -> str:
     return "the hub's cache on this machine" if there else "the hub, to be downloaded"
 
 
-def _mend(recipe: Recipe, stage: StageEstimate) -> str:
+def _fix(recipe: Recipe, stage: StageEstimate) -> str:
     """The change that would help most."""
     largest = max(stage.memory, key=lambda name: stage.memory[name])
     table = stage.stage

@@ -57,9 +57,7 @@ def _own_advantages(paid: Tensor, rl: RlConfig) -> Tensor:
         )
     made = made.to(paid).masked_fill(returned.isnan(), 0.0)
     if not made.isfinite().all():
-        raise UserError(
-            f"advantage = {rl.advantage!r} returned what is no finite number for a known return; mend it"
-        )
+        raise UserError(f"advantage = {rl.advantage!r} returned NaN or infinity for a known return; fix it")
     return made.flatten(0, 1)
 
 

@@ -165,7 +165,7 @@ def vllm_args(recipe: Recipe, stage: str, world: int) -> dict[str, Any]:
     shared = "one vLLM server" if server and world > 1 else f"{width} GPUs of one vLLM" if width > 1 else ""
     if shared and not (server and world == 1) and (rl.turns > 1 or rl.refill):
         raise UserError(
-            f"{stage}: the processes of {shared} ask it together, which turns and refills are not; set "
+            f"{stage}: turns and refills do not work where processes share {shared}; set "
             f'generation.engine = "vllm-colocate" with tensor_parallel = 1, or {stage}.turns = 1 and {stage}.refill = 0'
         )
     mode = generation.correction.replace("geometric", "sequence")
@@ -186,14 +186,14 @@ def vllm_args(recipe: Recipe, stage: str, world: int) -> dict[str, Any]:
 
 def _check_installed(engine: str) -> None:
     """Raises UserError if vLLM is missing, or its version does not work with this TRL."""
-    mend = 'pip install "kernelwright[vllm]", or set generation.engine = "own"'
+    fix = 'pip install "kernelwright[vllm]", or set generation.engine = "own"'
     if importlib.util.find_spec("vllm") is None:
-        raise UserError(f'generation.engine = "{engine}" needs vLLM, which is not installed: {mend}')
+        raise UserError(f'generation.engine = "{engine}" needs vLLM, which is not installed: {fix}')
     version = installed_version()
     place = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
     if version and not OLDEST <= place <= NEWEST:
         known = " to ".join(".".join(map(str, each)) for each in (OLDEST, NEWEST))
-        raise UserError(f"vLLM {version} is installed, and this TRL works with {known}: {mend}")
+        raise UserError(f"vLLM {version} is installed, and this TRL works with {known}: {fix}")
 
 
 def installed_version() -> str:

@@ -172,9 +172,7 @@ def cotangents_of(module: torch.nn.Module, arguments: Sequence[object]) -> list[
         outputs = flatten(module(*given))
     found = [(at, one.detach()) for at, one in enumerate(outputs) if one.requires_grad]
     if not found:
-        raise UserError(
-            "gradients were asked, and no output of the reference has one; ask without --gradients"
-        )
+        raise UserError("no output of the reference has a gradient; leave out --gradients")
     return found
 
 

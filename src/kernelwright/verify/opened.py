@@ -52,7 +52,7 @@ def judge(
                 raise
             except Exception as error:
                 raise UserError(
-                    f"task {task.id}: Model.forward raises {type(error).__name__}: {error}; mend the task"
+                    f"task {task.id}: Model.forward raises {type(error).__name__}: {error}; fix the task"
                 ) from None
         yield pool
 

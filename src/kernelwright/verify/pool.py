@@ -294,7 +294,7 @@ def _ran_out(error: Exception) -> bool:
 
 
 def _reason_of(error: Exception) -> str:
-    """One line: what failed, where, and the mend if there is one."""
+    """One line: what failed, where, and the fix if there is one."""
     text = " ".join(str(error).split())
     if not isinstance(error, InfrastructureError):
         text = f"{type(error).__name__}: {text}"

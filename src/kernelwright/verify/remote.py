@@ -111,7 +111,7 @@ class RemotePool(Pool):
             except httpx.HTTPError as error:
                 said = f"{url}: {_reason(error)}"
         raise InfrastructureError(
-            f"no judge answers at {said}; start one with kernelwright serve, or mend --judge"
+            f"no judge answers at {said}; start one with kernelwright serve, or fix --judge"
         )
 
     def submit(self, task: Task, candidate: Candidate) -> Future[Verdict]:

@@ -502,7 +502,7 @@ class Engine:
                 if recording is None or not recording.replayable or not recording.play():
                     body(**arguments)
             if self._strays:
-                raise Unsure("places that hang on loaded numbers")
+                raise Unsure("places that depend on loaded numbers")
 
         def modelled(program: int, guess: int) -> Traffic:
             stand(program)

@@ -100,7 +100,7 @@ class _Machine:
             return np.asarray(number & ((1 << width) - 1), dtype=f"u{width // 8}")
         if re.fullmatch(r"-?\d*\.\d+(?:[eE][-+]?\d+)?", text):
             return _as_bits(np.asarray(float(text)), _Kind("f", width))
-        raise NotEvaluated(f"`{text}` is no operand that is known here")
+        raise NotEvaluated(f"`{text}` is not a known operand")
 
     def read(self, operand: str, kind: _Kind) -> np.ndarray:
         """An operand as values; two lanes in one register become a second axis."""
@@ -140,7 +140,7 @@ class _Machine:
         """Execute one instruction. Raises NotEvaluated."""
         said = _STATEMENT.fullmatch(statement)
         if said is None:
-            raise NotEvaluated(f"`{statement[:40]}` is no instruction")
+            raise NotEvaluated(f"`{statement[:40]}` is not an instruction")
         negated, guard, opcode, rest = said.groups()
         where = None
         if guard:
@@ -400,7 +400,7 @@ def _compare(machine: _Machine, parts: list[str], kind: _Kind, operands: Sequenc
     unordered = len(name) == 3 and name.endswith("u")
     compare = _COMPARE.get(name.removesuffix("u") if unordered else name)
     if compare is None:
-        raise NotEvaluated(f"`{name}` is no comparison")
+        raise NotEvaluated(f"`{name}` is not a comparison")
     found = compare(one, other)
     return (found | nan) if unordered else (found & ~nan)
 

@@ -864,9 +864,7 @@ class InterpretedVerification(Verification):
         outputs depend on throughout. Raises Stop, also for what is unproven."""
         self._all_touched(base)
         if self._again and None in self._extent.get("stored", ()):
-            detail = (
-                "at full size programs write the same places, and which are written hangs on loaded numbers"
-            )
+            detail = "at full size programs write the same places, and which ones depends on loaded numbers"
             raise Stop(Outcome.UNPROVEN, Gate.FULL, detail, where="full")
         # An index that is off by one is right half of the time, so comparing values does not settle it.
         left = [

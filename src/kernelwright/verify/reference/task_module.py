@@ -104,7 +104,7 @@ class Reference:
             raise UserError(f"task {task.id}: {ENDS}") from None
         except Exception as error:
             raise UserError(
-                f"task {task.id} raises when loaded: {type(error).__name__}: {error}; mend the task"
+                f"task {task.id} raises when loaded: {type(error).__name__}: {error}; fix the task"
             ) from None
         for name in ("Model", "get_inputs"):
             if not callable(self.namespace.get(name)):
@@ -237,7 +237,7 @@ class Reference:
             if ran_out(error):
                 raise
             raise UserError(
-                f"task {self.task.id}: {what} raises {type(error).__name__}: {error}; mend the task"
+                f"task {self.task.id}: {what} raises {type(error).__name__}: {error}; fix the task"
             ) from None
 
 

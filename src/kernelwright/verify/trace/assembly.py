@@ -54,7 +54,7 @@ def _instruction(statement: str, declared: dict[str, int]) -> str:
     """Why an instruction is refused. `declared`: registers declared under a name (`%r<4>`), -1 for a single one (`%r`)."""
     found = _STATEMENT.match(statement)
     if found is None:
-        return f"`{statement[:40]}` is no instruction"
+        return f"`{statement[:40]}` is not an instruction"
     opcode = found[2]
     known = opcode.partition(".")[0] in _CALCULATES.split() or _VECTOR_AMD.match(opcode)
     if not known and not _GLOBAL.match(opcode):

@@ -426,7 +426,7 @@ class HostWorker(Service):
                 leaf = one.requires_grad and one.grad_fn is None
                 if leaf and id(one) not in given and not isinstance(one, torch.nn.Parameter):
                     raise LeftBehind(
-                        "an output says that it can be differentiated", "it hangs on no input or weight"
+                        "an output says that it can be differentiated", "it depends on no input or weight"
                     )
 
     def _not_reseeded(self, when: str) -> None:

@@ -234,7 +234,7 @@ class Kernels:
         members: dict[str, tuple[str, str]] = {}
         for key, value in names.items():
             if not key.isidentifier() or keyword.iskeyword(key) or _is_reserved(key):
-                raise NotAKernel(f"`{key[:60]}` is no name for a kernel to use")
+                raise NotAKernel(f"`{key[:60]}` is not a name that a kernel may use")
             if value.get("kernel") == number:
                 continue  # itself, bound below
             if "member" in value:
@@ -419,7 +419,7 @@ class _Checker:
         local = _locals(root)
         for name in (root.name, *local):
             if _is_reserved(name):
-                raise NotAKernel(f"`{name}` is no name for a kernel to use")
+                raise NotAKernel(f"`{name}` is not a name that a kernel may use")
         hints = [node.annotation for node in ast.walk(root) if isinstance(node, ast.arg)]
         for hint in (*hints, root.returns):
             if hint is not None and not isinstance(hint, (ast.Constant, ast.Attribute, ast.Name)):

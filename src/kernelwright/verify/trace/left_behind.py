@@ -124,7 +124,7 @@ def tensors_same(
                 if held is not None and touched(held):
                     raise LeftBehind(f"a call uses the gradient of {name}", "it is the caller's")
                 if vars(one).get(tag) is not mark:
-                    raise LeftBehind(f"a call takes away what its caller hung on {name}")
+                    raise LeftBehind(f"a call removes hooks that its caller put on {name}")
     finally:
         with torch._C.DisableTorchFunction():
             for _, one, _ in given:
