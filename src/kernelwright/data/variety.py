@@ -12,6 +12,7 @@ from collections.abc import Collection
 
 from kernelwright.graph.operators import kind
 from kernelwright.graph.partition import subgraph
+from kernelwright.graph.simplify import live_nodes
 from kernelwright.graph.types import Graph, Node, Ref, TensorType, Value
 
 _LARGEST = 256
@@ -87,7 +88,7 @@ def vary_operators(graph: Graph, rng: random.Random) -> Graph:
     """A harvested graph, sometimes cut short, with some elementwise operators replaced and sometimes one more after its results.
     Views, products and norms stay as in the module."""
     if len(graph.nodes) > 1 and rng.random() < 0.3:
-        graph = _begin_of(graph, rng)
+        graph = _beginning(graph, rng)
     nodes = [_other_operator(node, rng) if rng.random() < 0.5 else node for node in graph.nodes]
     results = []
     for number, name in enumerate(graph.results):
@@ -102,7 +103,7 @@ def vary_operators(graph: Graph, rng: random.Random) -> Graph:
     return graph.model_copy(update={"nodes": tuple(nodes), "results": tuple(results)})
 
 
-def _begin_of(graph: Graph, rng: random.Random) -> Graph:
+def _beginning(graph: Graph, rng: random.Random) -> Graph:
     """The graph up to a random intermediate value, with only the nodes it needs."""
     made = [
         value.name
@@ -113,13 +114,9 @@ def _begin_of(graph: Graph, rng: random.Random) -> Graph:
     if not made or not all(isinstance(one.type, TensorType) and not one.mutated for one in graph.arguments):
         return graph
     result = rng.choice(made)
-    read, nodes = {result}, []
-    for node in reversed(graph.nodes):
-        if any(one is not None and one.name in read for one in node.outputs):
-            nodes.append(node)
-            read.update(node.refs())
+    nodes, read = live_nodes(graph.nodes, [result])
     inputs = [one.name for one in graph.arguments if one.name in read]
-    return subgraph(graph, nodes[::-1], inputs, [result], graph.name)
+    return subgraph(graph, nodes, inputs, [result], graph.name)
 
 
 def _other_operator(node: Node, rng: random.Random) -> Node:

@@ -37,8 +37,14 @@ def simplify(graph: Graph) -> Graph:
     for node in graph.nodes:
         simplifier.add(node)
     results = tuple(simplifier.now(name) for name in graph.results)
-    nodes = _live(simplifier.nodes, results)
-    return renumber(graph.model_copy(update={"nodes": tuple(nodes), "results": results}))
+    live, read = live_nodes(simplifier.nodes, results)
+    nodes = tuple(
+        node.model_copy(
+            update={"outputs": tuple(one if one and one.name in read else None for one in node.outputs)}
+        )
+        for node in live
+    )
+    return renumber(graph.model_copy(update={"nodes": nodes, "results": results}))
 
 
 class _Simplifier:
@@ -227,11 +233,11 @@ def renumber(graph: Graph) -> Graph:
     return Graph(**{**dict(graph), "nodes": tuple(nodes), "results": tuple(map(now, graph.results))})
 
 
-def _live(nodes: Sequence[Node], results: Sequence[str]) -> list[Node]:
-    read, kept = set(results), []
+def live_nodes(nodes: Sequence[Node], results: Sequence[str]) -> tuple[list[Node], set[str]]:
+    """The nodes that the results need, in order, and the names that these nodes read or the graph returns."""
+    read, live = set(results), []
     for node in reversed(nodes):
-        outputs = tuple(one if one is not None and one.name in read else None for one in node.outputs)
-        if any(one is not None for one in outputs):
+        if any(one is not None and one.name in read for one in node.outputs):
             read.update(node.refs())
-            kept.append(node.model_copy(update={"outputs": outputs}))
-    return kept[::-1]
+            live.append(node)
+    return live[::-1], read

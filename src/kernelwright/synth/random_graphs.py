@@ -19,6 +19,7 @@ import torch
 
 from kernelwright.graph.draws import Draw
 from kernelwright.graph.operators import packet
+from kernelwright.graph.simplify import live_nodes
 from kernelwright.graph.types import Graph
 from kernelwright.synth.building import Handle
 from kernelwright.synth.drawing import ANYTHING, Value, Within
@@ -73,22 +74,12 @@ def random_graph(
         raise NotDrawn("nothing, or too much")
     if within.operators and not {packet(node.op) for node in graph.nodes} <= set(within.operators):
         raise NotDrawn("an operator that is not asked for")
-    graph = _without_unused(graph)
-    left = {one.name for one in graph.arguments}
-    draws = {name: draw for name, draw in drawer.draws.items() if name in left}
-    kept = {(name, dim) for name, dim in drawer.kept if name in left}
-    return Drawn(graph, draws, kept, form)
-
-
-def _without_unused(graph: Graph) -> Graph:
-    """Remove unused arguments and operators, which come from rejected attempts."""
-    read, nodes = set(graph.results), []
-    for node in reversed(graph.nodes):
-        if any(one is not None and one.name in read for one in node.outputs):
-            nodes.append(node)
-            read.update(node.refs())
+    nodes, read = live_nodes(graph.nodes, graph.results)
     arguments = tuple(one for one in graph.arguments if one.name in read)
-    return graph.model_copy(update={"arguments": arguments, "nodes": tuple(reversed(nodes))})
+    graph = graph.model_copy(update={"arguments": arguments, "nodes": tuple(nodes)})
+    draws = {name: draw for name, draw in drawer.draws.items() if name in read}
+    kept = {(name, dim) for name, dim in drawer.kept if name in read}
+    return Drawn(graph, draws, kept, form)
 
 
 class _Forms(RowDrawing):
