@@ -72,7 +72,7 @@ def read(folder: Path, prefixes: Sequence[str]) -> list[Item]:
     return items
 
 
-def judge(items: Sequence[Item], options: argparse.Namespace) -> list[tuple[Verdict, float]]:
+def judge(items: Sequence[Item], args: argparse.Namespace) -> list[tuple[Verdict, float]]:
     """Verdicts in the order of `items`, each with the seconds since the previous one came."""
     found: dict[int, tuple[Verdict, float]] = {}
     last = time.perf_counter()
@@ -84,17 +84,17 @@ def judge(items: Sequence[Item], options: argparse.Namespace) -> list[tuple[Verd
         print(describe(items[index], *found[index]), flush=True)
 
     with VerifierPool(
-        workers=options.workers,
-        backend=options.backend,
+        workers=args.workers,
+        backend=args.backend,
         protocol="strict",
-        deadline_s=options.deadline,
+        deadline_s=args.deadline,
         compiled=False,
-        sanitize=options.sanitize,
-        secret=options.secret,
+        sanitize=args.sanitize,
+        secret=args.secret,
     ) as pool:
-        asked = {pool.submit(item.task, item.candidate): index for index, item in enumerate(items)}
-        for future in as_completed(asked):
-            index = asked[future]
+        pending = {pool.submit(item.task, item.candidate): index for index, item in enumerate(items)}
+        for future in as_completed(pending):
+            index = pending[future]
             try:
                 note(index, future.result())
             except UserError as error:  # a broken task must not hide the verdicts on the others
@@ -157,20 +157,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--secret", type=int, help="seed of all inputs; drawn if not given")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every verdict there")
-    options = parser.parse_args(argv)
+    args = parser.parse_args(argv)
     try:
-        items = read(options.folder, options.names)
+        items = read(args.folder, args.names)
     except UserError as error:
         print(error, file=sys.stderr)
         return 2
     start = time.perf_counter()
-    rows = judge(items, options)
+    rows = judge(items, args)
     verdicts = [verdict for verdict, _ in rows]
     print("\n" + "\n".join(totals(items, verdicts)))
     good = sum(item.as_expected(verdict) for item, verdict in zip(items, verdicts, strict=True))
-    print(f"as expected: {good}/{len(items)}, {options.backend}, {time.perf_counter() - start:.1f} s")
-    if options.json:
-        told = {
+    print(f"as expected: {good}/{len(items)}, {args.backend}, {time.perf_counter() - start:.1f} s")
+    if args.json:
+        report = {
             item.name: {
                 "expect": item.expect,
                 "seconds": round(seconds, 2),
@@ -178,7 +178,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             }
             for item, (verdict, seconds) in zip(items, rows, strict=True)
         }
-        options.json.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+        args.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     return 0 if good == len(items) else 1
 
 

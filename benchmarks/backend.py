@@ -253,7 +253,7 @@ def fixed(
         "rounds": rounds,
         "peak_mib": {name: peak_mib(call) for name, call in calls.items()}, "compile_s": seconds,
         "groups": sum(len(one.groups) for one in report.graphs), "replaced": report.replaced,
-        "choices": [(one.operators, one.taken, one.why) for one in report.choices],
+        "choices": [(one.operators, one.replaced, one.why) for one in report.choices],
         "races": [(race.ours_ms, race.inductor_ms) for race in report.races], "kept": report.kept,
     }  # fmt: skip
     return row, made
@@ -316,13 +316,13 @@ def main() -> None:
     parser.add_argument("--kinds", default="forward,training")
     parser.add_argument("--autotune", action="store_true")
     parser.add_argument("--times", type=int, default=1, help="batches so many times as large")
-    options = parser.parse_args()
+    args = parser.parse_args()
     logging.basicConfig(format="%(message)s")
     logging.getLogger("kernelwright").setLevel(logging.INFO)
-    options.out.mkdir(parents=True, exist_ok=True)
-    for name in options.only.split(","):
-        for row in measure(name, options.search, options.kinds.split(","), options.autotune, options.times):
-            with (options.out / "backend.jsonl").open("a") as lines:
+    args.out.mkdir(parents=True, exist_ok=True)
+    for name in args.only.split(","):
+        for row in measure(name, args.search, args.kinds.split(","), args.autotune, args.times):
+            with (args.out / "backend.jsonl").open("a") as lines:
                 lines.write(json.dumps(row) + "\n")
             told(name, row)
 

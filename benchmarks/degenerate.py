@@ -141,7 +141,7 @@ def judge(task: Task, protocols: Sequence[str], answer: Mapping[str, Any]) -> li
         return [Finding(task.id, name, "fails", problem[:300], "full", 0) for name in protocols]
     found = []
     for name in protocols:
-        told: dict[str, dict[str, Any]] = {}
+        suspicions: dict[str, dict[str, Any]] = {}
         kinds = dict.fromkeys(kind for row in rows for kind in row["ratios"].get(name, {}))
         for kind in kinds:
             series = [
@@ -151,8 +151,8 @@ def judge(task: Task, protocols: Sequence[str], answer: Mapping[str, Any]) -> li
             ]
             sizes = _holds(series, rows[-1], int(answer.get("full_elements", 0)))
             if sizes is not None:
-                told[kind] = {"sizes": sizes, "ratio": series[-1][1]}
-        found += [_finding(task, name, kind, facts, rows[-1]) for kind, facts in _telling(told).items()]
+                suspicions[kind] = {"sizes": sizes, "ratio": series[-1][1]}
+        found += [_finding(task, name, kind, facts, rows[-1]) for kind, facts in _telling(suspicions).items()]
     return found
 
 
@@ -174,19 +174,21 @@ def _holds(series: list[tuple[int, float]], last: Mapping[str, Any], full: int) 
     return "shrunk"
 
 
-def _telling(told: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+def _telling(suspicions: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Drop findings implied by another: if zeros pass, so does every small constant."""
-    if "random" in told:
-        return {"random": told["random"]}
-    if told.get("imprecise", {}).get("sizes") == "extrapolated":
-        del told["imprecise"]  # a difference that grows must not be extrapolated: the full size is unknown
+    if "random" in suspicions:
+        return {"random": suspicions["random"]}
+    if suspicions.get("imprecise", {}).get("sizes") == "extrapolated":
+        del suspicions[
+            "imprecise"
+        ]  # a difference that grows must not be extrapolated: the full size is unknown
     implied = {
         "zeros": ("constant", "mostly_zeros", "another_seed", "stale_memory", "ignores_input", "order"),
         "constant": ("another_seed", "stale_memory", "ignores_input", "order"),
         "another_seed": ("stale_memory", "ignores_input", "order"),
         "ignores_input": ("order",),
     }
-    kept = dict(told)
+    kept = dict(suspicions)
     for strong, weak in implied.items():
         if strong in kept:
             sure = kept[strong]["sizes"] != "extrapolated"
@@ -443,17 +445,17 @@ def main() -> int:
     parser.add_argument("--tolerance", action="append", help="protocols whose tolerances apply; default: all")
     parser.add_argument("--seconds", type=float, default=20.0, help="CPU time for one task")
     parser.add_argument("--json", type=Path, metavar="FILE")
-    options = parser.parse_args()
+    args = parser.parse_args()
     warm_up()
     try:
         with ReferenceProbe() as probe:
-            tasks = [small_shapes(task, probe) for task in load_suite(options.suite)]
-        found = audit(tasks, options.tolerance or list(PROTOCOLS), options.seconds)
+            tasks = [small_shapes(task, probe) for task in load_suite(args.suite)]
+        found = audit(tasks, args.tolerance or list(PROTOCOLS), args.seconds)
     except UserError as error:
         print(error, file=sys.stderr)
         return 2
-    if options.json:
-        options.json.write_text(json.dumps([dataclasses.asdict(finding) for finding in found], indent=1))
+    if args.json:
+        args.json.write_text(json.dumps([dataclasses.asdict(finding) for finding in found], indent=1))
     for one in found:
         where = (
             "the full size"

@@ -57,17 +57,17 @@ def main() -> None:
     parser.add_argument("--interpret", action="store_true")
     parser.add_argument("--suite", default="wright")
     parser.add_argument("--workers", type=int, default=8)
-    options = parser.parse_args()
-    suite = list(tasks.load_suite(options.suite))
-    if options.interpret:
-        without_gpu(suite, options.workers)
+    args = parser.parse_args()
+    suite = list(tasks.load_suite(args.suite))
+    if args.interpret:
+        without_gpu(suite, args.workers)
         return
-    measured, seconds = judged(suite, "cuda", options.workers)
+    measured, seconds = judged(suite, "cuda", args.workers)
     print(
         f"cuda: {len(suite)} verdicts in {seconds:.1f} s, {sum(v.correct for v in measured)} accepted",
         flush=True,
     )
-    modelled, seconds = judged(suite, "interpret", options.workers)
+    modelled, seconds = judged(suite, "interpret", args.workers)
     print(f"interpret: {seconds:.1f} s, {sum(v.correct for v in modelled)} accepted", flush=True)
     rows = []
     for task, real, model in zip(suite, measured, modelled, strict=True):
@@ -85,7 +85,7 @@ def main() -> None:
         rows.append(row)
         numbers = {key: [round(x, 4) for x in row[key]] for key in ("gold", "eager", "speedup") if key in row}
         print(f"{task.id:36} {real.outcome:12} {model.outcome:12} {numbers} {real.detail[:160]}", flush=True)
-    options.out.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    args.out.write_text("".join(json.dumps(row) + "\n" for row in rows))
     timed = [row for row in rows if "gold" in row]
     for key in ("gold", "eager", "speedup"):
         pairs = [row[key] for row in timed]

@@ -86,9 +86,9 @@ def one_group(group: Row, folder: Path, ladder: Ladder, seconds: float) -> Row:
             "rung": entry.best.rung,
             "kept": not timing or timing.speedup(FASTER) >= ENOUGH,
         }
-    said = "; ".join(f"{rung}: {why}" for rung, why in entry.tried.items())
-    row["cause"] = reason(f"no kernel was verified ({said})") if said else "the budget ended"
-    return row | ({"message": said} if open_to_reading(group) else {})
+    reasons = "; ".join(f"{rung}: {why}" for rung, why in entry.tried.items())
+    row["cause"] = reason(f"no kernel was verified ({reasons})") if reasons else "the budget ended"
+    return row | ({"message": reasons} if open_to_reading(group) else {})
 
 
 def table(groups: dict[str, Row], rows: list[Row]) -> str:
@@ -131,16 +131,16 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0, help="for one group")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--report", action="store_true", help="only the table")
-    given = parser.parse_args()
-    groups = groups_of(given.rows)
-    out = given.out or given.rows.with_name(f"{given.rows.stem}-verified.jsonl")
+    args = parser.parse_args()
+    groups = groups_of(args.rows)
+    out = args.out or args.rows.with_name(f"{args.rows.stem}-verified.jsonl")
     chosen: list[Row] = []
     for kept in (True, False):
         kind = sorted(digest for digest, one in groups.items() if open_to_reading(one) == kept)
-        random.Random(given.seed).shuffle(kind)
-        chosen += [groups[digest] for digest in kind[: given.sample or len(kind)]]
-    if not given.report:
-        search(chosen, given.folder or given.rows.with_suffix(""), out, given.seconds)
+        random.Random(args.seed).shuffle(kind)
+        chosen += [groups[digest] for digest in kind[: args.sample or len(kind)]]
+    if not args.report:
+        search(chosen, args.folder or args.rows.with_suffix(""), out, args.seconds)
     print(table(groups, [json.loads(line) for line in out.read_text().splitlines()]))
 
 

@@ -48,7 +48,7 @@ def tasks_in(path: Path, limit: int) -> list[Task]:
 
 def by_library(tasks: Sequence[Task], judge: Judge, target: str) -> list[list[Said]]:
     """The library's best known schedule of each graph, empty if it has none, judged."""
-    asked: list[tuple[Candidate, Any] | None] = []
+    pending: list[tuple[Candidate, Any] | None] = []
     for task in tasks:
         graph = Graph.model_validate_json(task.graph)
         program = program_of(graph, target, task.precision)
@@ -57,30 +57,30 @@ def by_library(tasks: Sequence[Task], judge: Judge, target: str) -> list[list[Sa
         except Unsupported:
             code = ""
         if program is None or not code:
-            asked.append(None)
+            pending.append(None)
             continue
         candidate = Candidate(code=code, plan=print_plan(label_of(graph), program.schedule))
-        asked.append((candidate, judge.submit(task, candidate)))
+        pending.append((candidate, judge.submit(task, candidate)))
     return [
         [] if one is None else [(one[0], await_verdict(one[1], task, one[0]))]
-        for one, task in zip(asked, tasks, strict=True)
+        for one, task in zip(pending, tasks, strict=True)
     ]
 
 
 def by_model(
-    spec: str, asked: Sequence[Prompt], tasks: Sequence[Task], judge: Judge, n: int
+    spec: str, prompts: Sequence[Prompt], tasks: Sequence[Task], judge: Judge, n: int
 ) -> list[list[Said]]:
     """A checkpoint's completions of each prompt, judged."""
-    if not asked:
+    if not prompts:
         return []
     policy = load_policy(spec)
-    rolling = Rolling(policy, asked, tasks, judge, reward="autotriton", stage="eval", step=0)
+    rolling = Rolling(policy, prompts, tasks, judge, reward="autotriton", stage="eval", step=0)
     rolling.generate(n, temperature=1.0, top_p=1.0, seed=0)
     return [[(one.candidate, one.verdict) for one in group] for group in rolling.collect()]
 
 
-def first_right(said: Sequence[Said]) -> Said | None:
-    return next((one for one in said if one[1].correct and one[1].timing is not None), None)
+def first_right(answers: Sequence[Said]) -> Said | None:
+    return next((one for one in answers if one[1].correct and one[1].timing is not None), None)
 
 
 def shown(task: Task, given: Said) -> Prompt:
@@ -97,8 +97,8 @@ def shown(task: Task, given: Said) -> Prompt:
     )
 
 
-def ms(said: Said | None) -> float | None:
-    return None if said is None or said[1].timing is None else said[1].timing.candidate_ms
+def ms(answer: Said | None) -> float | None:
+    return None if answer is None or answer[1].timing is None else answer[1].timing.candidate_ms
 
 
 def better(given: Said | None, made: Said | None) -> Said | None:
@@ -133,11 +133,11 @@ def over_baseline(ours: Sequence[Said | None], name: str) -> str:
     return f"{geometric_mean([one[0] for one in found]):.2f} [{low:.2f}, {high:.2f}]"
 
 
-def share(said: Sequence[Sequence[Said]], of: int) -> str:
+def share(answers: Sequence[Sequence[Said]], of: int) -> str:
     """Share of graphs that are right at one sample (mean over samples), or in one of `of`."""
     each = [
         mean([float(one[1].correct) for one in group]) if of == 1 else float(any(v.correct for _, v in group))
-        for group in said
+        for group in answers
         if group
     ]
     if not each:
@@ -154,8 +154,8 @@ def table(all_said: dict[str, list[list[Said]]], handed: dict[str, list[Said | N
         "|---|---|---|---|---|---|---|",
     ]
     for name, kept in handed.items():
-        said = all_said.get(name, [])
-        cells = [share(said, 1), share(said, samples)] if said else ["", ""]
+        answers = all_said.get(name, [])
+        cells = [share(answers, 1), share(answers, samples)] if answers else ["", ""]
         cells += [over(kept, library), over(kept, sft)]
         cells += [over_baseline(kept, "eager"), over_baseline(kept, "compile")]
         lines.append(f"| {name} | {' | '.join(cells)} |")
@@ -174,14 +174,14 @@ def main() -> None:
     parser.add_argument("--backend", default="auto", choices=("auto", "cuda", "interpret"))
     parser.add_argument("--target", default="h100")
     parser.add_argument("--compiled", action="store_true", help="clock torch.compile as well, once a graph")
-    given = parser.parse_args()
-    tasks, began = tasks_in(given.tasks, given.limit), time.monotonic()
-    said: dict[str, list[list[Said]]] = {}
-    given.out.write_text("")
+    args = parser.parse_args()
+    tasks, began = tasks_in(args.tasks, args.limit), time.monotonic()
+    answers: dict[str, list[list[Said]]] = {}
+    args.out.write_text("")
 
     def keep(name: str, groups: list[list[Said]]) -> None:
-        said[name] = groups
-        with given.out.open("a") as file:
+        answers[name] = groups
+        with args.out.open("a") as file:
             for task, group in zip(tasks, groups, strict=True):
                 kernels = [
                     {"plan": c.plan, "outcome": v.outcome.value, "ms": ms((c, v)), "detail": v.detail[:200]}
@@ -194,18 +194,18 @@ def main() -> None:
     first: list[Said | None] = []
 
     def ask(judge: Judge) -> None:
-        keep("library", by_library(tasks, judge, given.target))
+        keep("library", by_library(tasks, judge, args.target))
         asked = [prompts.render("frontend", task, style="compact", max_tokens=TOKENS) for task in tasks]
         for name in ("sft", "frontend"):
-            if getattr(given, name):
-                keep(name, by_model(getattr(given, name), asked, tasks, judge, given.samples))
-        start = said.get("frontend", said.get("sft", said["library"]))
+            if getattr(args, name):
+                keep(name, by_model(getattr(args, name), asked, tasks, judge, args.samples))
+        start = answers.get("frontend", answers.get("sft", answers["library"]))
         first.extend(first_right(group) for group in start)
         asks = [(i, shown(tasks[i], one)) for i, one in enumerate(first) if one is not None]
-        for name, spec in (("mid-end", given.midend), ("sft as mid-end", given.sft)):
+        for name, spec in (("mid-end", args.midend), ("sft as mid-end", args.sft)):
             if spec:
                 made = by_model(
-                    spec, [one for _, one in asks], [tasks[i] for i, _ in asks], judge, given.samples
+                    spec, [one for _, one in asks], [tasks[i] for i, _ in asks], judge, args.samples
                 )
                 places = {i: group for (i, _), group in zip(asks, made, strict=True)}
                 keep(name, [places.get(i, []) for i in range(len(tasks))])
@@ -213,7 +213,7 @@ def main() -> None:
     judged = 0
     try:
         with VerifierPool(
-            given.workers, given.backend, target=given.target, compiled=given.compiled, timing_precision=0.02
+            args.workers, args.backend, target=args.target, compiled=args.compiled, timing_precision=0.02
         ) as pool:
             judge = Judge(pool, limit=1 << 16)
             try:
@@ -222,20 +222,20 @@ def main() -> None:
                 judged = judge.judged
     except KeyboardInterrupt:
         print("stopped: what is there is in the table", flush=True)
-    handed = {name: [first_right(group) for group in groups] for name, groups in said.items()}
+    handed = {name: [first_right(group) for group in groups] for name, groups in answers.items()}
     for name in ("sft as mid-end", "mid-end"):
-        if name in said:
+        if name in answers:
             handed[f"{name}, handed on"] = [
-                better(old, first_right(group[:1])) for old, group in zip(first, said[name], strict=True)
+                better(old, first_right(group[:1])) for old, group in zip(first, answers[name], strict=True)
             ]
-            handed[f"{name}, best of {given.samples}"] = [
-                _best(old, group) for old, group in zip(first, said[name], strict=True)
+            handed[f"{name}, best of {args.samples}"] = [
+                _best(old, group) for old, group in zip(first, answers[name], strict=True)
             ]
-    if "library" not in said:
+    if "library" not in answers:
         return
     print(f"{len(tasks)} graphs, {judged} kernels judged, {time.monotonic() - began:.0f} s")
-    print(table(said, handed, given.samples))
-    if "mid-end" in said and "sft as mid-end" in said:
+    print(table(answers, handed, args.samples))
+    if "mid-end" in answers and "sft as mid-end" in answers:
         a, b = "mid-end, handed on", "sft as mid-end, handed on"
         print(f"mid-end over SFT as mid-end, handed on: {over(handed[a], handed[b])}")
 

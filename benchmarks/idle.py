@@ -44,8 +44,8 @@ class Slow:
         return self.pool.submit(judge)
 
 
-def recipe_of(asked: argparse.Namespace, home: Path, staleness: int) -> Recipe:
-    if asked.tiny:
+def recipe_of(args: argparse.Namespace, home: Path, staleness: int) -> Recipe:
+    if args.tiny:
         write_jsonl(home / "tasks.jsonl", load_suite("wright"))
         texts = [task.source for task in load_suite("wright")] + [
             prompts.completion_text("a plan", "x = 1")
@@ -67,46 +67,46 @@ def recipe_of(asked: argparse.Namespace, home: Path, staleness: int) -> Recipe:
                 "data": {"tasks": str(home / "tasks.jsonl"), "tokenizer": str(home / "tokenizer")},
                 "frontend": {
                     "reward": "autotriton",
-                    "steps": asked.steps,
+                    "steps": args.steps,
                     "prompts": 8,
                     "samples": 4,
                     "max_tokens": 96,
-                    "turns": asked.turns,
-                    "refill": asked.refill,
+                    "turns": args.turns,
+                    "refill": args.refill,
                     "staleness": staleness,
                     "save_every": 999,
                 },
                 "verify": {"priced": False},
             }
         )
-    stage = asked.stage
+    stage = args.stage
     settings = [
-        f'stages=["{stage}"]', "model.init=pretrained", f"model.base={asked.base}",
-        f"data.examples={home / 'none.jsonl'}", "data.tokenizer=", f"{stage}.steps={asked.steps}", f"{stage}.staleness={staleness}",
-        f"{stage}.turns={asked.turns}", f"{stage}.refill={asked.refill}", f"{stage}.save_every=999", *asked.settings,
+        f'stages=["{stage}"]', "model.init=pretrained", f"model.base={args.base}",
+        f"data.examples={home / 'none.jsonl'}", "data.tokenizer=", f"{stage}.steps={args.steps}", f"{stage}.staleness={staleness}",
+        f"{stage}.turns={args.turns}", f"{stage}.refill={args.refill}", f"{stage}.save_every=999", *args.settings,
     ]  # fmt: skip
     return load_recipe(Path(__file__).parents[1] / "recipes" / "default_model.toml", settings)
 
 
 def main() -> None:
-    reader = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    reader.add_argument("--staleness", default="0,1,2")
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--staleness", default="0,1,2")
     for name, default in (("steps", 6), ("turns", 1), ("refill", 0), ("workers", 4)):
-        reader.add_argument(f"--{name}", type=int, default=default)
-    reader.add_argument("--seconds", type=float, default=0.15)
-    reader.add_argument("--base", default="default")
-    reader.add_argument("--stage", default="frontend", choices=("frontend", "midend"))
-    reader.add_argument("--tiny", action="store_true")
-    reader.add_argument("settings", nargs="*")
-    asked = reader.parse_args()
+        parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--seconds", type=float, default=0.15)
+    parser.add_argument("--base", default="default")
+    parser.add_argument("--stage", default="frontend", choices=("frontend", "midend"))
+    parser.add_argument("--tiny", action="store_true")
+    parser.add_argument("settings", nargs="*")
+    args = parser.parse_args()
     print(
         f"{'staleness':>9}{'idle':>8}{'step s':>8}{'write s':>9}{'wait s':>8}{'update s':>10}{'right':>7}{'age':>6}{'verdicts/s':>12}{'steps':>7}"
     )
-    for staleness in map(int, asked.staleness.split(",")):
+    for staleness in map(int, args.staleness.split(",")):
         with tempfile.TemporaryDirectory() as folder:
             home = Path(folder)
-            recipe = recipe_of(asked, home, staleness)
-            judge: Verifier | None = Slow(asked.workers, asked.seconds) if asked.tiny else None
+            recipe = recipe_of(args, home, staleness)
+            judge: Verifier | None = Slow(args.workers, args.seconds) if args.tiny else None
             train(recipe, home / "run", verifier=judge, quiet=True)
             # The first step has no rollouts written ahead, and waits for one-time compilation.
             lines = RunFolder(home / "run").lines("curves.jsonl")[1:]

@@ -30,16 +30,16 @@ from kernelwright.verify import VerifierPool
 
 
 def main() -> None:
-    reader = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    reader.add_argument("--pairs", type=int, default=200)
-    reader.add_argument("--steps", type=int, default=8)
-    reader.add_argument("--out", type=Path, default=Path("runs/imports"))
-    asked = reader.parse_args()
-    asked.out.mkdir(parents=True, exist_ok=True)
-    source, accepted = asked.out / "pairs.jsonl", asked.out / "examples.jsonl"
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--pairs", type=int, default=200)
+    parser.add_argument("--steps", type=int, default=8)
+    parser.add_argument("--out", type=Path, default=Path("runs/imports"))
+    args = parser.parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
+    source, accepted = args.out / "pairs.jsonl", args.out / "examples.jsonl"
     if not source.exists():
         with Compiler() as compiler:
-            made = [json.dumps(row) for row in rows(modules(), compiler, asked.pairs)]
+            made = [json.dumps(row) for row in rows(modules(), compiler, args.pairs)]
         source.write_text("\n".join(made) + "\n", encoding="utf-8")
     with VerifierPool(2, backend="interpret") as pool, Steps() as steps:
         ended = bring(str(source), accepted, pool, progress=steps)
@@ -52,7 +52,7 @@ def main() -> None:
         before = Counter(future.result().outcome.value for future in as_written)
     print(f"as written: {dict(before)}")
     print(f"imported:   {dict(ended)}")
-    print(f"trained on: {trained_on(asked.out, accepted, asked.steps)} examples")
+    print(f"trained on: {trained_on(args.out, accepted, args.steps)} examples")
 
 
 def trained_on(out: Path, accepted: Path, steps: int) -> int:

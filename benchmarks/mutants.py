@@ -246,9 +246,9 @@ class _Recorded(InterpretedVerification):
         self._large: list[Trace] = []
 
     def _small(self, host: Confined, shape: Any, *how: Any) -> tuple[Any, Trace]:
-        taken, trace = super()._small(host, shape, *how)
+        passed, trace = super()._small(host, shape, *how)
         self._played.append(trace)
-        return taken, trace
+        return passed, trace
 
     def _funnel(self) -> Timing | None:
         """Also trace accepted candidates at sizes that are not small; no traces if one fails."""
@@ -302,21 +302,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--workers", type=int)
     parser.add_argument("--seed", type=int, default=0, help="of the choice of faults")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every mutant there")
-    options = parser.parse_args(argv)
+    args = parser.parse_args(argv)
     try:
         # The default permits TF32 in convolutions, where a product with fewer digits is no fault.
-        tasks = [asked_in(task, "ieee") for task in load_suite(options.suite)]
-        planted = plant(tasks, options.per_kind, options.seed, list(filter(None, options.kinds.split(","))))
+        tasks = [asked_in(task, "ieee") for task in load_suite(args.suite)]
+        planted = plant(tasks, args.per_kind, args.seed, list(filter(None, args.kinds.split(","))))
         # A generous deadline: on a busy machine a mutant that is only slow must not count as found.
-        with Pool(options.workers, options.backend, options.protocol, deadline_s=120.0) as pool:
+        with Pool(args.workers, args.backend, args.protocol, deadline_s=120.0) as pool:
             judged = run(planted, pool)
     except UserError as error:
         print(error, file=sys.stderr)
         return 2
     found = summary(judged)
-    if options.json:
+    if args.json:
         rows = [mutant.to_json() for mutant in judged]
-        options.json.write_text(json.dumps({"backend": pool.backend, **found, "mutants": rows}, indent=1))
+        args.json.write_text(json.dumps({"backend": pool.backend, **found, "mutants": rows}, indent=1))
     console = show.console()
     for title, rates in (("kind", found["kinds"]), ("task", found["tasks"]),
                          ("", {name: found[name] for name in ("logic", "precision", "all")})):  # fmt: skip

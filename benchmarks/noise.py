@@ -24,14 +24,14 @@ def main() -> None:
     parser.add_argument("--tasks", default="relu,softmax_rows,layernorm,matmul_batched,cumsum,loss_mse")
     parser.add_argument("--races", type=int, default=50)
     parser.add_argument("--precision", type=float, default=PRECISION)
-    options = parser.parse_args()
-    suite = tasks.load_suite(f"wright/{options.tasks}")
+    args = parser.parse_args()
+    suite = tasks.load_suite(f"wright/{args.tasks}")
     false, held, total = 0, 0, 0
-    with VerifierPool(1, "cuda", compiled=False, timing_precision=options.precision) as pool:
+    with VerifierPool(1, "cuda", compiled=False, timing_precision=args.precision) as pool:
         for task in suite:
             candidate = Candidate(code=gold(task.id))
             widest, start = 0.0, time.perf_counter()
-            for _ in range(options.races):
+            for _ in range(args.races):
                 verification = pool._verification(task, candidate)
                 assert isinstance(verification, MeasuredVerification)
                 verification.against_itself = True

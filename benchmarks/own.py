@@ -56,9 +56,9 @@ def main() -> None:
     parser.add_argument("--only", action="append", choices=[one.name for one in MODULES], metavar="NAME")
     parser.add_argument("--out", default="", help="own-STAGE.jsonl by default")
     parser.add_argument("--row", action="store_true", help="print the row of one module, and keep none")
-    given = parser.parse_args()
-    chosen = [one for one in MODULES if not given.only or one.name in given.only]
-    if given.stage == "list":
+    options = parser.parse_args()
+    chosen = [one for one in MODULES if not options.only or one.name in options.only]
+    if options.stage == "list":
         for entry in chosen:
             module, args, kwargs = entry.make()
             with torch.no_grad():
@@ -66,17 +66,17 @@ def main() -> None:
             print(entry.name, entry.dtype)
         return
     torch.set_num_threads(1)
-    if given.row:
-        print(json.dumps(measured(chosen[0], given.stage)))
+    if options.row:
+        print(json.dumps(measured(chosen[0], options.stage)))
         return
-    out = Path(given.out or f"own-{given.stage}.jsonl")
+    out = Path(options.out or f"own-{options.stage}.jsonl")
     found = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
     done = {row["class"] for row in found}
     with out.open("a") as file:
         for entry in chosen:
             if entry.name in done:
                 continue
-            row = (apart if given.stage == "whole" else measured)(entry, given.stage)
+            row = (apart if options.stage == "whole" else measured)(entry, options.stage)
             file.write(json.dumps(row) + "\n")
             file.flush()
             found.append(row)

@@ -89,17 +89,17 @@ def main() -> int:
     parser.add_argument("--from", dest="given", type=Path)
     parser.add_argument("--part", type=float, default=15.0, help="MiB of a file of the pack, at most")
     parser.add_argument("--packing", type=float, default=30.0, help="seconds that packing may take")
-    given = parser.parse_intermixed_args()
+    args = parser.parse_intermixed_args()
     start = time.monotonic()
-    if given.given is not None:
-        unpack(given.given, given.run)
-    left = given.seconds - given.packing - GRACE_S - (time.monotonic() - start)
-    go_on(given.recipe, given.run, max(left, 5.0), given.overrides)
-    size = pack(given.run, given.pack, given.part)
-    stages = load_recipe(given.recipe, given.overrides).stages
-    folder = RunFolder(given.run)
+    if args.given is not None:
+        unpack(args.given, args.run)
+    seconds = args.seconds - args.packing - GRACE_S - (time.monotonic() - start)
+    go_on(args.recipe, args.run, max(seconds, 5.0), args.overrides)
+    size = pack(args.run, args.pack, args.part)
+    stages = load_recipe(args.recipe, args.overrides).stages
+    folder = RunFolder(args.run)
     done = [stage for stage in stages if folder.done(stage) and folder.done(f"eval/{stage}")]
-    print(f"done: {', '.join(done) or 'none'} of {', '.join(stages)}; {size:.1f} MiB in {given.pack}")
+    print(f"done: {', '.join(done) or 'none'} of {', '.join(stages)}; {size:.1f} MiB in {args.pack}")
     return 0 if len(done) == len(stages) else AGAIN
 
 

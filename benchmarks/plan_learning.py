@@ -92,8 +92,8 @@ def make(archive: Archive, folder: Path, seed: int, recipe: Recipe, lesson: Less
         write_jsonl(folder / "tasks.jsonl", raced.tasks.values())
     texts = []
     for pair in pairs:
-        prompt, said = example_pair(pair, recipe.data.style, recipe.data.answer)
-        texts.append(prompt.messages[0].content + said)
+        prompt, answer = example_pair(pair, recipe.data.style, recipe.data.answer)
+        texts.append(prompt.messages[0].content + answer)
     train_tokenizer(texts, 2048 if lesson.drawn else 1024, folder / "tokenizer", share=0.5)
 
 
@@ -128,7 +128,7 @@ def _taught(
 ) -> Iterator[Pair]:
     """Plans of a random graph that can be printed."""
     some = list(order) if lesson.keep == "elite" else rng.sample(order, len(order))
-    label, told = label_of(graph), 0
+    label, count = label_of(graph), 0
     for _, schedule in some:
         try:
             code = print_triton(Program(graph=graph, schedule=schedule))
@@ -138,8 +138,8 @@ def _taught(
             task=_plain(task), digest=graph.digest, structure=alike, label=label, source="random", target="h200",
             precision=_precision(task), plan=print_plan(label, schedule), code=code,
         )  # fmt: skip
-        told += 1
-        if told == lesson.most:
+        count += 1
+        if count == lesson.most:
             return
 
 
@@ -192,9 +192,9 @@ def measure(recipe: Recipe, archive: Archive, run: Path, stage: str, seed: int) 
     policy, judge = load_policy(str(run / "stages" / stage / "checkpoint")), judge_of(recipe, _Nobody())
     races = {key[0]: race for key, race in archive.races().items()}
     tasks = [archive.tasks[graph] for graph in races]
-    asked = [render("frontend", one, style=recipe.data.style, max_tokens=recipe.eval.max_tokens, answer="plan",
+    prompts = [render("frontend", one, style=recipe.data.style, max_tokens=recipe.eval.max_tokens, answer="plan",
                     precision=race[0].precision) for one, race in zip(tasks, races.values(), strict=True)]  # fmt: skip
-    groups = roll(policy, asked, tasks, judge, n=SAMPLES, reward="plans", seed=seed)
+    groups = roll(policy, prompts, tasks, judge, n=SAMPLES, reward="plans", seed=seed)
     with (run.parent / f"said-{stage}.jsonl").open("a") as out:
         for graph, group in zip(races, groups, strict=True):
             if graph in held:
@@ -256,26 +256,26 @@ def main() -> None:
     parser.add_argument("--keep", choices=("alike", "elite"), default="alike", help="plans to learn from")
     parser.add_argument("--clock", choices=("measured", "modelled"), default="measured")
     parser.add_argument("--recipe", type=Path, default=Path(__file__).parents[1] / "recipes/plans.toml")
-    given = parser.parse_intermixed_args()
-    archive = Archive(e for e in load(given.table) if e.clock == given.clock)
-    archive.tasks |= load(given.table).tasks
-    given.out.mkdir(parents=True, exist_ok=True)
-    plain = given.out / "table.jsonl"
+    args = parser.parse_intermixed_args()
+    archive = Archive(e for e in load(args.table) if e.clock == args.clock)
+    archive.tasks |= load(args.table).tasks
+    args.out.mkdir(parents=True, exist_ok=True)
+    plain = args.out / "table.jsonl"
     save(archive, plain)
-    for said in given.out.glob("said-*.jsonl"):
-        said.unlink()
+    for old in args.out.glob("said-*.jsonl"):
+        old.unlink()
     rows: list[Mapping[str, Any]] = []
-    drawn = list(read_jsonl(given.drawn, Task))[: given.most] if given.drawn else []
-    lesson = Lesson(drawn, given.keep, given.raced)
-    for seed in range(given.first, given.first + given.seeds):
-        run = given.out / f"seed-{seed}"
-        fixed = [f"seed={seed}", f'verify.archive="{plain}"', f'verify.recorded="{given.clock}"']
-        recipe = load_recipe(given.recipe, [*fixed, *given.overrides])
+    drawn = list(read_jsonl(args.drawn, Task))[: args.most] if args.drawn else []
+    lesson = Lesson(drawn, args.keep, args.raced)
+    for seed in range(args.first, args.first + args.seeds):
+        run = args.out / f"seed-{seed}"
+        fixed = [f"seed={seed}", f'verify.archive="{plain}"', f'verify.recorded="{args.clock}"']
+        recipe = load_recipe(args.recipe, [*fixed, *args.overrides])
         make(archive, run / "data", seed, recipe, lesson)
         raced = [f'verify.archive="{run / "data/raced.jsonl"}"', 'verify.recorded="modelled"'] * bool(
-            given.raced
+            args.raced
         )
-        taught = load_recipe(given.recipe, [*fixed, *raced, *given.overrides])
+        taught = load_recipe(args.recipe, [*fixed, *raced, *args.overrides])
         train(taught, run, resume=(run / "config.json").exists(), quiet=True)
         for stage in recipe.stages:
             row = {"seed": seed, "stage": stage, **measure(recipe, archive, run, stage, seed)}
@@ -289,7 +289,7 @@ def main() -> None:
                     f"{f['nats']['decision']:.2f} nats a decision, {f['nats']['plan']:.1f} a plan",
                     flush=True,
                 )
-    (given.out / "rows.json").write_text(json.dumps(rows, indent=1), "utf-8")
+    (args.out / "rows.json").write_text(json.dumps(rows, indent=1), "utf-8")
     for part in ("train", "heldout"):
         for stage in recipe.stages:
             graphs = [row for r in rows if r["stage"] == stage for row in r[part]["graphs"]]
@@ -297,7 +297,7 @@ def main() -> None:
             if not flat:
                 continue
             low, high = geometric_mean_interval(graphs)
-            print(f"{part} {stage}: {geometric_mean(flat):.3f}x [{low:.3f}, {high:.3f}], {given.seeds} seeds")
+            print(f"{part} {stage}: {geometric_mean(flat):.3f}x [{low:.3f}, {high:.3f}], {args.seeds} seeds")
 
 
 if __name__ == "__main__":

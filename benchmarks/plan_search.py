@@ -274,28 +274,28 @@ def main() -> None:
     parser.add_argument("--least", type=int, default=8, help="schedules of a graph, at least")
     parser.add_argument("--plans", type=Path, help="what a policy sampled")
     parser.add_argument("--plot", type=Path)
-    given = parser.parse_args()
-    if given.what == "record":
+    args = parser.parse_args()
+    if args.what == "record":
         record(
-            given.table,
-            given.rows,
-            given.seconds,
-            given.only,
-            given.estimates or given.rows is None,
-            given.tasks,
+            args.table,
+            args.rows,
+            args.seconds,
+            args.only,
+            args.estimates or args.rows is None,
+            args.tasks,
         )
         return
-    sampled = _said(given.plans) if given.plans else {}
-    chosen = list(races(load(given.table), given.clock, sampled, given.least))
-    if given.plans:
+    sampled = _said(args.plans) if args.plans else {}
+    chosen = list(races(load(args.table), args.clock, sampled, args.least))
+    if args.plans:
         chosen = [race for race in chosen if race.sampled]
-    found = replay(chosen, given.seeds)
+    found = replay(chosen, args.seeds)
     schedules = sum(len(race.us) for race in chosen)
-    print(f"{len(chosen)} graphs, {schedules} schedules, {given.clock} on {TARGET}, {given.seeds} seeds\n")
+    print(f"{len(chosen)} graphs, {schedules} schedules, {args.clock} on {TARGET}, {args.seeds} seeds\n")
     print(table(found))
     print(f"\n{ranking(chosen)}")
-    if given.plot:
-        plot(found, given.clock, given.plot)
+    if args.plot:
+        plot(found, args.clock, args.plot)
 
 
 if __name__ == "__main__":

@@ -74,9 +74,9 @@ def tune(race: Race, budget: int, chance: random.Random) -> list[int]:
     """From the library's schedule: repeatedly judge the untried one nearest to the best so far."""
     tried, best = [0], 0
     while len(tried) < min(budget, len(race.us)):
-        left = at_random(race, len(race.us), chance)
-        left = [index for index in left if index not in tried]
-        step = min(left, key=lambda index: distance(race.schedules[best], race.schedules[index]))
+        untried = at_random(race, len(race.us), chance)
+        untried = [index for index in untried if index not in tried]
+        step = min(untried, key=lambda index: distance(race.schedules[best], race.schedules[index]))
         tried.append(step)
         if race.time(step) < race.time(best):
             best = step
@@ -96,17 +96,17 @@ def evolve(race: Race, budget: int, chance: random.Random) -> list[int]:
             if chance.random() < _MUTATION:
                 other = race.schedules[chance.randrange(len(race.us))]
                 child[name] = other.get(name, child[name])
-        left = [index for index in at_random(race, len(race.us), chance) if index not in tried]
-        tried.append(min(left, key=lambda index: distance(child, race.schedules[index])))
+        untried = [index for index in at_random(race, len(race.us), chance) if index not in tried]
+        tried.append(min(untried, key=lambda index: distance(child, race.schedules[index])))
     return tried
 
 
 def policy(race: Race, budget: int, chance: random.Random) -> list[int]:
     """Plans that a policy sampled, in order; repeated plans are judged once, and plans not in the table count as failed."""
     rows = race.sampled
-    said = rows[chance.randrange(len(rows))] if rows else ()
+    plans = rows[chance.randrange(len(rows))] if rows else ()
     places = {plan: index for index, plan in enumerate(race.plans)}
-    return [places.get(plan, -1) for plan in dict.fromkeys(said)][:budget]
+    return [places.get(plan, -1) for plan in dict.fromkeys(plans)][:budget]
 
 
 SEARCHES: dict[str, Search] = {

@@ -54,17 +54,17 @@ def main() -> int:
     parser.add_argument("--precisions", default=",".join(NAMES))
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--out", type=Path)
-    options = parser.parse_args()
+    args = parser.parse_args()
     runs = []
-    for number, name in enumerate(options.precisions.split(",")):
-        run = judged(check_name(name.strip()), options.backend, options.workers, number == 0)
+    for number, name in enumerate(args.precisions.split(",")):
+        run = judged(check_name(name.strip()), args.backend, args.workers, number == 0)
         runs.append(run)
         counts = {key: value for key, value in run.items() if key != "missed"}
         print(" ".join(f"{key}={value}" for key, value in counts.items()), flush=True)
         for miss in run["missed"]:
             print(f"  MISS {miss}", flush=True)
-        if options.out is not None:
-            options.out.write_text(json.dumps(runs, indent=1) + "\n", encoding="utf-8")
+        if args.out is not None:
+            args.out.write_text(json.dumps(runs, indent=1) + "\n", encoding="utf-8")
     return int(any(len(run["missed"]) > run["known gaps"] for run in runs))
 
 

@@ -56,7 +56,7 @@ class Proving(InterpretedVerification):
         self._prove(device, [shape for shape, _ in pairs], [trace for _, trace in pairs])
 
 
-def of_museum(options: argparse.Namespace) -> Iterator[Item]:
+def of_museum(args: argparse.Namespace) -> Iterator[Item]:
     sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
     import museum
 
@@ -68,23 +68,23 @@ def of_museum(options: argparse.Namespace) -> Iterator[Item]:
                 yield Item(group, f"{one.path.stem} {lines}", museum.task_of(one), one.code)
 
 
-def of_golds(options: argparse.Namespace) -> Iterator[Item]:
+def of_golds(args: argparse.Namespace) -> Iterator[Item]:
     for task in tasks.load_suite("wright"):
         yield Item("golds", task.id, task, gold(task.id))
 
 
-def of_families(options: argparse.Namespace) -> Iterator[Item]:
+def of_families(args: argparse.Namespace) -> Iterator[Item]:
     from kernelwright.data.families.table import chosen, pair
 
     for family in chosen(["all"]):
-        for number in range(options.per_family):
-            seed = f"{options.seed}:{family.name}:{number}"
+        for number in range(args.per_family):
+            seed = f"{args.seed}:{family.name}:{number}"
             length = family.levels[number % len(family.levels)]
             one = pair(family, seed, f"{seed}:kernel", length)
             yield Item(family.category, f"{family.name} {number}", one.task, one.code)
 
 
-def of_inductor(options: argparse.Namespace) -> Iterator[Item]:
+def of_inductor(args: argparse.Namespace) -> Iterator[Item]:
     from kernelwright.policy.compiler import Compiler
 
     with Compiler("h200", 120.0) as compiler:
@@ -94,10 +94,10 @@ def of_inductor(options: argparse.Namespace) -> Iterator[Item]:
                 yield Item("inductor", task.id, task, found.code)
 
 
-def of_attacks(options: argparse.Namespace) -> Iterator[Item]:
+def of_attacks(args: argparse.Namespace) -> Iterator[Item]:
     from attacks import read
 
-    for one in read(options.folder, []):
+    for one in read(args.folder, []):
         group = "honest" if one.expect == "accept" else f"class {one.name[0]}"
         yield Item(group, one.name, one.task, one.candidate.code)
 

@@ -153,8 +153,8 @@ def _arguments(function: ast.FunctionDef, forward: list[str], given: list[str], 
         if function.args.kwarg is None:
             yield from (f"self._given[{name!r}]" for name in numbers)
         else:
-            asked = [name for name in given if name != "bias" and repr(name) in ast.unparse(function)]
-            yield from (f"{name}=self._given[{name!r}]" for name in asked)
+            names = [name for name in given if name != "bias" and repr(name) in ast.unparse(function)]
+            yield from (f"{name}=self._given[{name!r}]" for name in names)
         return
     optional = {
         one.arg for one in function.args.args[len(function.args.args) - len(function.args.defaults) :]
@@ -235,21 +235,17 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=0)
     parser.add_argument("--deadline", type=float, default=60.0)
     parser.add_argument("--only", default="", help="kernels whose name has this in it")
-    options = parser.parse_args()
-    rows = (
-        [json.loads(line) for line in options.rows.read_text().splitlines()] if options.rows.exists() else []
-    )
-    entries = [
-        one for root in options.folders for one in found(root, options.rounds) if options.only in one.name
-    ]
-    with VerifierPool(workers=1, backend=options.backend, deadline_s=options.deadline) as pool:
+    args = parser.parse_args()
+    rows = [json.loads(line) for line in args.rows.read_text().splitlines()] if args.rows.exists() else []
+    entries = [one for root in args.folders for one in found(root, args.rounds) if args.only in one.name]
+    with VerifierPool(workers=1, backend=args.backend, deadline_s=args.deadline) as pool:
         for one in entries:
-            for precision in options.precision.split(","):
+            for precision in args.precision.split(","):
                 done = {row["precision"]: row["outcome"] for row in rows if row["name"] == one.name}
                 if precision in done or "correct" in done.values():
                     continue
                 rows.append(judge(pool, one, precision))
-                with options.rows.open("a", encoding="utf-8") as file:
+                with args.rows.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(rows[-1]) + "\n")
     print(table(rows))
 

@@ -122,12 +122,12 @@ def report(rows: Rows) -> list[float]:
 
 
 def main() -> None:
-    reader = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    reader.add_argument("--fit", action="store_true")
-    asked = reader.parse_args()
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--fit", action="store_true")
+    args = parser.parse_args()
     rows = read()
     report(rows)
-    if asked.fit:
+    if args.fit:
         place = HERE.parent / "src/kernelwright/synth/ranking.json"
         text = {"command": "python benchmarks/ranking.py --fit", "weights": fit(rows)}
         place.write_text(json.dumps(text, indent=1, sort_keys=True) + "\n", "utf-8")

@@ -73,11 +73,11 @@ def reached(out: Path) -> tuple[str, str]:
     config = run.read_json("config.json") or {}
     if not config["data"]["examples"] and not run.done("data"):
         return "data", f"{len(run.lines('data/accepted.jsonl'))} examples accepted"
-    left = [stage for stage in config["stages"] if not run.done(stage)]
-    if not left:
+    unfinished = [stage for stage in config["stages"] if not run.done(stage)]
+    if not unfinished:
         return "end", ""
-    steps = [line["step"] for line in run.lines("curves.jsonl") if line["stage"] == left[0]]
-    return left[0], f"after step {max(steps, default=0)}"
+    steps = [line["step"] for line in run.lines("curves.jsonl") if line["stage"] == unfinished[0]]
+    return unfinished[0], f"after step {max(steps, default=0)}"
 
 
 def losses(out: Path) -> list[dict[str, Any]]:
@@ -142,14 +142,14 @@ def main() -> int:
     parser.add_argument("--out", type=Path)
     parser.add_argument("--data", type=Path, help="a run's data folder, instead of making one")
     parser.add_argument("settings", nargs="*", metavar="KEY=VALUE")
-    asked = parser.parse_args()
-    home = asked.out or Path(tempfile.mkdtemp(prefix="resume-"))
-    settings = [*(SHORT if asked.recipe == RECIPE else ()), *asked.settings]
-    if asked.data is not None:
-        settings += [f'data.{name}="{asked.data / name}.jsonl"' for name in ("examples", "tasks")]
-        settings.append(f'data.tokenizer="{asked.data / "tokenizer"}"')
+    args = parser.parse_args()
+    home = args.out or Path(tempfile.mkdtemp(prefix="resume-"))
+    settings = [*(SHORT if args.recipe == RECIPE else ()), *args.settings]
+    if args.data is not None:
+        settings += [f'data.{name}="{args.data / name}.jsonl"' for name in ("examples", "tasks")]
+        settings.append(f'data.tokenizer="{args.data / "tokenizer"}"')
     reference = home / "reference"
-    seconds = whole(command(asked.recipe, settings, reference))
+    seconds = whole(command(args.recipe, settings, reference))
     # An earlier call's run is skipped; its parts' times are recorded.
     seconds = max(seconds, sum((RunFolder(reference).read_json("seconds.json") or {}).values()))
     expected = made(reference)
@@ -158,16 +158,16 @@ def main() -> int:
         f"{len(expected['rollouts'])} rollouts, {len(expected['files'])} files",
         flush=True,
     )
-    chance, places, bad = random.Random(asked.seed), Counter[str](), 0
-    for number in range(1, asked.kills + 1):
+    chance, places, bad = random.Random(args.seed), Counter[str](), 0
+    for number in range(1, args.kills + 1):
         out = home / f"killed-{number}"
         moment = chance.uniform(0.02, 0.98) * seconds
-        while not killed(command(asked.recipe, settings, out), moment):
+        while not killed(command(args.recipe, settings, out), moment):
             shutil.rmtree(out)  # this run finished before the kill
             moment = chance.uniform(0.02, 0.98) * seconds
         part, where = reached(out)
         places[part] += 1
-        whole(command(asked.recipe, settings, out))
+        whole(command(args.recipe, settings, out))
         how = different(made(out), expected)
         if how and (late := timeouts(out)) != timeouts(reference):
             how += f" ({late} verifications ran out of time, {timeouts(reference)} in the uninterrupted run)"
@@ -176,10 +176,10 @@ def main() -> int:
         if not how:
             shutil.rmtree(out)
     print(
-        f"{asked.kills - bad} of {asked.kills} resumed runs are the uninterrupted one; kills fell into "
+        f"{args.kills - bad} of {args.kills} resumed runs are the uninterrupted one; kills fell into "
         + ", ".join(f"{part} {count}" for part, count in places.items())
     )
-    if asked.out is None and not bad:
+    if args.out is None and not bad:
         shutil.rmtree(home)
     return 1 if bad else 0
 

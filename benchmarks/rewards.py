@@ -78,8 +78,8 @@ class Runs:
 
     def train(self, out: Path, settings: Sequence[str]) -> bool:
         """Start or resume one run with its evaluations; False if it failed or was stopped. Its own settings take precedence."""
-        left = None if self._end is None else self._end - time.monotonic()
-        if left is not None and left <= 0:
+        seconds = None if self._end is None else self._end - time.monotonic()
+        if seconds is not None and seconds <= 0:
             return False
         out.parent.mkdir(parents=True, exist_ok=True)
         command = [sys.executable, "-m", "kernelwright", "train", str(self.recipe), *self.settings, *settings]
@@ -88,7 +88,7 @@ class Runs:
                 [*command, "--out", str(out), "--resume"], stdout=log, stderr=log, start_new_session=True
             )
             try:
-                failed = made.wait(left)
+                failed = made.wait(seconds)
             except subprocess.TimeoutExpired:
                 return self._stop(made)
         if failed:
@@ -256,31 +256,31 @@ def report(out: Path, seeds: Sequence[int], names: Sequence[str]) -> dict[str, A
     }
     done = {seed: runs for seed, runs in done.items() if runs}
     tables = {f"seed {seed}": table({seed: runs}) for seed, runs in done.items()} | {"all": table(done)}
-    left = [
+    unfinished = [
         f"{name} of seed {seed}"
         for seed in seeds
         for name in names
         if (run := done.get(seed, {}).get(name)) is None or run.last is None
     ]
-    RunFolder(out).write_json("rewards.json", {**plain(tables), "left": left})
-    return {**tables, "left": left}
+    RunFolder(out).write_json("rewards.json", {**plain(tables), "left": unfinished})
+    return {**tables, "left": unfinished}
 
 
-def work(asked: argparse.Namespace, out: Path) -> None:
+def work(args: argparse.Namespace, out: Path) -> None:
     """Train all unfinished runs, N at once."""
-    recipe = load_recipe(asked.recipe, asked.settings)
-    runs = Runs(asked.recipe, asked.settings, asked.seconds)
-    data = make_data(recipe, out / "data", asked.jobs)
-    with ThreadPoolExecutor(asked.jobs) as threads:
+    recipe = load_recipe(args.recipe, args.settings)
+    runs = Runs(args.recipe, args.settings, args.seconds)
+    data = make_data(recipe, out / "data", args.jobs)
+    with ThreadPoolExecutor(args.jobs) as threads:
 
         def begin(seed: int, name: str) -> Future[Path | None]:
             return threads.submit(start, runs, out / f"seed-{seed}", seed, name, data)
 
-        own = [name for name in asked.rewards if name == "plan"]
+        own = [name for name in args.rewards if name == "plan"]
         shared = {
-            begin(seed, "sft"): (seed, [n for n in asked.rewards if n not in own]) for seed in asked.seeds
+            begin(seed, "sft"): (seed, [n for n in args.rewards if n not in own]) for seed in args.seeds
         }
-        shared |= {begin(seed, "plan"): (seed, own) for seed in asked.seeds if own}
+        shared |= {begin(seed, "plan"): (seed, own) for seed in args.seeds if own}
         trained: dict[Future[bool], str] = {}
         for future in as_completed(shared):
             seed, names = shared[future]
@@ -290,7 +290,7 @@ def work(asked: argparse.Namespace, out: Path) -> None:
                 trained[run] = f"{name} of seed {seed}"
         for made in as_completed(trained):
             runs.say(f"{trained[made]}: {'done' if made.result() else 'not done'}")
-            report(out, asked.seeds, asked.rewards)
+            report(out, args.seeds, args.rewards)
 
 
 def main() -> None:
@@ -303,13 +303,13 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=0.0, help="0: for as long as it takes")
     parser.add_argument("--report", action="store_true", help="train nothing")
     parser.add_argument("settings", nargs="*", metavar="KEY=VALUE")
-    asked = parser.parse_intermixed_args()
-    out = asked.out.resolve()
-    if not asked.report:
-        work(asked, out)
-    found = report(out, asked.seeds, asked.rewards)
-    if left := found.pop("left"):
-        print(f"not done, or not to the end: {', '.join(left)}")
+    args = parser.parse_intermixed_args()
+    out = args.out.resolve()
+    if not args.report:
+        work(args, out)
+    found = report(out, args.seeds, args.rewards)
+    if unfinished := found.pop("left"):
+        print(f"not done, or not to the end: {', '.join(unfinished)}")
     for title, one in found.items():
         show(title, one)
 

@@ -109,15 +109,15 @@ def pairs(limit: int) -> list[tuple[Task, Candidate]]:
 
 
 def load(servers: list[Server], wanted: int, clients: int) -> list[str]:
-    asked = pairs(wanted)
-    random.Random(0).shuffle(asked)
-    answers: list[Verdict | None] = [None] * len(asked)
+    kernels = pairs(wanted)
+    random.Random(0).shuffle(kernels)
+    answers: list[Verdict | None] = [None] * len(kernels)
     began = time.monotonic()
 
     def client(number: int) -> None:
         with RemotePool(",".join(one.url for one in servers), TOKEN, workers=4) as pool:
-            mine = range(number, len(asked), clients)
-            for index, verdict in zip(mine, pool.verify_many([asked[i] for i in mine]), strict=True):
+            mine = range(number, len(kernels), clients)
+            for index, verdict in zip(mine, pool.verify_many([kernels[i] for i in mine]), strict=True):
                 answers[index] = verdict
 
     threads = [threading.Thread(target=client, args=(number,)) for number in range(clients)]
@@ -136,10 +136,10 @@ def load(servers: list[Server], wanted: int, clients: int) -> list[str]:
     print(f"load      {sum(a is not None for a in answers)} of {wanted} answers in {seconds:.0f} s "
           f"({wanted / seconds:.1f} a second); a server was killed and back in {back:.1f} s")  # fmt: skip
     with VerifierPool(2, backend="interpret") as pool:
-        local = pool.verify_many(asked)
+        local = pool.verify_many(kernels)
     differ = [
         f"{task.id}: {answer.outcome if answer else 'no answer'} over HTTP, {here.outcome} here"
-        for (task, _), answer, here in zip(asked, answers, local, strict=True)
+        for (task, _), answer, here in zip(kernels, answers, local, strict=True)
         if answer is None or answer.outcome is not here.outcome
     ]
     print(
@@ -203,11 +203,11 @@ def attacks(server: Server, count: int = 50) -> list[str]:
 
 
 def memory(server: Server, requests: int) -> list[str]:
-    asked = pairs(100)
+    kernels = pairs(100)
     seen: dict[str, float] = {}
     with RemotePool(server.url, TOKEN) as pool:
         for number in range(requests):
-            pool.verify(*asked[number % len(asked)])
+            pool.verify(*kernels[number % len(kernels)])
             if number == requests // 10:
                 seen["early"] = server.memory_mb()
     seen["late"] = server.memory_mb()

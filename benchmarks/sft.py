@@ -228,34 +228,34 @@ def main() -> None:
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--json", type=Path)
     parser.add_argument("settings", nargs="*", metavar="KEY=VALUE")
-    asked = parser.parse_args()
+    args = parser.parse_args()
     warnings.filterwarnings("ignore", category=FutureWarning)
-    recipe = load_recipe(asked.recipe, [f"sft.batch={asked.batch}", *asked.settings])
-    tokenizer: Any = load_tokenizer(str(asked.tokenizer)) if asked.tokenizer else stand_in()
-    if asked.examples:
-        rows = training_rows(recipe, tokenizer, read_splits(asked.examples)[0])
+    recipe = load_recipe(args.recipe, [f"sft.batch={args.batch}", *args.settings])
+    tokenizer: Any = load_tokenizer(str(args.tokenizer)) if args.tokenizer else stand_in()
+    if args.examples:
+        rows = training_rows(recipe, tokenizer, read_splits(args.examples)[0])
     else:
-        rows = synthetic(recipe, recipe.data.vocab_size, asked.batch * max(64, asked.steps))
+        rows = synthetic(recipe, recipe.data.vocab_size, args.batch * max(64, args.steps))
     model = architecture_of(recipe.model, recipe.data.vocab_size)
     with torch.device("meta"):
         weights = parameters(transformers.AutoModelForCausalLM.from_config(model))
     where = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
     print(
-        f"{where}, torch {torch.__version__}: {weights / 1e6:.1f} M weights, {asked.batch} examples a step",
+        f"{where}, torch {torch.__version__}: {weights / 1e6:.1f} M weights, {args.batch} examples a step",
         flush=True,
     )
-    names = list(CHANGES) if asked.without is None else [n for n in asked.without if n != "all"]
+    names = list(CHANGES) if args.without is None else [n for n in args.without if n != "all"]
     runs: list[tuple[str, set[str]]] = [("as it is", set()), ("without any of it", set(CHANGES))]
     for name in names:
-        if asked.alone:
+        if args.alone:
             runs.append((f"alone: {CHANGES[name]}", set(CHANGES) - {name}))
         else:
             runs.append((f"without: {CHANGES[name]}", {name}))
     figures = {}
     for label, off in runs:
-        first = measure(recipe, tokenizer, rows, asked.steps, off)
+        first = measure(recipe, tokenizer, rows, args.steps, off)
         # The second run reuses what the first compiled.
-        figures[label] = made = measure(recipe, tokenizer, rows, asked.steps, off)
+        figures[label] = made = measure(recipe, tokenizer, rows, args.steps, off)
         made["first_run_s"] = first["whole_run_s"]
         print(
             f"{label:45} {made['seconds_a_step'] * 1e3:8.1f} ms a step {made['tokens_s'] / 1e3:8.0f} k tokens/s "
@@ -263,12 +263,12 @@ def main() -> None:
             f"{made['whole_run_s']:.1f} s in all, {made['first_run_s']:.1f} s the first time",
             flush=True,
         )
-    if asked.json:
-        asked.json.write_text(json.dumps(figures, indent=1) + "\n")
-    if asked.profile:
+    if args.json:
+        args.json.write_text(json.dumps(figures, indent=1) + "\n")
+    if args.profile:
         for label, off in runs[:2]:
             print(f"profile {label}", flush=True)
-            profile(recipe, tokenizer, rows, min(asked.steps, 15), off)
+            profile(recipe, tokenizer, rows, min(args.steps, 15), off)
 
 
 if __name__ == "__main__":

@@ -158,34 +158,34 @@ def main() -> int:
     parser.add_argument("--verdicts", type=int, default=2000)
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 2)
     parser.add_argument("--deadline", type=float, default=10.0, help="seconds of one verification")
-    options = parser.parse_args()
+    args = parser.parse_args()
     below = set(children(os.getpid()))
     with tempfile.TemporaryDirectory(prefix="soak-") as scratch:
         tempfile.tempdir = scratch
-        code = soak(options, below, Path(scratch))
+        code = soak(args, below, Path(scratch))
         tempfile.tempdir = None
     return code
 
 
-def soak(options: argparse.Namespace, below: set[int], scratch: Path) -> int:
+def soak(args: argparse.Namespace, below: set[int], scratch: Path) -> int:
     """Run and report; 1 if anything is wrong."""
-    pairs, chosen = mixture(options.verdicts, options.backend)
+    pairs, chosen = mixture(args.verdicts, args.backend)
     golds = {task.id: (task, Candidate(code=gold(task.id))) for task in chosen}
-    with VerifierPool(1, options.backend, deadline_s=60.0, secret=SECRET, compiled=False) as pool:
+    with VerifierPool(1, args.backend, deadline_s=60.0, secret=SECRET, compiled=False) as pool:
         alone = {name: pool.verify(*pair) for name, pair in golds.items()}
 
     seconds: dict[int, float] = {}
     outcomes: dict[int, Outcome] = {}
-    told: dict[int, str] = {}
+    details: dict[int, str] = {}
     """Details of unexpected verdicts. Whole verdicts are not kept: their memory would look like a leak."""
     moved: list[int] = []
     passed: list[int] = []
     otherwise: list[int] = []
     crashed: list[str] = []
-    every = max(1, options.verdicts // MARKS)
+    every = max(1, args.verdicts // MARKS)
     guard = threading.Lock()
     with VerifierPool(
-        options.workers, options.backend, deadline_s=options.deadline, secret=SECRET, compiled=False
+        args.workers, args.backend, deadline_s=args.deadline, secret=SECRET, compiled=False
     ) as pool:
         for pair in golds.values():
             pool.verify(*pair)
@@ -212,28 +212,28 @@ def soak(options: argparse.Namespace, below: set[int], scratch: Path) -> int:
                 if wrong is not None:
                     wrong.append(number)
                 if wrong is not None or not verdict.outcome.judged:
-                    told[number] = verdict.detail[:160]
+                    details[number] = verdict.detail[:160]
                 if len(outcomes) % every == 0:
                     gauges.read(len(outcomes))
 
         start = time.perf_counter()
-        with Bar("soak", options.verdicts) as bar, ThreadPoolExecutor(options.workers) as threads:
-            list(threads.map(hear, range(options.verdicts)))
+        with Bar("soak", args.verdicts) as bar, ThreadPoolExecutor(args.workers) as threads:
+            list(threads.map(hear, range(args.verdicts)))
         total = time.perf_counter() - start
     time.sleep(1.0)
-    left = set(children(os.getpid())) - below
+    orphans = set(children(os.getpid())) - below
     # The lock of a GPU stays, since another pool may hold it.
     folders = [p.name for p in scratch.glob("kernelwright-*") if not p.name.startswith("kernelwright-gpu")]
 
-    limit = 2 * options.deadline + SLACK_S
+    limit = 2 * args.deadline + SLACK_S
     hostile = [item.name for n, (_, _, item) in enumerate(pairs) if item is not None and n in outcomes]
     stuck = [n for n, took in seconds.items() if took > limit]
     machine = [n for n, outcome in outcomes.items() if not outcome.judged]
-    lost = options.verdicts - len(outcomes)
+    lost = args.verdicts - len(outcomes)
     longest = max(seconds, key=seconds.__getitem__, default=-1)
 
     print(
-        f"{len(outcomes)} of {options.verdicts} verdicts on {options.backend} with {options.workers} workers in {total:.0f} s: "
+        f"{len(outcomes)} of {args.verdicts} verdicts on {args.backend} with {args.workers} workers in {total:.0f} s: "
         f"{len(outcomes) / total:.1f} a second, {len(hostile)} of them on {len(set(hostile))} hostile exhibits"
     )
     rows = {
@@ -243,7 +243,7 @@ def soak(options: argparse.Namespace, below: set[int], scratch: Path) -> int:
         "hostile, accepted": len(passed),
         "hostile, for another reason than the museum expects": len(otherwise),
         "the machine's failures": len(machine),
-        "processes left": len(left),
+        "processes left": len(orphans),
         "folders left": len(folders),
     }
     for name, number in rows.items():
@@ -254,8 +254,8 @@ def soak(options: argparse.Namespace, below: set[int], scratch: Path) -> int:
     for number in dict.fromkeys((*moved[:5], *passed[:10], *otherwise[:10], *machine[:5])):
         task, _, item = pairs[number]
         name = item.name if item is not None else f"the gold, alone {alone[task.id].outcome}"
-        print(f"  {task.id} ({name}): {outcomes[number]} {told[number]}")
-    return int(bool(lost or stuck or moved or passed or left or folders))
+        print(f"  {task.id} ({name}): {outcomes[number]} {details[number]}")
+    return int(bool(lost or stuck or moved or passed or orphans or folders))
 
 
 if __name__ == "__main__":

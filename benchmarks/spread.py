@@ -36,16 +36,16 @@ TOKEN = "benchmark"
 
 
 @contextmanager
-def pool(asked: argparse.Namespace, gpus: int) -> Iterator[Any]:
-    with opened.judge(None, asked.backend, "strict", asked.target, asked.workers * gpus, 60.0) as made:
+def pool(args: argparse.Namespace, gpus: int) -> Iterator[Any]:
+    with opened.judge(None, args.backend, "strict", args.target, args.workers * gpus, 60.0) as made:
         yield made
 
 
 @contextmanager
-def service(asked: argparse.Namespace, gpus: int) -> Iterator[Any]:
-    workers = asked.workers * gpus
-    command = [sys.executable, "-m", "kernelwright", "serve", "--port", "0", "--token", TOKEN, "--backend", asked.backend,
-               "--target", asked.target, "--workers", str(workers), "--deadline-s", "60", "--queue", "1024",
+def service(args: argparse.Namespace, gpus: int) -> Iterator[Any]:
+    workers = args.workers * gpus
+    command = [sys.executable, "-m", "kernelwright", "serve", "--port", "0", "--token", TOKEN, "--backend", args.backend,
+               "--target", args.target, "--workers", str(workers), "--deadline-s", "60", "--queue", "1024",
                "--per-token", "1024"]  # fmt: skip
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
     assert server.stdout is not None
@@ -62,12 +62,12 @@ def service(asked: argparse.Namespace, gpus: int) -> Iterator[Any]:
 
 
 @contextmanager
-def cluster(asked: argparse.Namespace, gpus: int) -> Iterator[Any]:
+def cluster(args: argparse.Namespace, gpus: int) -> Iterator[Any]:
     import ray
 
     from kernelwright.verify.cluster import ClusterPool
 
-    workers, on_gpus = asked.workers * gpus, gpus if asked.backend == "cuda" else 0
+    workers, on_gpus = args.workers * gpus, gpus if args.backend == "cuda" else 0
     ray.init(
         num_cpus=workers,
         num_gpus=on_gpus,
@@ -77,8 +77,8 @@ def cluster(asked: argparse.Namespace, gpus: int) -> Iterator[Any]:
     )
     try:
         options: dict[str, Any] = {
-            "backend": asked.backend,
-            "target": asked.target,
+            "backend": args.backend,
+            "target": args.target,
             "deadline_s": 60.0,
             "kept": True,
         }
@@ -98,19 +98,19 @@ def pairs(suffix: str, count: int) -> list[tuple[Task, Candidate]]:
     return [(task, Candidate(code=text)) for task, text in zip(chosen, code, strict=True)]
 
 
-def measure(asked: argparse.Namespace, way: str, gpus: int) -> dict[str, Any]:
-    if asked.backend == "cuda":
+def measure(args: argparse.Namespace, mode: str, gpus: int) -> dict[str, Any]:
+    if args.backend == "cuda":
         os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, range(gpus)))
-    count, began = asked.verdicts * gpus, time.perf_counter()
-    with WAYS[way](asked, gpus) as judge:
-        judge.verify_many(pairs(f"{way[0]}{gpus}w", len(tasks.load_suite("wright")[::4])))
+    count, began = args.verdicts * gpus, time.perf_counter()
+    with WAYS[mode](args, gpus) as judge:
+        judge.verify_many(pairs(f"{mode[0]}{gpus}w", len(tasks.load_suite("wright")[::4])))
         warm = time.perf_counter() - began
         began = time.perf_counter()
-        verdicts = judge.verify_many(pairs(f"{way[0]}{gpus}x", count))
+        verdicts = judge.verify_many(pairs(f"{mode[0]}{gpus}x", count))
         seconds = time.perf_counter() - began
     outcomes = dict(Counter(verdict.outcome.value for verdict in verdicts))
     return {
-        "way": way,
+        "way": mode,
         "gpus": gpus,
         "verdicts": count,
         "a_second": count / seconds,
@@ -120,51 +120,51 @@ def measure(asked: argparse.Namespace, way: str, gpus: int) -> dict[str, Any]:
 
 
 def main() -> int:
-    reader = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    reader.add_argument(
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument(
         "ways", nargs="*", default=["pool:1", "pool:2", "service:2", "ray:2"], metavar="WAY:GPUS"
     )
     for name, default in (("backend", "cuda"), ("target", "h100")):
-        reader.add_argument(f"--{name}", default=default)
+        parser.add_argument(f"--{name}", default=default)
     for name, number in (("verdicts", 120), ("workers", 14)):
-        reader.add_argument(f"--{name}", type=int, default=number)
-    reader.add_argument("--json", type=Path)
-    reader.add_argument(
+        parser.add_argument(f"--{name}", type=int, default=number)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument(
         "--here", action="store_true", help="measure one way in this process, and print its row"
     )
-    asked = reader.parse_args()
-    if asked.here:
-        way, gpus = asked.ways[0].split(":")
-        print("ROW" + json.dumps(measure(asked, way, int(gpus))), flush=True)
+    args = parser.parse_args()
+    if args.here:
+        mode, gpus = args.ways[0].split(":")
+        print("ROW" + json.dumps(measure(args, mode, int(gpus))), flush=True)
         return 0
     rows: list[dict[str, Any]] = []
     print(
         f"{'way':10}{'GPUs':>5}{'verdicts':>10}{'a second':>10}{'first pass s':>14}{'beside':>24}", flush=True
     )
-    given = [f"--{name}={getattr(asked, name)}" for name in ("backend", "target", "verdicts", "workers")]
-    for way in asked.ways:
+    given = [f"--{name}={getattr(args, name)}" for name in ("backend", "target", "verdicts", "workers")]
+    for mode in args.ways:
         # A process can set the number of CUDA devices only once.
         done = subprocess.run(
-            [sys.executable, __file__, way, "--here", *given], stdout=subprocess.PIPE, text=True
+            [sys.executable, __file__, mode, "--here", *given], stdout=subprocess.PIPE, text=True
         )
         found = [json.loads(text[3:]) for text in done.stdout.splitlines() if text.startswith("ROW")]
         rows += found
-        print(line(rows) if found else f"{way} failed: {done.returncode}", flush=True)
-        if asked.json:
-            asked.json.write_text(json.dumps(rows, indent=1))
+        print(line(rows) if found else f"{mode} failed: {done.returncode}", flush=True)
+        if args.json:
+            args.json.write_text(json.dumps(rows, indent=1))
     return int(any(set(row["outcomes"]) != {"correct"} for row in rows))
 
 
 def line(rows: list[dict[str, Any]]) -> str:
     """The last row, with its ratio to comparable earlier rows."""
-    row, beside = rows[-1], []
+    row, ratios = rows[-1], []
     for other in rows[:-1]:
         fewer = other["way"] == row["way"] and other["gpus"] < row["gpus"]
         if fewer or (other["way"] == "pool" and other["gpus"] == row["gpus"]):
-            beside.append(f"{row['a_second'] / other['a_second']:.2f} x {other['way']}:{other['gpus']}")
+            ratios.append(f"{row['a_second'] / other['a_second']:.2f} x {other['way']}:{other['gpus']}")
     wrong = {name: count for name, count in row["outcomes"].items() if name != "correct"}
     return (f"{row['way']:10}{row['gpus']:5}{row['verdicts']:10}{row['a_second']:10.2f}{row['first_pass_s']:14.1f}"
-            f"{', '.join(beside):>24}{'  ' + str(wrong) if wrong else ''}")  # fmt: skip
+            f"{', '.join(ratios):>24}{'  ' + str(wrong) if wrong else ''}")  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -42,14 +42,14 @@ def main() -> None:
     parser.add_argument("--targets", default=",".join(TARGETS))
     parser.add_argument("--museum", action="store_true", help="the museum's honest kernels, too")
     parser.add_argument("--workers", type=int, default=2)
-    options = parser.parse_args()
-    asked = kernels(options.museum)
-    for name in options.targets.split(","):
-        with VerifierPool(target=name, workers=options.workers, backend="interpret") as pool:
-            verdicts = pool.verify_many(asked)
+    args = parser.parse_args()
+    judged = kernels(args.museum)
+    for name in args.targets.split(","):
+        with VerifierPool(target=name, workers=args.workers, backend="interpret") as pool:
+            verdicts = pool.verify_many(judged)
         tally = Counter(verdict.outcome.value for verdict in verdicts)
-        print(f"{name}: {tally['correct']} of {len(asked)}; {dict(tally)}", flush=True)
-        for (task, _), verdict in zip(asked, verdicts, strict=True):
+        print(f"{name}: {tally['correct']} of {len(judged)}; {dict(tally)}", flush=True)
+        for (task, _), verdict in zip(judged, verdicts, strict=True):
             if not verdict.correct:
                 print(
                     f"  {task.id}: {verdict.outcome.value}: {verdict.detail.splitlines()[0][:200]}",

@@ -1,6 +1,6 @@
 """LoRA steps of an 8 B model: seconds and peak memory of our trainer, of stock TRL in the same run, and by our estimate.
 
-    python benchmarks/trainer_8b.py [--rows 8] [--prompt 1024] [--said 1024] [--steps 3] [--tiny] [--out runs/trainer_8b.json]
+    python benchmarks/trainer_8b.py [--rows 8] [--prompt 1024] [--answer 1024] [--steps 3] [--tiny] [--out runs/trainer_8b.json]
 
 Qwen3-8B's architecture with random weights, Toronto's LoRA, bfloat16, gradient checkpointing. A step is 8 rows of 2,048 random
 tokens, half prompt and half completion, in one minibatch: scoring, loss, backward, clipping, AdamW; nothing is generated or
@@ -45,20 +45,20 @@ from kernelwright.train.segments import SegmentTrainer, grpo_config
 TINY = {"hidden_size": 64, "layers": 2, "heads": 2, "kv_heads": 1, "head_dim": 32, "intermediate_size": 128}
 
 
-def recipe_of(rows: int, prompt: int, said: int, steps: int, tiny: bool) -> Recipe:
+def recipe_of(rows: int, prompt: int, answer: int, steps: int, tiny: bool) -> Recipe:
     sizes: dict[str, Any] = TINY if tiny else {"base": "Qwen/Qwen3-8B", "dtype": "bfloat16"}
     return parse_recipe(
         {
             "name": "trainer_8b",
             "stages": ["frontend"],
-            "model": {"init": "random", "context": prompt + said, "gradient_checkpointing": True, **sizes},
+            "model": {"init": "random", "context": prompt + answer, "gradient_checkpointing": True, **sizes},
             "lora": {"rank": 16, "alpha": 32},
             "data": {"vocab_size": 2048},
             "frontend": {
                 "steps": steps,
                 "prompts": 1,
                 "samples": rows,
-                "max_tokens": said,
+                "max_tokens": answer,
                 "learning_rate": 1e-6,
                 "save_every": steps + 1,
                 "credit": "uniform",
@@ -75,7 +75,7 @@ class Fabricated(SegmentTrainer):
 
     def conversations(self, slots: int) -> list[Conversation]:
         self.curves.extra = {}
-        return [talk(asked, said, place) for place, (asked, said) in enumerate(self.rows)]
+        return [talk(prompt, answer, place) for place, (prompt, answer) in enumerate(self.rows)]
 
 
 class Clock(transformers.TrainerCallback):
@@ -99,7 +99,7 @@ def now() -> float:
     return time.perf_counter()
 
 
-def talk(asked: list[int], said: list[int], place: int) -> Conversation:
+def talk(prompt: list[int], answer: list[int], place: int) -> Conversation:
     """A conversation of one completion, all code, with a reward by position."""
     rollout = Rollout(
         task_id="t/t",
@@ -107,18 +107,18 @@ def talk(asked: list[int], said: list[int], place: int) -> Conversation:
         prompt=Prompt(
             task_id="t/t", agent="frontend", messages=(Message(role="user", content="x"),), max_tokens=8
         ),
-        completion=Completion(text="x", token_ids=tuple(said), logprobs=(-1.0,) * len(said)),
-        candidate=Candidate(code="x", code_span=(0, len(said))),
+        completion=Completion(text="x", token_ids=tuple(answer), logprobs=(-1.0,) * len(answer)),
+        candidate=Candidate(code="x", code_span=(0, len(answer))),
         verdict=Verdict(task_id="t/t", outcome=Outcome.CORRECT, gate=Gate.TIMING),
         reward=Reward(preset="wright", plan=0.0, code=float(place % 3)),
     )
-    return Conversation(tuple(asked), (rollout,))
+    return Conversation(tuple(prompt), (rollout,))
 
 
-def random_rows(count: int, prompt: int, said: int, vocabulary: int) -> list[tuple[list[int], list[int]]]:
+def random_rows(count: int, prompt: int, answer: int, vocabulary: int) -> list[tuple[list[int], list[int]]]:
     chance = random.Random(0)
-    asked = [chance.randrange(10, vocabulary) for _ in range(prompt)]
-    return [(asked, [chance.randrange(10, vocabulary) for _ in range(said)]) for _ in range(count)]
+    tokens = [chance.randrange(10, vocabulary) for _ in range(prompt)]
+    return [(tokens, [chance.randrange(10, vocabulary) for _ in range(answer)]) for _ in range(count)]
 
 
 def measured(trainer: Any, clock: Clock) -> dict[str, float]:
@@ -161,9 +161,9 @@ def stock(recipe: Recipe, model: Any, tokenizer: Any, rows: Any, home: Path) -> 
 
     def rollout(prompts: list[Any], trainer: Any) -> dict[str, Any]:
         return {
-            "prompt_ids": [asked for asked, _ in rows],
-            "completion_ids": [said for _, said in rows],
-            "logprobs": [[-1.0] * len(said) for _, said in rows],
+            "prompt_ids": [prompt for prompt, _ in rows],
+            "completion_ids": [answer for _, answer in rows],
+            "logprobs": [[-1.0] * len(answer) for _, answer in rows],
         }
 
     def paid(completions: list[Any], **columns: Any) -> list[float]:
@@ -183,23 +183,23 @@ def stock(recipe: Recipe, model: Any, tokenizer: Any, rows: Any, home: Path) -> 
 
 
 def main() -> None:
-    reader = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    for name, default in (("rows", 8), ("prompt", 1024), ("said", 1024), ("steps", 4)):
-        reader.add_argument(f"--{name}", type=int, default=default)
-    reader.add_argument("--tiny", action="store_true")
-    reader.add_argument("--out", type=Path, default=Path("runs/trainer_8b.json"))
-    asked = reader.parse_args()
-    recipe = recipe_of(asked.rows, asked.prompt, asked.said, asked.steps, asked.tiny)
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    for name, default in (("rows", 8), ("prompt", 1024), ("answer", 1024), ("steps", 4)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--tiny", action="store_true")
+    parser.add_argument("--out", type=Path, default=Path("runs/trainer_8b.json"))
+    args = parser.parse_args()
+    recipe = recipe_of(args.rows, args.prompt, args.answer, args.steps, args.tiny)
     tokenizer = load_tokenizer(place_of("default"))
     began = now()
     base = new_model(recipe.model, tokenizer, 0)
     print(f"weights made in {now() - began:.1f} s", flush=True)
-    rows = random_rows(asked.rows, asked.prompt, asked.said, len(tokenizer))
+    rows = random_rows(args.rows, args.prompt, args.answer, len(tokenizer))
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
-        for name, way in (("ours", ours), ("stock", stock), ("ours, again", ours)):
+        for name, trainer in (("ours", ours), ("stock", stock), ("ours, again", ours)):
             model: Any = get_peft_model(base, adapters(recipe.lora))
-            found[name] = way(recipe, model, tokenizer, rows, Path(folder) / name)
+            found[name] = trainer(recipe, model, tokenizer, rows, Path(folder) / name)
             base = model.unload()
             # TRL patches the model's forward; remove it.
             base.__dict__.pop("forward", None)
@@ -213,8 +213,8 @@ def main() -> None:
     found["estimate"] = {"step_s": stage.seconds["train"] / stage.steps, "peak_gb": held / 1e9}
     found["device"] = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
     found["parts_gb"] = {name: round(size / 1e9, 3) for name, size in stage.memory.items()}
-    asked.out.parent.mkdir(parents=True, exist_ok=True)
-    asked.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    args.out.parent.mkdir(parents=True, exist_ok=True)
+    args.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     print(f"\n{'':14}{'s a step':>10}{'peak GB':>10}")
     for name in ("ours", "stock", "ours, again", "estimate"):
         print(f"{name:14}{found[name]['step_s']:10.2f}{found[name]['peak_gb']:10.2f}")

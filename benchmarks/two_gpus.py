@@ -76,43 +76,43 @@ def data(out: Path, tokens: int, answer: int) -> None:
     examples, tasks = [], []
     for number, task in enumerate(load_suite("wright/activation") * 4):
         task = task.model_copy(update={"id": f"t/{number}"})
-        asked = len(prompt_ids(tokenizer, Ask(task).prompt(STYLE, answer)))
-        padded = task.source + "\n" + filler * ((tokens - answer - asked) // each - 1)
+        prompt_tokens = len(prompt_ids(tokenizer, Ask(task).prompt(STYLE, answer)))
+        padded = task.source + "\n" + filler * ((tokens - answer - prompt_tokens) // each - 1)
         tasks.append(task.model_copy(update={"source": padded}))
-        said = len(completion_ids(tokenizer, completion_text("a plan", "pass\n")))
-        code = "pass\n" + filler * ((tokens - asked - said) // each - 1)
+        answer_tokens = len(completion_ids(tokenizer, completion_text("a plan", "pass\n")))
+        code = "pass\n" + filler * ((tokens - prompt_tokens - answer_tokens) // each - 1)
         examples.append(Example(task=task, plan="a plan", code=code, graph=str(number)))
     write_jsonl(out / "examples.jsonl", examples)
     write_jsonl(out / "tasks.jsonl", tasks)
 
 
-def recipe_of(asked: argparse.Namespace) -> Recipe:
-    context, home = (1024 if asked.tiny else 2048), asked.out / "data"
-    said = 8 if asked.tiny else 64
+def recipe_of(args: argparse.Namespace) -> Recipe:
+    context, home = (1024 if args.tiny else 2048), args.out / "data"
+    answer_tokens = 8 if args.tiny else 64
     if not home.is_dir():
         home.mkdir(parents=True)
-        data(home, context, said)
+        data(home, context, answer_tokens)
         sizes = {
             **(known_architecture("Qwen/Qwen3-8B") or {}),
             "architectures": ["Qwen3ForCausalLM"],
-            "num_hidden_layers": asked.layers,
+            "num_hidden_layers": args.layers,
         }
-        if asked.tiny:
+        if args.tiny:
             sizes |= {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1,
                       "head_dim": 32, "intermediate_size": 128, "vocab_size": 6000}  # fmt: skip
         (home / "config.json").write_text(json.dumps(sizes))
-    base = str(home) if asked.tiny or asked.layers != 36 else "Qwen/Qwen3-8B"
+    base = str(home) if args.tiny or args.layers != 36 else "Qwen/Qwen3-8B"
     return parse_recipe(
         {
             "name": "two_gpus",
             "stages": ["sft", "frontend"],
             "model": {"init": "random", "base": base, "dtype": "bfloat16", "context": context, "gradient_checkpointing": True},
-            "lora": {"rank": 16 if asked.lora else 0, "alpha": 32},
+            "lora": {"rank": 16 if args.lora else 0, "alpha": 32},
             "data": {"tokenizer": place_of("default"), "examples": str(home / "examples.jsonl"),
                      "tasks": str(home / "tasks.jsonl"), "style": STYLE},
             "sft": {"steps": 4, "batch": 8, "minibatch": 2, "kinds": ["translate"], "learning_rate": 1e-5, "eval_every": 0,
                     "save_every": 99, "log_every": 1},
-            "frontend": {"steps": RL_STEPS, "prompts": 2, "samples": 8, "minibatch": 2, "max_tokens": said, "save_every": 1,
+            "frontend": {"steps": RL_STEPS, "prompts": 2, "samples": 8, "minibatch": 2, "max_tokens": answer_tokens, "save_every": 1,
                          "learning_rate": 1e-5, "credit": "uniform", "scale": "none", "reward": f"{__file__}:paid"},
             "generation": {"rows": 8},
         }
@@ -140,11 +140,11 @@ def log_probs(model: Any) -> torch.Tensor:
     return logits.float().log_softmax(-1).cpu()
 
 
-def rank(asked: argparse.Namespace) -> None:
+def rank(options: argparse.Namespace) -> None:
     """The work of each process."""
     number = int(os.environ["RANK"])
-    (asked.out / f"pid-{number}").write_text(str(os.getpid()))
-    if asked.tiny:
+    (options.out / f"pid-{number}").write_text(str(os.getpid()))
+    if options.tiny:
         sys.path[:0] = TESTS
         from sharded import split_on_the_cpu
 
@@ -167,12 +167,12 @@ def rank(asked: argparse.Namespace) -> None:
             "start_gb": watch.before,
             "found_gb": held,
         }
-        with (asked.out / f"measured-{number}.jsonl").open("a") as file:
+        with (options.out / f"measured-{number}.jsonl").open("a") as file:
             file.write(json.dumps(found) + "\n")
         if stage == "frontend":
-            said = log_probs(trained)
+            values = log_probs(trained)
             if number == 0:
-                torch.save(said, asked.out / "said.pt")
+                torch.save(values, options.out / "said.pt")
         return trained
 
     def needed(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -181,9 +181,9 @@ def rank(asked: argparse.Namespace) -> None:
 
     sft.fit = grpo.fit = watched
     AtomicCheckpoints._save_checkpoint = needed  # type: ignore[method-assign]
-    recipe = recipe_of(asked)
+    recipe = recipe_of(options)
     if number == 0:
-        stages = estimate(recipe, asked.out / "run").stages
+        stages = estimate(recipe, options.out / "run").stages
         wanted = {
             stage.stage: {
                 "gb": stage.bytes / 1e9,
@@ -191,21 +191,21 @@ def rank(asked: argparse.Namespace) -> None:
             }
             for stage in stages
         }
-        (asked.out / "estimate.json").write_text(json.dumps(wanted))
-    train(recipe, asked.out / "run", resume=True, verifier=Judge(), quiet=True)
+        (options.out / "estimate.json").write_text(json.dumps(wanted))
+    train(recipe, options.out / "run", resume=True, verifier=Judge(), quiet=True)
 
 
-def launch(asked: argparse.Namespace, log: Path) -> list[subprocess.Popen[str]]:
+def launch(args: argparse.Namespace, log: Path) -> list[subprocess.Popen[str]]:
     """Start the ranks with accelerate; on CPUs, where it cannot shard models, directly."""
-    command = [str(Path(__file__).resolve()), str(asked.out), "--rank", "--layers", str(asked.layers)]
-    command += ["--lora"] * asked.lora + ["--tiny"] * asked.tiny
+    command = [str(Path(__file__).resolve()), str(args.out), "--rank", "--layers", str(args.layers)]
+    command += ["--lora"] * args.lora + ["--tiny"] * args.tiny
     common: dict[str, Any] = {
         "stdout": log.open("a"),
         "stderr": subprocess.STDOUT,
         "text": True,
         "start_new_session": True,
     }
-    if not asked.tiny:
+    if not args.tiny:
         config = ROOT / "recipes" / "accelerate" / "fsdp2.yaml"
         by = ["-m", "accelerate.commands.launch", "--config_file", str(config), "--num_processes", str(RANKS)]
         by += ["--main_process_port", str(free_port())]
@@ -229,7 +229,7 @@ def free_port() -> int:
         return int(one.getsockname()[1])
 
 
-def ended(asked: argparse.Namespace, processes: list[subprocess.Popen[str]], patience: float) -> list[int]:
+def ended(args: argparse.Namespace, processes: list[subprocess.Popen[str]], patience: float) -> list[int]:
     """Exit codes; kills processes still running after `patience` seconds, including a launcher's ranks."""
     until = time.monotonic() + patience
     for process in processes:
@@ -238,28 +238,28 @@ def ended(asked: argparse.Namespace, processes: list[subprocess.Popen[str]], pat
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-    for file in asked.out.glob("pid-*"):
+    for file in args.out.glob("pid-*"):
         with contextlib.suppress(ProcessLookupError):
             os.kill(int(file.read_text()), signal.SIGKILL)
         file.unlink()
     return [process.returncode for process in processes]
 
 
-def told(asked: argparse.Namespace, facts: dict[str, Any]) -> None:
+def report(args: argparse.Namespace, facts: dict[str, Any]) -> None:
     """Print the table so far, and write the facts to a file."""
     rows = [
         json.loads(line)
         for n in range(RANKS)
-        if (file := asked.out / f"measured-{n}.jsonl").exists()
+        if (file := args.out / f"measured-{n}.jsonl").exists()
         for line in file.open()
     ]
-    wanted = json.loads((asked.out / "estimate.json").read_text())
+    wanted = json.loads((args.out / "estimate.json").read_text())
     facts |= {"ranks": rows, "estimate": wanted}
     if torch.cuda.is_available():
         facts["device"] = torch.cuda.get_device_name()
-    (asked.out / "facts.json").write_text(json.dumps(facts, indent=1))
+    (args.out / "facts.json").write_text(json.dumps(facts, indent=1))
     print(
-        f"{'LoRA' if asked.lora else 'full'}, {asked.layers} layers: "
+        f"{'LoRA' if args.lora else 'full'}, {args.layers} layers: "
         + json.dumps({k: v for k, v in facts.items() if k not in ("ranks", "estimate")})
     )
     print(
@@ -272,48 +272,46 @@ def told(asked: argparse.Namespace, facts: dict[str, Any]) -> None:
     print(json.dumps(wanted), flush=True)
 
 
-def main(asked: argparse.Namespace) -> int:
-    asked.out.mkdir(parents=True, exist_ok=True)
-    recipe_of(asked)
+def main(args: argparse.Namespace) -> int:
+    args.out.mkdir(parents=True, exist_ok=True)
+    recipe_of(args)
     facts: dict[str, Any] = {}
-    log = asked.out / "log.txt"
+    log = args.out / "log.txt"
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     processes: list[subprocess.Popen[str]] = []
     try:
-        killed_and_resumed(asked, log, processes, facts)
-        reloaded = load_adapted(str(asked.out / "run" / "stages" / "frontend" / "checkpoint"), "bfloat16")
+        killed_and_resumed(args, log, processes, facts)
+        reloaded = load_adapted(str(args.out / "run" / "stages" / "frontend" / "checkpoint"), "bfloat16")
         if torch.cuda.is_available():
             reloaded = reloaded.cuda()
-        facts["log_probs_apart"] = float(
-            (log_probs(reloaded) - torch.load(asked.out / "said.pt")).abs().max()
-        )
+        facts["log_probs_apart"] = float((log_probs(reloaded) - torch.load(args.out / "said.pt")).abs().max())
         return int(facts["log_probs_apart"] > 1e-3)
     except RuntimeError as error:
         print(f"{error}:\n" + log.read_text()[-3000:])
         return 1
     finally:
-        ended(asked, processes, 1)
-        if (asked.out / "estimate.json").exists():
-            told(asked, facts)
+        ended(args, processes, 1)
+        if (args.out / "estimate.json").exists():
+            report(args, facts)
 
 
 def killed_and_resumed(
-    asked: argparse.Namespace, log: Path, processes: list[subprocess.Popen[str]], facts: dict[str, Any]
+    args: argparse.Namespace, log: Path, processes: list[subprocess.Popen[str]], facts: dict[str, Any]
 ) -> None:
     """The run, in which one rank is killed. Fills `facts` as they come. Raises RuntimeError if a rank ends in another way."""
-    began, curves = time.monotonic(), asked.out / "run" / "curves.jsonl"
-    processes += launch(asked, log)
-    while not list((asked.out / "run" / "stages" / "frontend" / "steps").glob("checkpoint-*")):
+    began, curves = time.monotonic(), args.out / "run" / "curves.jsonl"
+    processes += launch(args, log)
+    while not list((args.out / "run" / "stages" / "frontend" / "steps").glob("checkpoint-*")):
         if any(process.poll() is not None for process in processes):
             raise RuntimeError("ended before its time")
         time.sleep(0.05)
     facts["killed_at_s"] = time.monotonic() - began
-    os.kill(int((asked.out / "pid-1").read_text()), signal.SIGKILL)
-    facts["exit_after_kill"] = ended(asked, processes, 45)
+    os.kill(int((args.out / "pid-1").read_text()), signal.SIGKILL)
+    facts["exit_after_kill"] = ended(args, processes, 45)
     facts["gone_at_s"] = time.monotonic() - began
     facts["steps_before"] = sum(1 for _ in curves.open())
-    told(asked, facts)
-    processes[:] = launch(asked, log)
+    report(args, facts)
+    processes[:] = launch(args, log)
     if any(process.wait() for process in processes):
         raise RuntimeError("the resumed run failed")
     facts["done_at_s"] = time.monotonic() - began
@@ -323,10 +321,10 @@ def killed_and_resumed(
 
 
 if __name__ == "__main__":
-    reader = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    reader.add_argument("out", type=Path)
-    reader.add_argument("--layers", type=int, default=36)
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--layers", type=int, default=36)
     for flag in ("lora", "tiny", "rank"):
-        reader.add_argument(f"--{flag}", action="store_true")
-    given = reader.parse_args()
-    sys.exit(rank(given) if given.rank else main(given))
+        parser.add_argument(f"--{flag}", action="store_true")
+    args = parser.parse_args()
+    sys.exit(rank(args) if args.rank else main(args))

@@ -30,10 +30,10 @@ Batch = dict[str, Any]
 def samples(recipe: Recipe, prompts: int, each: int, device: torch.device) -> Batch:
     """A step's samples, padded as TRL pads them: prompts on the left, completions on the right."""
     chance = torch.Generator().manual_seed(0)
-    asked = torch.randint(150, 601, (prompts, 1), generator=chance).repeat_interleave(each, 0)
-    said = torch.randint(60, 701, (prompts * each, 1), generator=chance)
-    before, after = torch.arange(int(asked.max())), torch.arange(int(said.max()))
-    made = {"prompt_mask": before >= len(before) - asked, "completion_mask": after < said}
+    prompt_lengths = torch.randint(150, 601, (prompts, 1), generator=chance).repeat_interleave(each, 0)
+    answer_lengths = torch.randint(60, 701, (prompts * each, 1), generator=chance)
+    before, after = torch.arange(int(prompt_lengths.max())), torch.arange(int(answer_lengths.max()))
+    made = {"prompt_mask": before >= len(before) - prompt_lengths, "completion_mask": after < answer_lengths}
     made = {name: mask.long() for name, mask in made.items()}
     for name in ("prompt", "completion"):
         mask = made[f"{name}_mask"]
@@ -83,20 +83,20 @@ def main() -> None:
     parser.add_argument("--minibatch", type=int, default=128)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("settings", nargs="*", metavar="KEY=VALUE")
-    asked = parser.parse_args()
+    args = parser.parse_args()
     warnings.filterwarnings("ignore", category=FutureWarning)
-    recipe = load_recipe(asked.recipe, asked.settings)
+    recipe = load_recipe(args.recipe, args.settings)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     config = architecture_of(recipe.model, recipe.data.vocab_size)
     config.pad_token_id = 0
     model = AutoModelForCausalLM.from_config(config).to(device).train()
     add_fused_lm_head(model, outputs=("log_probs", "entropy"))
-    whole = samples(recipe, asked.prompts, asked.samples, device)
-    count = asked.prompts * asked.samples
+    whole = samples(recipe, args.prompts, args.samples, device)
+    count = args.prompts * args.samples
     tokens = int(whole["prompt_mask"].sum() + whole["completion_mask"].sum())
     parts = [
-        {name: tensor[start : start + asked.minibatch] for name, tensor in whole.items()}
-        for start in range(0, count, asked.minibatch)
+        {name: tensor[start : start + args.minibatch] for name, tensor in whole.items()}
+        for start in range(0, count, args.minibatch)
     ]
     dealt = by_length(parts, len(parts))
     width = whole["prompt_ids"].shape[1] + whole["completion_ids"].shape[1]
@@ -116,7 +116,7 @@ def main() -> None:
             if device.type == "cpu":
                 continue
             compile_layers(model)
-        took = seconds(model, batches, score, asked.rounds)
+        took = seconds(model, batches, score, args.rounds)
         print(
             f"{label:28} {took * 1e3:8.0f} ms a step {tokens / took / 1e3:8.0f} k tokens/s; "
             f"{time.perf_counter() - began:.0f} s in all",

@@ -65,14 +65,14 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=8)
     parser.add_argument("--skip-peer", action="store_true")
     parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
-    ids = [int(text) for text in options.ids.split(",")]
-    suite = tasks.load_suite(f"kernelbench:{options.kernelbench}/level1/{options.ids}")
+    args = parser.parse_args()
+    ids = [int(text) for text in args.ids.split(",")]
+    suite = tasks.load_suite(f"kernelbench:{args.kernelbench}/level1/{args.ids}")
     by_id = {int(task.id.split("/")[-1].split("_")[0]): tasks.small_shapes(task) for task in suite}
     code = {number: (KERNELS / f"{number}.py").read_text() for number in ids}
     facts: dict = {}
-    with VerifierPool(options.workers, "cuda", deadline_s=120.0) as pool:
-        for name, count in (("first pass", 1), ("at full concurrency", options.repeat)):
+    with VerifierPool(args.workers, "cuda", deadline_s=120.0) as pool:
+        for name, count in (("first pass", 1), ("at full concurrency", args.repeat)):
             pairs = [
                 (by_id[number], Candidate(code=renamed(code[number], f"{name[0]}{repeat}")))
                 for repeat in range(count)
@@ -96,11 +96,11 @@ def main() -> None:
                     flush=True,
                 )
             facts[name]["outcomes"] = [str(verdict.outcome) for verdict in verdicts]
-    if not options.skip_peer:
+    if not args.skip_peer:
         facts["peer"] = []
         for number in ids:
-            (source,) = (options.kernelbench / "KernelBench" / "level1").glob(f"{number}_*.py")
-            found = peer(options.kernelbench, source, KERNELS / f"{number}.py")
+            (source,) = (args.kernelbench / "KernelBench" / "level1").glob(f"{number}_*.py")
+            found = peer(args.kernelbench, source, KERNELS / f"{number}.py")
             facts["peer"].append(found)
             print(f"peer {number}: {found}", flush=True)
         mean = sum(item["wall"] for item in facts["peer"]) / len(ids)
@@ -108,8 +108,8 @@ def main() -> None:
         print(
             f"peer: {mean:.1f} s a kernel; ours: {facts['at full concurrency']['seconds']:.3f} s; ratio {ratio:.0f}"
         )
-    if options.json:
-        options.json.write_text(json.dumps(facts, indent=2))
+    if args.json:
+        args.json.write_text(json.dumps(facts, indent=2))
 
 
 if __name__ == "__main__":

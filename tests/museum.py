@@ -280,18 +280,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every verdict there")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("files", nargs="*", type=Path, help="of these exhibits, what applies to the backend")
-    options = parser.parse_args(argv)
-    if options.files:
-        items = [item for item in map(read, options.files) if options.backend in item.backends]
+    args = parser.parse_args(argv)
+    if args.files:
+        items = [item for item in map(read, args.files) if args.backend in item.backends]
     else:
-        items = [*exhibits("hacks", options.backend), *exhibits("honest", options.backend)]
+        items = [*exhibits("hacks", args.backend), *exhibits("honest", args.backend)]
     start = time.perf_counter()
-    verdicts = judge(items, options.backend, options.workers, options.precision)
+    verdicts = judge(items, args.backend, args.workers, args.precision)
     seconds = time.perf_counter() - start
     scores = scorecard(items, verdicts)
 
     console = Console(width=110)
-    if options.files:
+    if args.files:
         for item, verdict in zip(items, verdicts, strict=True):
             mark = "ok  " if item.as_expected(verdict) else "MISS"
             speedup = verdict.speedup()
@@ -301,9 +301,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 markup=False,
             )
     else:
-        table = Table(
-            "line", "cheat", "caught", title=f"Museum, {options.backend} backend, {options.precision}"
-        )
+        table = Table("line", "cheat", "caught", title=f"Museum, {args.backend} backend, {args.precision}")
         for number, title in LINES.items():
             score = scores.get(str(number), Score())
             table.add_row(str(number), title, f"{score.good}/{score.total}" if score.total else "-")
@@ -321,7 +319,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     console.print(
         f"caught {hacks.good}/{hacks.total}, honest accepted {honest.good}/{honest.total}, {seconds:.1f} s"
     )
-    if options.json:
+    if args.json:
         rows = [
             {
                 "exhibit": item.name,
@@ -332,12 +330,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             for item, verdict in zip(items, verdicts, strict=True)
         ]
         summary = {
-            "backend": options.backend,
-            "precision": options.precision,
+            "backend": args.backend,
+            "precision": args.precision,
             "seconds": round(seconds, 1),
             "verdicts": rows,
         }
-        options.json.write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
+        args.json.write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
     return 0 if hacks.good == hacks.total and honest.good == honest.total else 1
 
 

@@ -87,13 +87,13 @@ def optimize(
     from kernelwright.cli import show
 
     began = time.monotonic()
-    settings, arch, asked = settings_of(
+    settings, arch, chosen = settings_of(
         seconds, target, contractions, backend, protocol, workers, rungs, model, precision
     )
     single = not isinstance(example_inputs, list | tuple) or hasattr(example_inputs, "_fields")
     inputs = (example_inputs,) if single else tuple(example_inputs)
     captured, found = searched(
-        module, inputs, kwargs, settings, KernelCache.of(cache), asked, dynamic=dynamic, backend=backend, began=began,
+        module, inputs, kwargs, settings, KernelCache.of(cache), chosen, dynamic=dynamic, backend=backend, began=began,
         watch=(lambda tried: None) if quiet else show.show_rung,
     )  # fmt: skip
     name = captured.graph.name
@@ -135,12 +135,12 @@ def searched(
     from kernelwright.verify import opened
 
     began = time.monotonic() if began is None else began
-    asked = rungs or rungs_of(
+    chosen = rungs or rungs_of(
         settings.rungs, settings.target, settings.contractions, precision=settings.precision
     )
     _refuse(module)
     if cache.empty:  # an empty cache means a search: start its processes now, since their imports take longer than capturing
-        warm_up(settings, asked)
+        warm_up(settings, chosen)
     captured = captured_of(module, args, kwargs, dynamic)
     cast, dtype = CAST.get(settings.precision, ""), main_dtype(captured.graph)
     if cast and cast != dtype:
@@ -151,7 +151,7 @@ def searched(
         lambda: opened.judge(
             None, backend, settings.protocol, settings.target, settings.workers, settings.verdict_s
         ),
-        lambda: asked,
+        lambda: chosen,
         cache,
         settings,
         began=began,
@@ -227,8 +227,8 @@ def _watch(module: nn.Module | Callable[..., Any], captured: Captured) -> nn.Mod
 def _refuse(module: nn.Module | Callable[..., Any]) -> str:
     """The name of a module or function. Raises UserError for what obviously cannot be captured."""
     if not callable(module):
-        said = one_line(repr(module), 60) if isinstance(module, str) else type(module).__name__
-        raise UserError(f"{said} is neither a module nor a function; pass one, with its example inputs")
+        shown = one_line(repr(module), 60) if isinstance(module, str) else type(module).__name__
+        raise UserError(f"{shown} is neither a module nor a function; pass one, with its example inputs")
     name = (
         type(module).__name__ if isinstance(module, nn.Module) else getattr(module, "__name__", repr(module))
     )
@@ -332,7 +332,7 @@ def settings_of(
         gpu, arch = torch.cuda.get_device_name(), arch_of()
     given = rungs.split(",") if isinstance(rungs, str) else rungs
     names = tuple(filter(None, given)) or (*RUNGS, *(("tune",) if gpu else ()))
-    asked = rungs_of(names, sheet.name, contractions, precision=check_name(precision), model=model)
+    chosen = rungs_of(names, sheet.name, contractions, precision=check_name(precision), model=model)
     settings = Settings(
         seconds,
         sheet.name,
@@ -341,9 +341,9 @@ def settings_of(
         protocol=protocol,
         gpu=gpu,
         workers=workers or 2,
-        rungs=tuple(map(key_of, asked)),
+        rungs=tuple(map(key_of, chosen)),
     )
-    return settings, arch, asked
+    return settings, arch, chosen
 
 
 def _constants(captured: Captured) -> dict[str, torch.Tensor]:

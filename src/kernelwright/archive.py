@@ -167,10 +167,10 @@ class Archive:
         return code if code is not None and code_digest(code) == entry.digest else None
 
     def _lines(self) -> Iterator[Entry]:
-        told: set[str] = set()
+        seen: set[str] = set()
         for entry in sorted(self, key=lambda one: (one.key[:4], one.us or math.inf, one.digest)):
-            first = entry.graph not in told
-            told.add(entry.graph)
+            first = entry.graph not in seen
+            seen.add(entry.graph)
             yield entry.model_copy(update={"task": self.tasks.get(entry.graph)}) if first else entry
 
 
@@ -203,8 +203,8 @@ def entries_of(
 ) -> Iterator[Entry]:
     """Entries from a run's log: every judged candidate for a graph. `tasks` by id."""
     for rollout in rollouts:
-        task, verdict, said = tasks.get(rollout.task_id), rollout.verdict, rollout.candidate
-        if task is None or not task.graph or not said.code or not verdict.outcome.judged:
+        task, verdict, candidate = tasks.get(rollout.task_id), rollout.verdict, rollout.candidate
+        if task is None or not task.graph or not candidate.code or not verdict.outcome.judged:
             continue
         timing = verdict.timing
         times: dict[str, Any] = {"clock": "modelled", "target": target}
@@ -214,7 +214,12 @@ def entries_of(
             if timing.kind == "measured":
                 times["interval"] = tuple(1e3 * end for end in timing.candidate_ci)
         yield entry_of(
-            task, said.plan, said.code, outcome=verdict.outcome, source=f"{source}/{rollout.stage}", **times
+            task,
+            candidate.plan,
+            candidate.code,
+            outcome=verdict.outcome,
+            source=f"{source}/{rollout.stage}",
+            **times,
         )
 
 
@@ -264,8 +269,8 @@ def improvements(archive: Archive, *, shown: int = 3, held: frozenset[str] = fro
                 assert slow.us is not None
                 profile = f"time: {slow.us / 1e3:.4g} ms {clock} on {target}"
                 given = Shown(plan=slow.plan, code=text, feedback=profile, us=slow.us)
-                said = {"plan": best.plan, "code": code, "us": best.us, "writer": best.source}
-                yield Pair(kind="improve", shown=given, **said, **shared)
+                row = {"plan": best.plan, "code": code, "us": best.us, "writer": best.source}
+                yield Pair(kind="improve", shown=given, **row, **shared)
 
 
 def verdicts(

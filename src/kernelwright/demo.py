@@ -141,11 +141,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "overrides", nargs="*", metavar="KEY=VALUE", help="settings that win over the recipe's"
     )
-    asked = parser.parse_intermixed_args(argv)
-    out = asked.out or Path("runs") / f"demo-{asked.seed}"
+    args = parser.parse_intermixed_args(argv)
+    out = args.out or Path("runs") / f"demo-{args.seed}"
 
     def job() -> int:
-        return run(asked.recipe or shipped(RECIPE), asked.seed, out, asked.overrides)
+        return run(args.recipe or shipped(RECIPE), args.seed, out, args.overrides)
 
     return guarded(job, "the same command goes on where this one was")
 

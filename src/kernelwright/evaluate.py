@@ -67,16 +67,16 @@ def evaluate(
         raise UserError("nothing to evaluate: no tasks" + (" with kernels to start from" if tasks else ""))
     run, judge = RunFolder(out), verifier if isinstance(verifier, Judge) else Judge(verifier)
     sampling: dict[str, Any] = {"temperature": temperature, "top_p": top_p}
-    asked = {"style": style, "max_tokens": max_tokens, "target": target, "answer": answer}
+    prompting = {"style": style, "max_tokens": max_tokens, "target": target, "answer": answer}
     facts = {"samples": samples, "agent": agent, "protocol": protocol, "reward": reward, "seed": seed}
-    run.start(_config(policy, tasks, todo, migrating, {**facts, **sampling, **asked}), resume=resume)
+    run.start(_config(policy, tasks, todo, migrating, {**facts, **sampling, **prompting}), resume=resume)
     expected = {task.id: samples if agent == "frontend" else len(given[task.id]) for task in todo}
     chunks = [todo[start : start + batch] for start in range(0, len(todo), batch)]
-    left = _unfinished(run, chunks, expected, unjudged=agent == "frontend")
+    unfinished = _unfinished(run, chunks, expected, unjudged=agent == "frontend")
 
     def write(number: int, chunk: Sequence[Task]) -> _Batch:
         """Sample the chunk; each sample goes to the verifier at once."""
-        about, prompted = _asks(agent, chunk, given, asked)
+        about, prompted = _asks(agent, chunk, given, prompting)
         rolling = Rolling(
             policy, prompted, about, judge, reward=reward, stage="eval", step=0, migrating=migrating
         )
@@ -86,9 +86,12 @@ def evaluate(
             rolling.generate(samples if agent == "frontend" else 1, **place)
         return chunk, rolling
 
-    total, missing = sum(expected.values()), sum(expected[task.id] for _, chunk in left for task in chunk)
+    total, missing = (
+        sum(expected.values()),
+        sum(expected[task.id] for _, chunk in unfinished for task in chunk),
+    )
     with Bar(f"eval {agent}", total, done=total - missing, quiet=quiet) as bar:
-        for chunk, rolling in _ahead(write(number, chunk) for number, chunk in left):
+        for chunk, rolling in _ahead(write(number, chunk) for number, chunk in unfinished):
             _log(run, chunk, rolling, given if agent != "frontend" else None, bar)
     summary = {**_summary(run, todo, given, agent), "agent": agent, "policy": policy.name}
     run.write_json("metrics.json", summary)
@@ -143,11 +146,11 @@ def _summary(run: RunFolder, todo: Sequence[Task], given: Before, agent: Agent) 
 
 
 def _asks(
-    agent: Agent, chunk: Sequence[Task], given: Before, asked: Mapping[str, Any]
+    agent: Agent, chunk: Sequence[Task], given: Before, prompting: Mapping[str, Any]
 ) -> tuple[list[Task], list[Prompt]]:
     """What the agent is asked about these tasks: each task, or each verified kernel of the previous evaluation."""
     if agent == "frontend":
-        return list(chunk), [prompts.render(agent, task, **asked) for task in chunk]
+        return list(chunk), [prompts.render(agent, task, **prompting) for task in chunk]
     shown = [(task, r) for task in chunk for r in given[task.id] if r.verdict.correct]
     return [task for task, _ in shown], [
         prompts.render(
@@ -156,7 +159,7 @@ def _asks(
             kernel=r.candidate.code,
             plan=r.candidate.plan,
             profile=prompts.profile(r.verdict),
-            **asked,
+            **prompting,
         )
         for task, r in shown
     ]
@@ -206,15 +209,15 @@ def _unfinished(
     for row in run.lines("rollouts.jsonl"):
         if not unjudged or row["verdict"]["outcome"] != Outcome.INFRASTRUCTURE_ERROR:
             counts[row["task_id"]] = counts.get(row["task_id"], 0) + 1
-    left = [
+    unfinished = [
         (number, chunk)
         for number, chunk in enumerate(chunks)
         if any(counts.get(task.id, 0) != expected[task.id] for task in chunk)
     ]
-    again = {task.id for _, chunk in left for task in chunk}
+    again = {task.id for _, chunk in unfinished for task in chunk}
     for name in ("rollouts.jsonl", "attempts.jsonl"):
         run.keep_rows(name, lambda row: row["task_id"] not in again)
-    return left
+    return unfinished
 
 
 def _handed_on(chunk: Sequence[Task], given: Before, attempts: Sequence[Rollout]) -> list[Rollout]:

@@ -33,15 +33,15 @@ def plan_entropy(rollouts: Iterable[Rollout]) -> dict[str, float] | None:
     nats = decisions = code = tokens = 0.0
     count = 0
     for rollout in rollouts:
-        logprobs, said = rollout.completion.logprobs, rollout.candidate
-        if logprobs is None or said.plan_span is None:
+        logprobs, candidate = rollout.completion.logprobs, rollout.candidate
+        if logprobs is None or candidate.plan_span is None:
             continue
         count += 1
-        nats -= sum(logprobs[slice(*said.plan_span)])
-        decisions += sum(max(1, len(line.split("  ")) - 1) for line in said.plan.splitlines())
-        if said.code_span is not None:
-            code -= sum(logprobs[slice(*said.code_span)])
-            tokens += said.code_span[1] - said.code_span[0]
+        nats -= sum(logprobs[slice(*candidate.plan_span)])
+        decisions += sum(max(1, len(line.split("  ")) - 1) for line in candidate.plan.splitlines())
+        if candidate.code_span is not None:
+            code -= sum(logprobs[slice(*candidate.code_span)])
+            tokens += candidate.code_span[1] - candidate.code_span[0]
     if not count:
         return None
     return {

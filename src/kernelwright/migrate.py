@@ -107,8 +107,8 @@ def count_as_migrated(candidate: Candidate, verdict: Verdict) -> Verdict:
     """The verdict on a rewritten candidate: lists what was rewritten, and is `migrated` instead of `correct`."""
     if not candidate.migrated:
         return verdict
-    said = f"rewritten: {', '.join(candidate.migrated)}" + (f"; {verdict.detail}" if verdict.detail else "")
-    changes: dict[str, Any] = {"detail": said, "beside": ()}
+    detail = f"rewritten: {', '.join(candidate.migrated)}" + (f"; {verdict.detail}" if verdict.detail else "")
+    changes: dict[str, Any] = {"detail": detail, "beside": ()}
     if verdict.correct:
         changes |= {"outcome": Outcome.MIGRATED, "timing": None}
     return verdict.model_copy(update=changes)

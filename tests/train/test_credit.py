@@ -77,12 +77,12 @@ def test_a_turn_without_a_reward_adds_nothing_and_has_none() -> None:
 
 def test_a_row_joins_answers_by_replies_that_carry_no_loss() -> None:
     made = row(talk(rollout(ids=(7, 8, 9), cut=2), rollout(ids=(5, 6), cut=1)), end=3)
-    assert made.asked == [1, 2]
-    assert made.said == [7, 8, 9, 50, 51, 5, 6]
+    assert made.prompt == [1, 2]
+    assert made.tokens == [7, 8, 9, 50, 51, 5, 6]
     assert made.labels == [PLAN, PLAN, CODE, REPLY, REPLY, 3 + PLAN, 3 + CODE]
     assert made.own == [1, 1, 1, 0, 0, 1, 1]
     assert made.logprobs == [-0.5, -0.5, -0.5, 0.0, 0.0, -0.5, -0.5]
-    assert row(talk(rollout(ids=())), end=3).said == [3]
+    assert row(talk(rollout(ids=())), end=3).tokens == [3]
 
 
 def test_each_token_gets_the_advantage_of_its_turn_and_segment() -> None:

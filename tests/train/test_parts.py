@@ -124,8 +124,8 @@ def test_a_later_turn_sees_no_earlier_thought(tokenizer: Any) -> None:
     context = prompt_ids(tokenizer, talk.turns[0].prompt) + shown + list(talk.replies[0])
     assert policy.asked[1][0] == context
     assert "guess" not in talk.turns[1].prompt.messages[-2].content
-    assert turn_row(talk, 1, end=3).asked == context
-    assert turn_row(talk, 1, end=3).said == list(talk.turns[1].completion.token_ids or ())
+    assert turn_row(talk, 1, end=3).prompt == context
+    assert turn_row(talk, 1, end=3).tokens == list(talk.turns[1].completion.token_ids or ())
     assert set(turn_row(talk, 1, end=3).labels) == {3 + THOUGHT, 3 + PLAN, 3 + CODE}
 
 
@@ -138,5 +138,5 @@ def test_a_turn_that_was_not_is_an_empty_row(tokenizer: Any) -> None:
 def test_with_all_history_a_conversation_is_one_row(tokenizer: Any) -> None:
     policy, talk, _ = conversation(tokenizer, "all")
     made, first = row(talk, end=3), turn_row(talk, 0, end=3)
-    assert policy.asked[1][0] == first.asked + first.said + list(talk.replies[0])
-    assert made.said == first.said + list(talk.replies[0]) + turn_row(talk, 1, end=3).said
+    assert policy.asked[1][0] == first.prompt + first.tokens + list(talk.replies[0])
+    assert made.tokens == first.tokens + list(talk.replies[0]) + turn_row(talk, 1, end=3).tokens

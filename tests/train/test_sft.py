@@ -87,7 +87,7 @@ def test_without_plans_a_completion_is_its_code(data: Path) -> None:
     recipe = make_recipe(data, sft={"plans": False})
     tokenizer = load_tokenizer(recipe.data.tokenizer)
     rows = tokenize_examples(recipe, tokenizer, examples()[:1])
-    said = tokenizer.decode(rows.tokens[rows.asked[0] :], skip_special_tokens=True)
+    said = tokenizer.decode(rows.tokens[rows.prompt_lengths[0] :], skip_special_tokens=True)
     assert said.strip() == f"```python\n{examples()[0].code.strip()}\n```"
 
 
@@ -98,7 +98,7 @@ def test_of_a_slow_kernel_the_code_is_learned_given_its_plan(data: Path) -> None
     rows = tokenize_examples(recipe, tokenizer, [fast, slow])
     taught = [
         tokenizer.decode(rows.tokens[start + asked : end])
-        for start, end, asked in zip(rows.starts, rows.starts[1:], rows.asked, strict=False)
+        for start, end, asked in zip(rows.starts, rows.starts[1:], rows.prompt_lengths, strict=False)
     ]
     assert taught[0].startswith("<plan>")
     assert taught[0].endswith(taught[1])
@@ -125,7 +125,7 @@ def test_many_examples_are_tokenised_by_all_cores(data: Path, monkeypatch: pytes
     assert torch.rand(1) == after
     assert (one.tokens == two.tokens).all()
     assert (one.starts == two.starts).all()
-    assert (one.asked.tolist(), one.kinds) == (two.asked.tolist(), two.kinds)
+    assert (one.prompt_lengths.tolist(), one.kinds) == (two.prompt_lengths.tolist(), two.kinds)
 
 
 def trainer_of(recipe: Recipe, home: Path) -> Any:

@@ -81,8 +81,8 @@ def test_the_verdict_is_appended_and_the_next_answer_goes_on_from_the_very_token
     # The policy's input on its last turn is the row up to its last answer.
     made = row(talk, end=tokenizer.eos_token_id)
     last = len(talk.turns[-1].completion.token_ids)
-    assert policy.asked[2][0] == made.asked + made.said[:-last]
-    assert made.said[: len(talk.turns[0].completion.token_ids)][-1] == tokenizer.eos_token_id
+    assert policy.asked[2][0] == made.prompt + made.tokens[:-last]
+    assert made.tokens[: len(talk.turns[0].completion.token_ids)][-1] == tokenizer.eos_token_id
     assert sum(made.own) == sum(len(r.completion.token_ids) for r in talk.turns)
 
 

@@ -23,8 +23,8 @@ def verdict_scorer(preset: str = "wright") -> Scorer:
     """`correct` (0 or 1) and `speedup` over eager (0 if not correct)."""
 
     async def score(state: TaskState, target: Target) -> Score:
-        asked = read_task(state.metadata["task"])
-        grade = await asyncio.to_thread(default_grader(preset).grade, asked, state.output.completion)
+        task_row = read_task(state.metadata["task"])
+        grade = await asyncio.to_thread(default_grader(preset).grade, task_row, state.output.completion)
         if grade.reward is None:
             return Score.unscored(reason=grade.verdict.detail or grade.verdict.outcome.value)
         metrics = grade.metrics()

@@ -46,8 +46,8 @@ class KernelTask(vf.Task[KernelData, vf.State, KernelTaskConfig]):
 
     async def _grade(self, trace: vf.Trace) -> Grade:
         # Equal answers are judged once: the pool and the service cache verdicts by content.
-        asked, answer = read_task(self.data.task), trace.last_reply
-        return await asyncio.to_thread(default_grader(self.config.preset).grade, asked, answer)
+        task_row, answer = read_task(self.data.task), trace.last_reply
+        return await asyncio.to_thread(default_grader(self.config.preset).grade, task_row, answer)
 
 
 class KernelTasksetConfig(vf.TasksetConfig):

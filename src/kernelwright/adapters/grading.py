@@ -68,8 +68,8 @@ class Grader:
     def grade_many(self, pairs: Sequence[tuple[Task, str]]) -> list[Grade]:
         """Grade many completions concurrently; results are in their order."""
         parsed = [(task, candidates.parse(completion)) for task, completion in pairs]
-        asked = [self._verifier.submit(task, candidate) for task, candidate in parsed]
-        verdicts = [await_verdict(future, *pair) for future, pair in zip(asked, parsed, strict=True)]
+        futures = [self._verifier.submit(task, candidate) for task, candidate in parsed]
+        verdicts = [await_verdict(future, *pair) for future, pair in zip(futures, parsed, strict=True)]
         return [Grade(verdict, rewards.reward(self.preset, verdict).total) for verdict in verdicts]
 
 

@@ -148,9 +148,9 @@ def verify(
     from kernelwright.cli import verify as verifying
 
     settings = {"backend": backend, "protocol": protocol, "target": target, "deadline_s": deadline}
-    asked = verifying.Asked(task, kernel, precision, gradients, sizes, json_file)
+    request = verifying.Request(task, kernel, precision, gradients, sizes, json_file)
     judge = {"addresses": judge_at, **settings, "workers": 1, "sanitize": sanitize, "proofs": proof}
-    return verifying.watch(asked, judge) if watch else verifying.command(asked, judge)
+    return verifying.watch(request, judge) if watch else verifying.command(request, judge)
 
 
 def read_seeds(text: str) -> list[int]:
@@ -225,7 +225,7 @@ def train(
 @app.command("eval")
 def evaluate(
     suite: options.Suite,
-    policy: options.Asked = "default",
+    policy: options.PolicyOrLadder = "default",
     samples: Annotated[int, typer.Option("-n", "--samples", help="Completions per task.", min=1)] = 1,
     agent: Annotated[str, typer.Option(help="frontend, midend or backend.")] = "frontend",
     kernels: options.Before = None,
@@ -353,9 +353,9 @@ def list_tasks(suite: Annotated[str, typer.Argument(help=options.SUITES)] = "wri
 
     console = show.console()
     console.print(show.tasks(load_suite(suite)))
-    if left := left_out(suite):
+    if skipped := left_out(suite):
         console.print()
-        console.print(show.left_out(left))
+        console.print(show.left_out(skipped))
     return 0
 
 

@@ -49,8 +49,8 @@ def make(
     for setting in settings or ():
         apply_override(fields, setting)
     config = CorpusSettings.parse(fields)
-    asked = {"backend": "interpret", "target": config.target, "deadline_s": config.deadline}
-    with pool_at(judge, **asked) if judge else nullcontext() as pool, Steps() as steps:
+    judge_settings = {"backend": "interpret", "target": config.target, "deadline_s": config.deadline}
+    with pool_at(judge, **judge_settings) if judge else nullcontext() as pool, Steps() as steps:
         made = build(config, folder, pool, steps, workers=workers, benchmarks=against or ())
     _say_card(folder, made)
     return 0

@@ -103,8 +103,8 @@ def examine(kernelbench: str = "") -> Iterator[tuple[str, Check]]:
             for check in checks():
                 yield title, check
         except Exception as error:
-            said = one_line(f"{type(error).__name__}: {error}")
-            yield title, Check(title.lower(), f"could not be looked at: {said}", False)
+            reason = one_line(f"{type(error).__name__}: {error}")
+            yield title, Check(title.lower(), f"could not be looked at: {reason}", False)
 
 
 def run(console: Console, as_json: bool = False, kernelbench: str = "") -> int:
@@ -126,9 +126,9 @@ def run(console: Console, as_json: bool = False, kernelbench: str = "") -> int:
         console.print(json.dumps(report, indent=2, ensure_ascii=False))
     else:
         lacking = [check.name for _, check in found if not check.ok and not check.optional]
-        said = "Verdicts can be made here." if able else "No verdict can be made here."
+        summary = "Verdicts can be made here." if able else "No verdict can be made here."
         missing = f" Missing: {', '.join(lacking)}." if lacking else ""
-        console.print(f"{said}{missing} {seconds:.1f} s")
+        console.print(f"{summary}{missing} {seconds:.1f} s")
     return 0 if able else 3
 
 
@@ -231,8 +231,8 @@ def targets() -> Iterator[Check]:
             binary = crosscompile.assemble(assembly, sheet)
             yield Check(label, f"{names}: a kernel compiles ({binary.registers} registers)")
         except Exception as error:
-            said = f"{names}: {type(error).__name__}: {one_line(error, 160)}"
-            yield Check(label, said, False, "reinstall triton")
+            trouble = f"{names}: {type(error).__name__}: {one_line(error, 160)}"
+            yield Check(label, trouble, False, "reinstall triton")
 
 
 def assemblers() -> Iterator[Check]:
@@ -244,8 +244,10 @@ def assemblers() -> Iterator[Check]:
         yield Check("ptxas", f"none in {place}", False, "reinstall triton")
     for path in found:
         try:
-            said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=20, check=True)
-            release = re.search(r"V[\d.]+", said.stdout)
+            printed = subprocess.run(
+                [path, "--version"], capture_output=True, text=True, timeout=20, check=True
+            )
+            release = re.search(r"V[\d.]+", printed.stdout)
             yield Check(path.name, release[0] if release else "of unknown version")
         except (OSError, subprocess.SubprocessError) as error:
             yield Check(path.name, f"does not run ({error})", False, "reinstall triton")
@@ -290,16 +292,16 @@ def gpus() -> Iterator[Check]:
         )
     tool = sanitizer.find()
     fix = "for --sanitize only: install NVIDIA's CUDA toolkit, or put compute-sanitizer on the PATH"
-    said = f"{tool} ({sanitizer.version(tool)})" if tool else "not installed"
-    yield Check("compute-sanitizer", said, tool is not None, fix, optional=True)
+    version = f"{tool} ({sanitizer.version(tool)})" if tool else "not installed"
+    yield Check("compute-sanitizer", version, tool is not None, fix, optional=True)
 
 
 def _driver() -> str:
     """The NVIDIA driver's version; empty if there is none."""
     with contextlib.suppress(OSError):
-        said = re.search(r"Module\s+([\d.]+)", Path("/proc/driver/nvidia/version").read_text())
-        if said:
-            return said[1]
+        match = re.search(r"Module\s+([\d.]+)", Path("/proc/driver/nvidia/version").read_text())
+        if match:
+            return match[1]
     with contextlib.suppress(OSError, subprocess.SubprocessError, IndexError):
         query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
         return subprocess.run(query, capture_output=True, text=True, timeout=10, check=True).stdout.split()[0]
@@ -402,10 +404,10 @@ def trial() -> Iterator[Check]:
     with VerifierPool(1) as pool:
         verdict = pool.verify(task, Candidate(code=gold(PROBE_TASK)))
         first = time.perf_counter() - began
-        said = f"the gold of {PROBE_TASK} is judged {verdict.outcome.value} by {verdict.backend} in {first:.1f} s"
+        found_gold = f"the gold of {PROBE_TASK} is judged {verdict.outcome.value} by {verdict.backend} in {first:.1f} s"
         fix = "see what is missing above, and report it with this output if nothing is"
         detail = "" if verdict.correct else f" ({' '.join(verdict.detail.split())})"
-        yield Check("a gold", said + detail, verdict.correct, fix)
+        yield Check("a gold", found_gold + detail, verdict.correct, fix)
         began = time.perf_counter()
         verdict = pool.verify(task, Candidate(code=CHEAT))
         again = time.perf_counter() - began

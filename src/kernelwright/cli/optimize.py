@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Asked:
+class Request:
     """The case to search kernels for, and the settings."""
 
     case: Case
@@ -41,21 +41,25 @@ class Asked:
     began: float = 0.0
 
 
-def read_question(spec: str, *, kernel: Path | None = None, cache: bool | str = True, **asked: Any) -> Asked:
-    """Parse a command line's request; `asked` is for `api.settings_of`. Raises UserError, in one line."""
+def read_question(
+    spec: str, *, kernel: Path | None = None, cache: bool | str = True, **choices: Any
+) -> Request:
+    """Parse a command line's request; `choices` is for `api.settings_of`. Raises UserError, in one line."""
     from kernelwright import api
     from kernelwright.cli import read
     from kernelwright.tasks.form import read_text
 
     began = time.monotonic()
-    settings, _, made = api.settings_of(**({"contractions": "own"} | asked))
+    settings, _, made = api.settings_of(**({"contractions": "own"} | choices))
     user = "" if kernel is None else read_text(kernel)
     if kernel is not None:
         _check_kernel(user, kernel)
-    return Asked(read.case(spec, settings), settings, made, asked.get("backend", "auto"), user, cache, began)
+    return Request(
+        read.case(spec, settings), settings, made, choices.get("backend", "auto"), user, cache, began
+    )
 
 
-def run(wanted: Asked, folder: RunFolder, *, quiet: bool = False) -> tuple[Found, list[Rollout]]:
+def run(wanted: Request, folder: RunFolder, *, quiet: bool = False) -> tuple[Found, list[Rollout]]:
     """Search, and write the result with a report into the folder. Returns it, and all that was judged."""
     from kernelwright.cli import show
     from kernelwright.report import build_report
@@ -107,7 +111,7 @@ def as_json(case: Case, found: Found) -> dict[str, Any]:
     }
 
 
-def command(wanted: Asked, out: Path, json_file: Path | None) -> int:
+def command(wanted: Request, out: Path, json_file: Path | None) -> int:
     """Run the command. Returns the exit code."""
     from kernelwright.cli import read, show
 

@@ -47,7 +47,7 @@ JsonFile = Annotated[
 Output = Annotated[Path, typer.Option("--output", "-o", help="Accepted examples, one JSON line each.")]
 
 Policy = Annotated[str, typer.Option("-p", "--policy", help=POLICIES)]
-Asked = Annotated[str, typer.Option("-p", "--policy", help=LADDER + POLICIES)]
+PolicyOrLadder = Annotated[str, typer.Option("-p", "--policy", help=LADDER + POLICIES)]
 Rungs = Annotated[
     str,
     typer.Option(help="Rungs to ask, with commas: compiler, library, model, tune. Default: all that fit."),

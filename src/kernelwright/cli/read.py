@@ -241,11 +241,11 @@ def suite(spec: str, limit: int = 0, precision: str = "default", whole: bool = F
         raise UserError(f"{spec}: no task runs at sizes small enough for the interpreter")
     from kernelwright.cli import fit
 
-    asked = [asked_in(task, precision) for task in good]
-    runs = [task for task in asked if not precision_of(task).cast or not fit.error_of(task)]
-    if len(runs) < len(asked):
+    cast = [asked_in(task, precision) for task in good]
+    runs = [task for task in cast if not precision_of(task).cast or not fit.error_of(task)]
+    if len(runs) < len(cast):
         print(
-            f"{len(asked) - len(runs)} of {len(asked)} tasks left out, for they do not run in {precision}",
+            f"{len(cast) - len(runs)} of {len(cast)} tasks left out, for they do not run in {precision}",
             file=sys.stderr,
         )
     if not runs:

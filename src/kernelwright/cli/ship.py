@@ -268,7 +268,7 @@ def _operators(evaluations: Iterable[tuple[str, Path]], own: str) -> list[str]:
 def _results(evaluations: Iterable[tuple[str, Path]], more: Iterable[Path]) -> Iterator[tuple[str, ...]]:
     """The rows of the table: one per evaluation."""
     for label, folder in evaluations:
-        found, asked = _json(folder / "metrics.json"), _json(folder / "config.json")
+        found, config = _json(folder / "metrics.json"), _json(folder / "config.json")
         if "correct_rate" not in found:
             if folder in more:
                 raise UserError(
@@ -283,8 +283,8 @@ def _results(evaluations: Iterable[tuple[str, Path]], more: Iterable[Path]) -> I
             f"{label}: {suites}" if suites else label,
             str(found["tasks"]),
             str(found["samples"]),
-            str(asked.get("temperature", "?")),
-            f"{asked.get('protocol', '?')}, {asked.get('precision', 'default')}",
+            str(config.get("temperature", "?")),
+            f"{config.get('protocol', '?')}, {config.get('precision', 'default')}",
             rate,
             ", ".join(f"@{k} {rate:.0%}" for k, rate in found.get("pass_at_k", {}).items()),
             _times(found["speedup"].get("eager"), found.get("timing")),

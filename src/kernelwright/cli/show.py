@@ -20,7 +20,7 @@ from kernelwright.records import Cost, Rollout, Task, Timing, Verdict
 from kernelwright.search.asks import rejected_kernels
 from kernelwright.search.cache import Row
 from kernelwright.search.ladder import Tried
-from kernelwright.tasks.tritonbench import Left
+from kernelwright.tasks.tritonbench import Skipped
 
 
 class _Console(Console):
@@ -55,8 +55,8 @@ def groups(rows: Sequence[Row], whole: Verdict | None) -> Group:
     if timing is not None:
         us = f"{1e3 * timing.candidate_ms:.1f}"
         over = times(timing.speedup("compile")) if "compile" in timing.baseline_ms else ""
-        said = f"{timing.kind} on {timing.target}"
-        found.add_row("whole", said, "", "", "", us, times(timing.speedup()), over, style="bold")
+        source = f"{timing.kind} on {timing.target}"
+        found.add_row("whole", source, "", "", "", us, times(timing.speedup()), over, style="bold")
     return Group(found, *(f"group {row.number}: {plain(row.detail)[:80]}" for row in rows if row.detail))
 
 
@@ -168,12 +168,12 @@ def attempts_table(rollouts: Sequence[Rollout]) -> Table:
     rows = table("attempts", "ended as", "at", "for example", right=("attempts",))
     for outcome in sorted(by_outcome, key=lambda each: -order.index(each)):
         group = by_outcome[outcome]
-        said = next((r.verdict.detail for r in group if r.verdict.detail), "")
+        detail = next((r.verdict.detail for r in group if r.verdict.detail), "")
         rows.add_row(
             str(len(group)),
             outcome.value.replace("_", " "),
             group[0].verdict.gate.value.replace("_", " "),
-            plain(" ".join(said.split()))[:120],
+            plain(" ".join(detail.split()))[:120],
         )
     return rows
 
@@ -285,11 +285,11 @@ def functions(summary: Mapping[str, Any]) -> str:
     )
 
 
-def left_out(left: Sequence[Left]) -> Table:
+def left_out(skipped: Sequence[Skipped]) -> Table:
     """One row per reason."""
     rows = table("left out", "for", "such as", right=("left out",))
     reasons: dict[str, list[str]] = {}
-    for one in left:
+    for one in skipped:
         reasons.setdefault(one.meaning, []).append(one.id)
     for meaning, ids in sorted(reasons.items(), key=lambda item: -len(item[1])):
         rows.add_row(str(len(ids)), meaning, f"{', '.join(ids[:3])}{', ...' if len(ids) > 3 else ''}")

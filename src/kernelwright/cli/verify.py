@@ -23,7 +23,7 @@ _LOOK_S = 0.3
 
 
 @dataclass(frozen=True)
-class Asked:
+class Request:
     """What is judged, by name, and where the verdict goes."""
 
     task: str
@@ -50,36 +50,36 @@ class Asked:
         return read.with_ranges(task, self.sizes) if self.sizes else task, candidate
 
 
-def command(asked: Asked, judge: Mapping[str, Any]) -> int:
+def command(request: Request, judge: Mapping[str, Any]) -> int:
     """Print one verdict. Returns the exit code."""
-    read.json_place(asked.json_file)
-    task, candidate = asked.read()
+    read.json_place(request.json_file)
+    task, candidate = request.read()
     with opened.judge_at(task=task, **judge) as pool:
         if judge["sanitize"] and (why := unavailable(pool.backend)):
             print(why, file=sys.stderr)
-        return _judge(asked, task, candidate, pool)
+        return _judge(request, task, candidate, pool)
 
 
-def watch(asked: Asked, judge: Mapping[str, Any]) -> int:
+def watch(request: Request, judge: Mapping[str, Any]) -> int:
     """Print verdicts until Ctrl-C; after an error in a file, wait for it to change."""
-    read.json_place(asked.json_file)
+    read.json_place(request.json_file)
     seen = None
     with opened.judge_at(task=None, **judge) as pool:
         while True:
-            now = [path.stat().st_mtime_ns if path.is_file() else 0 for path in asked.files]
+            now = [path.stat().st_mtime_ns if path.is_file() else 0 for path in request.files]
             if now == seen:
                 time.sleep(_LOOK_S)
                 continue
             try:
-                _judge(asked, *asked.read(), pool)
+                _judge(request, *request.read(), pool)
             except UserError as error:
                 print(f"kernelwright: {error}", file=sys.stderr, flush=True)
             seen = now
 
 
-def _judge(asked: Asked, task: Task, candidate: Candidate, pool: Pool) -> int:
+def _judge(request: Request, task: Task, candidate: Candidate, pool: Pool) -> int:
     verdict = pool.verify(task, in_module(task, candidate))
-    if not read.write_json(asked.json_file, verdict.model_dump_json(indent=2)):
+    if not read.write_json(request.json_file, verdict.model_dump_json(indent=2)):
         show.console().print(show.verdict(verdict))
     # A kernel that this backend cannot run was not judged: that is not a rejection.
     return 0 if verdict.correct else 1 if verdict.outcome.judged else 3

@@ -60,7 +60,7 @@ class Choice:
 
     operators: str
     """`linear+gelu`"""
-    taken: bool
+    replaced: bool
     """False also if another cut of the same nodes saves more."""
     why: str
     """In one line: the kernel's origin and comparison, or the result of each rung."""
@@ -181,9 +181,9 @@ class _Pass:
         self.done = splice(graph, self._choose)
         together(graph, parts)
         if self._first:
-            taken = {group for group, _ in self.done.replaced}
+            replaced = {group for group, _ in self.done.replaced}
             _REPORT.choices += [
-                Choice(one.operators, one in taken, self._why[one]) for one in self.done.groups
+                Choice(one.operators, one in replaced, self._why[one]) for one in self.done.groups
             ]
 
     def _choose(self, group: Group) -> Option | None:

@@ -134,8 +134,8 @@ class Compiling:
         except Exception as error:  # our changes to the graph must never keep a model from running
             if change.done is None or not change.done.replaced:
                 raise
-            kind, said = type(error).__name__, one_line(error, 300)
-            logger.warning("kernelwright: the graph stays Inductor's: %s: %s", kind, said)
+            kind, message = type(error).__name__, one_line(error, 300)
+            logger.warning("kernelwright: the graph stays Inductor's: %s: %s", kind, message)
             return None
 
     def plain(self) -> Compiled:

@@ -47,11 +47,11 @@ def best_of(
         return best, with_operators(graph, best)
 
 
-def _worthiest(options: Mapping[Group, Option], ways: Iterable[Sequence[Group]]) -> dict[Group, Option]:
+def _worthiest(options: Mapping[Group, Option], cuts: Iterable[Sequence[Group]]) -> dict[Group, Option]:
     """Of several ways to group the same nodes, the one whose options save most; of equals the first that has any."""
     best: dict[Group, Option] = {}
-    for way in ways:
-        made = {group: options[group] for group in way if group in options}
+    for cut in cuts:
+        made = {group: options[group] for group in cut if group in options}
         if made and (not best or _time_saved(made) > _time_saved(best)):
             best = made
     return best

@@ -72,10 +72,10 @@ class LadderSource:
             tuning = self._ladder(pool, contractions, (*RUNGS, "tune"))
             known = [graph for graph in wanted if self._has_kernel(graph, contractions)]
             for at, graph in enumerate(known):
-                left = until - time.monotonic()
-                if left < _LEAST_TUNING:
+                seconds_left = until - time.monotonic()
+                if seconds_left < _LEAST_TUNING:
                     break
-                share = left / min(_SHARED_BY, len(known) - at)
+                share = seconds_left / min(_SHARED_BY, len(known) - at)
                 self._ask(tuning, graph, time.monotonic() + share)
         finally:
             pool.close(abort=True)  # abandon whatever is still running

@@ -87,8 +87,8 @@ def make_chunk(
     survivors: list[Record] = []
     if chunk.kind == "pairs":
         assert verifier is not None
-        for asked in [ask(one, verifier, pricing) for one in problems]:
-            decided = decide(settings, asked)
+        for pending in [ask(one, verifier, pricing) for one in problems]:
+            decided = decide(settings, pending)
             made += decided.pairs
             refused += decided.refused
             survivors += decided.survivors
@@ -97,8 +97,8 @@ def make_chunk(
     write_records(parts / f"{chunk.name}.rejected.jsonl", refused)
     if survivors:
         write_records(parts / f"{chunk.name}.survivors.jsonl", survivors)
-    told = {"counts": dict(counts), "seconds": round(time.perf_counter() - start, 2)}
-    write_text(parts / f"{chunk.name}.done.json", json.dumps(told))
+    record = {"counts": dict(counts), "seconds": round(time.perf_counter() - start, 2)}
+    write_text(parts / f"{chunk.name}.done.json", json.dumps(record))
 
 
 def make_parts(
@@ -113,8 +113,8 @@ def make_parts(
     parts = folder / "parts"
     parts.mkdir(parents=True, exist_ok=True)
     everything = chunks(settings)
-    left = [one for one in everything if not (parts / f"{one.name}.done.json").exists()]
-    done = len(everything) - len(left)
+    missing = [one for one in everything if not (parts / f"{one.name}.done.json").exists()]
+    done = len(everything) - len(missing)
     lock = threading.Lock()
 
     def count() -> None:
@@ -126,11 +126,11 @@ def make_parts(
 
     if verifier is not None:
         tasks = tasks_of(settings)
-        for chunk in left:
+        for chunk in missing:
             make_chunk(settings, chunk, parts, verifier, tasks, pricing)
             count()
-    elif left:
-        _share(settings, parts, left, min(workers, len(left)), count)
+    elif missing:
+        _share(settings, parts, missing, min(workers, len(missing)), count)
 
 
 def tasks_of(settings: CorpusSettings) -> list[Task]:
@@ -148,11 +148,11 @@ class ChunkWorker(Helper):
 
 
 def _share(
-    settings: CorpusSettings, parts: Path, left: list[Chunk], workers: int, count: Callable[[], None]
+    settings: CorpusSettings, parts: Path, missing: list[Chunk], workers: int, count: Callable[[], None]
 ) -> None:
     """Make the remaining chunks in `workers` processes, each watched by a thread."""
     waiting: queue.SimpleQueue[Chunk] = queue.SimpleQueue()
-    for part in left:
+    for part in missing:
         waiting.put(part)
     stop = threading.Event()
     processes: list[ChunkWorker] = []
@@ -200,9 +200,9 @@ def summary(folders: Sequence[Path]) -> tuple[Counter[str], float]:
     """Total counts of all finished chunks, and the core-seconds they took."""
     total, seconds = Counter[str](), 0.0
     for path in (one for folder in folders for one in sorted((folder / "parts").glob("*.done.json"))):
-        told: dict[str, Any] = json.loads(path.read_text("utf-8"))
-        total.update(told["counts"])
-        seconds += told["seconds"]
+        record: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        total.update(record["counts"])
+        seconds += record["seconds"]
     return total, seconds
 
 

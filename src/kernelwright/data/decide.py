@@ -45,25 +45,25 @@ class Decided(Record):
     counts: Mapping[str, int] = {}
 
 
-Asked = tuple[Problem, list[Future[Verdict]], list[Future[Verdict]]]
+Pending = tuple[Problem, list[Future[Verdict]], list[Future[Verdict]]]
 """A problem with the pending verdicts on its answers and on its broken kernels."""
 
 
-def ask(problem: Problem, verifier: Verifier, pricing: Verifier | None = None) -> Asked:
+def ask(problem: Problem, verifier: Verifier, pricing: Verifier | None = None) -> Pending:
     """Submit every kernel of a problem to the judge or, if the problem is not judged, to `pricing`, if given."""
-    asked = verifier if problem.judged else pricing
-    if asked is None:
+    judge = verifier if problem.judged else pricing
+    if judge is None:
         return problem, [], []
     answers, broken = (
-        [asked.submit(problem.task, problem.candidate(one.code)) for one in codes]
+        [judge.submit(problem.task, problem.candidate(one.code)) for one in codes]
         for codes in (problem.answers, problem.broken)
     )
     return problem, answers, broken
 
 
-def decide(settings: CorpusSettings, asked: Asked) -> Decided:
+def decide(settings: CorpusSettings, pending: Pending) -> Decided:
     """The pairs of a problem, once its verdicts arrive. Raises InfrastructureError if the judge failed."""
-    problem, answers, broken = asked
+    problem, answers, broken = pending
     counts: Counter[str] = Counter()
     if not problem.judged:
         counts["graphs: at the printer's word"] += 1
@@ -144,9 +144,14 @@ def _pair(
     shown: Shown | None = None,
     kind: Literal["write", "improve", "repair"] = "write",
 ) -> Pair:
-    told = {"us": _us(verdict), "best_us": best, "outcome": verdict.outcome, "cases": verdict.evidence.cases}
+    judged = {
+        "us": _us(verdict),
+        "best_us": best,
+        "outcome": verdict.outcome,
+        "cases": verdict.evidence.cases,
+    }
     made = dict(_print(settings, problem, answer))
-    return Pair(**{**made, **told, "kind": kind, "shown": shown, "judged": problem.judged})
+    return Pair(**{**made, **judged, "kind": kind, "shown": shown, "judged": problem.judged})
 
 
 def _print(settings: CorpusSettings, problem: Problem, answer: Answer) -> Pair:

@@ -77,19 +77,19 @@ class Teacher:
     def teach(self, task: Task) -> Distilled:
         """Ask about one task. Raises InfrastructureError if the judge fails."""
         turns: list[Turn] = []
-        last, told, seen = "", "", ""
+        last, feedback, seen = "", "", ""
         while len(turns) < self.turns:
             if not self._spend():
                 return Distilled(task_id=task.id, turns=tuple(turns), reason="budget")
-            prompt = self._prompt(task, seen, told)
+            prompt = self._prompt(task, seen, feedback)
             try:
                 completion = self.policy.generate([prompt], temperature=self.temperature)[0][0]
             except UserError as error:
                 reason = f"endpoint: {str(error).removeprefix(f'{self.policy.name}: ')}"
                 return Distilled(task_id=task.id, turns=tuple(turns), reason=reason[:200])
             candidate = candidates.parse(completion.text, finish_reason=completion.finish_reason)
-            last, told = self._judged(task, candidate)
-            turns.append(Turn(answer=completion.text, outcome=last, feedback=told))
+            last, feedback = self._judged(task, candidate)
+            turns.append(Turn(answer=completion.text, outcome=last, feedback=feedback))
             if last == Outcome.CORRECT.value:
                 made = self._example(task, candidate)
                 return Distilled(task_id=task.id, turns=tuple(turns), example=made, reason="accepted")
@@ -106,8 +106,8 @@ class Teacher:
         if not self.instruction:
             return made
         *rest, last = made.messages
-        asked = Message(role=last.role, content=f"{last.content.rstrip()}\n\n{self.instruction}\n")
-        return made.model_copy(update={"messages": (*rest, asked)})
+        question = Message(role=last.role, content=f"{last.content.rstrip()}\n\n{self.instruction}\n")
+        return made.model_copy(update={"messages": (*rest, question)})
 
     def _judged(self, task: Task, candidate: Candidate) -> tuple[str, str]:
         """The outcome, and the feedback for the model."""
@@ -131,13 +131,13 @@ def distill(
     done = len(stream)
     if not stream.whole:
         with stream, ThreadPoolExecutor(parallel) as threads:
-            left = deque(suite[done:])
+            tasks_left = deque(suite[done:])
             waiting: deque[Future[Distilled]] = deque()
             failed = 0
             try:
-                while left or waiting:
-                    while left and len(waiting) < 2 * parallel:
-                        waiting.append(threads.submit(teacher.teach, left.popleft()))
+                while tasks_left or waiting:
+                    while tasks_left and len(waiting) < 2 * parallel:
+                        waiting.append(threads.submit(teacher.teach, tasks_left.popleft()))
                     found = waiting.popleft().result()
                     if found.reason == "budget":
                         raise UserError(

@@ -110,19 +110,19 @@ def origins_of(name: str, build: Build) -> list[Origin]:
     torch.manual_seed(0)
     try:
         model, args, kwargs = build()
-        taken = submodules(model, args, kwargs, whole=True)
+        found = submodules(model, args, kwargs, whole=True)
     except Exception as error:  # a package's model may raise anything; then it gives no tasks
         return [Origin(model=name, left=(f"does not run: {one_line(error, 80)}",))]
-    return [_origin(name, one) for one in taken]
+    return [_origin(name, one) for one in found]
 
 
 def _origin(name: str, called: Called) -> Origin:
     package, version, licence = _package(type(called.module).__module__.partition(".")[0])
-    tasks, left = [], []
+    tasks, refused = [], []
     try:
         graph = capture(called.module, called.args, called.kwargs).graph
     except UserError as error:
-        left.append(f"not captured: {one_line(error, 80)}")
+        refused.append(f"not captured: {one_line(error, 80)}")
     else:
         for number, group in enumerate(partition(graph).groups):
             try:
@@ -134,22 +134,26 @@ def _origin(name: str, called: Called) -> Origin:
                     )
                 )
             except (NotDrawn, Unsupported, UserError) as error:
-                left.append(one_line(error, 80))
+                refused.append(one_line(error, 80))
     return Origin(
         model=name, path=called.path, package=package, version=version, licence=licence, tasks=tuple(tasks),
-        left=tuple(left),
+        left=tuple(refused),
     )  # fmt: skip
 
 
 def _package(top: str) -> tuple[str, str, str]:
     """Name, version and licence of the distribution that has a top-level module; without one, only the module's name."""
     for name in importlib.metadata.packages_distributions().get(top, ()):
-        told = importlib.metadata.metadata(name)
-        said = [*told.get_all("License-Expression", []), *told.get_all("License", [])]
+        facts = importlib.metadata.metadata(name)
+        licenses = [*facts.get_all("License-Expression", []), *facts.get_all("License", [])]
         classified = [
-            one.rpartition("::")[2].strip() for one in told.get_all("Classifier", []) if "License ::" in one
+            one.rpartition("::")[2].strip() for one in facts.get_all("Classifier", []) if "License ::" in one
         ]
-        return name, told["Version"], said[0].splitlines()[0] if said and said[0] else ", ".join(classified)
+        return (
+            name,
+            facts["Version"],
+            licenses[0].splitlines()[0] if licenses and licenses[0] else ", ".join(classified),
+        )
     return top, "", ""
 
 

@@ -80,11 +80,11 @@ def _judge_all(
     progress: Progress | None,
 ) -> None:
     done = len(good) + len(bad)
-    left = islice(enumerate(given), done, None)
+    rows = islice(enumerate(given), done, None)
     waiting: deque[tuple[int, Example | Refused, Future[Verdict] | None]] = deque()
     with good, bad:
         while True:
-            for number, row in islice(left, AHEAD - len(waiting)):
+            for number, row in islice(rows, AHEAD - len(waiting)):
                 made = draft(row, number)
                 judged = None
                 if not isinstance(made, Refused):
@@ -141,9 +141,9 @@ def reference_of(text: str, name: str) -> str:
     functions = {one.name: one for one in tree.body if isinstance(one, ast.FunctionDef)}
     if model is None or "get_inputs" not in functions:
         raise ValueError("no module with its get_inputs")
-    asked = functions.get("get_init_inputs")
-    if asked is not None:
-        _without_keywords(asked, model)
+    get_init_inputs = functions.get("get_init_inputs")
+    if get_init_inputs is not None:
+        _without_keywords(get_init_inputs, model)
     else:
         tree.body += parse("def get_init_inputs():\n    return []\n").body
     head = _CONFIG if helped and "_mock_config" in text else ""
@@ -178,9 +178,9 @@ def _rename(tree: ast.Module, name: str, to: str) -> ast.Module:
     return tree
 
 
-def _without_keywords(asked: ast.FunctionDef, model: ast.ClassDef) -> None:
+def _without_keywords(get_init_inputs: ast.FunctionDef, model: ast.ClassDef) -> None:
     """`return [[a], {'b': 1}]` -> `return [a, 1]`, in the constructor's order; its defaults fill gaps."""
-    given = next((one.value for one in asked.body if isinstance(one, ast.Return)), None)
+    given = next((one.value for one in get_init_inputs.body if isinstance(one, ast.Return)), None)
     if not isinstance(given, ast.List) or len(given.elts) != 2:
         return
     first, second = given.elts
@@ -207,7 +207,7 @@ def _without_keywords(asked: ast.FunctionDef, model: ast.ClassDef) -> None:
             made.append(value)
     if words:
         raise ValueError(f"the constructor has no positional {', '.join(map(str, words))}")
-    returned = next(one for one in asked.body if isinstance(one, ast.Return))
+    returned = next(one for one in get_init_inputs.body if isinstance(one, ast.Return))
     returned.value = ast.List(made, ast.Load())
 
 

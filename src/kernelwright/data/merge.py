@@ -142,8 +142,8 @@ def _tokenize(
 
 def text_of(pair: Pair, settings: CorpusSettings) -> tuple[str, str]:
     """A pair's (prompt, answer) as training sees them."""
-    prompt, said = prompts.example_pair(pair, settings.style)
-    return "\n".join(message.content for message in prompt.messages), said
+    prompt, answer = prompts.example_pair(pair, settings.style)
+    return "\n".join(message.content for message in prompt.messages), answer
 
 
 def _practice(folders: Sequence[Path], heldout: set[str]) -> Iterator[Task]:

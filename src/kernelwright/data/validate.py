@@ -24,18 +24,18 @@ def validate(
     pairs = list(read_jsonl(path, Pair))
     if sample and sample < len(pairs):
         pairs = random.Random(seed).sample(pairs, sample)
-    asked = []
+    pending = []
     for pair in pairs:
         graph = Graph.model_validate_json(pair.task.graph)
-        asked.append(
+        pending.append(
             ("answer", verifier.submit(pair.task, Candidate(code=stitch.candidate(pair.code, graph))))
         )
         if pair.kind == "repair" and pair.shown is not None:
             code = stitch.candidate(pair.shown.code, graph)
-            asked.append(("broken", verifier.submit(pair.task, Candidate(code=code))))
+            pending.append(("broken", verifier.submit(pair.task, Candidate(code=code))))
     ended: Counter[str] = Counter()
-    for number, (what, future) in enumerate(asked, 1):
+    for number, (what, future) in enumerate(pending, 1):
         ended[f"{what}: {fair(future).outcome.value}"] += 1
         if progress is not None:
-            progress("validate", number, len(asked))
+            progress("validate", number, len(pending))
     return ended

@@ -28,7 +28,7 @@ def main(settings: str, parts: str) -> None:
         pool = open_.enter_context(VerifierPool(1, **how))
         pricing = open_.enter_context(VerifierPool(1, **how, printed=True)) if wanted.priced else None
         serve(
-            lambda asked: make_chunk(wanted, Chunk.model_validate(asked), Path(parts), pool, tasks, pricing)
+            lambda chunk: make_chunk(wanted, Chunk.model_validate(chunk), Path(parts), pool, tasks, pricing)
         )
 
 

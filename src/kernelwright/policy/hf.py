@@ -154,47 +154,52 @@ class HFPolicy:
             if budget <= 0:
                 for sample in range(n):
                     keep(row, sample, Completion(text="", finish_reason="error", policy=self.name))
-        asked = _Request(encoded, budgets, numbers, n, temperature, top_p, seed, keep)
+        request = _Request(encoded, budgets, numbers, n, temperature, top_p, seed, keep)
         training = self.model.training
         self.model.eval()
-        slots = self.continuous and asked.rows and in_layers(self.model) and has_room(self.model)
+        slots = self.continuous and request.rows and in_layers(self.model) and has_room(self.model)
         decode = self._continuous if slots else self._batches
         try:
             with self.busy():
-                decode(asked)
+                decode(request)
         finally:
             self.model.train(training)
         return [[completion for completion in group if completion is not None] for group in answers]
 
-    def _continuous(self, asked: _Request) -> None:
+    def _continuous(self, request: _Request) -> None:
         """Decode everything in slots, longest prompts first, and pass on each completion."""
         jobs = [
-            Job((r, s), tuple(asked.encoded[r]), asked.budgets[r], asked.uniform(r, s, asked.budgets[r]))
-            for r in sorted(asked.rows, key=lambda r: -len(asked.encoded[r]))
-            for s in range(asked.n)
+            Job(
+                (r, s),
+                tuple(request.encoded[r]),
+                request.budgets[r],
+                request.uniform(r, s, request.budgets[r]),
+            )
+            for r in sorted(request.rows, key=lambda r: -len(request.encoded[r]))
+            for s in range(request.n)
         ]
         total = max(len(job.prompt) + job.budget for job in jobs)
         most = max(job.budget for job in jobs)
 
         def done(key: tuple[int, int], ids: list[int], logprobs: list[float], reason: str) -> None:
-            asked.keep(*key, self._completion(ids, logprobs, reason))
+            request.keep(*key, self._completion(ids, logprobs, reason))
 
         engine = engine_for(self.model, self.batch, total, most, self.dtype, jobs=len(jobs))
-        engine.run(jobs, self.ends, asked.draw, done, key=(asked.temperature, asked.top_p))
+        engine.run(jobs, self.ends, request.draw, done, key=(request.temperature, request.top_p))
 
-    def _batches(self, asked: _Request) -> None:
+    def _batches(self, request: _Request) -> None:
         """Decode batch by batch, each until its last row ends."""
         # One prompt's samples may exceed the batch; then each part is its own batch.
-        rows, most = asked.rows, self.batch or _BATCH
-        per_batch, part = max(1, most // asked.n), min(asked.n, most)
+        rows, most = request.rows, self.batch or _BATCH
+        per_batch, part = max(1, most // request.n), min(request.n, most)
         for start in range(0, len(rows), per_batch):
-            for first in range(0, asked.n, part):
-                samples = range(first, min(first + part, asked.n))
-                self._sample(asked, rows[start : start + per_batch], samples)
+            for first in range(0, request.n, part):
+                samples = range(first, min(first + part, request.n))
+                self._sample(request, rows[start : start + per_batch], samples)
 
-    def _sample(self, asked: _Request, rows: Sequence[int], samples: range) -> None:
+    def _sample(self, request: _Request, rows: Sequence[int], samples: range) -> None:
         """Decode one batch and pass on each completion."""
-        encoded, budgets = asked.encoded, asked.budgets
+        encoded, budgets = request.encoded, request.budgets
         device, n = self.model.device, len(samples)
         longest, room = max(len(encoded[r]) for r in rows), max(budgets[r] for r in rows)
         pad = self.ends[0] if self.ends else 0
@@ -204,7 +209,7 @@ class HFPolicy:
             ids[i, longest - len(encoded[r]) :] = torch.tensor(encoded[r], device=device)
             mask[i, longest - len(encoded[r]) :] = True
         owners = [(r, s) for r in rows for s in samples]
-        uniform = torch.stack([asked.uniform(r, s, room) for r, s in owners]).to(device)
+        uniform = torch.stack([request.uniform(r, s, room) for r, s in owners]).to(device)
         limit = torch.tensor([budgets[r] for r, _ in owners], device=device)
         ends = torch.tensor(self.ends, device=device)
 
@@ -215,7 +220,7 @@ class HFPolicy:
         logprobs = torch.zeros(len(owners), room, device=device)
         going = torch.ones(len(owners), dtype=torch.bool, device=device)
         for at in range(room):
-            token, logprob = asked.draw(logits, uniform[live, at])
+            token, logprob = request.draw(logits, uniform[live, at])
             tokens[live, at], logprobs[live, at] = token, logprob
             was = going[live]
             stopped = torch.isin(token, ends) if len(ends) else torch.zeros_like(was)
@@ -225,8 +230,8 @@ class HFPolicy:
                     owner = int(live[row])
                     going[owner] = False
                     reason = "stop" if bool(stopped[row]) else "length"
-                    said = tokens[owner, : at + 1].tolist(), logprobs[owner, : at + 1].tolist()
-                    asked.keep(*owners[owner], self._completion(*said, reason))
+                    written = tokens[owner, : at + 1].tolist(), logprobs[owner, : at + 1].tolist()
+                    request.keep(*owners[owner], self._completion(*written, reason))
                 count = int(going[live].sum())
                 if count == 0:
                     return

@@ -142,7 +142,7 @@ def _fix(error: urllib.error.HTTPError) -> str:
     if error.code in hints:
         return hints[error.code]
     try:
-        said = " ".join(error.read(300).decode("utf-8", "replace").split())
+        reason = " ".join(error.read(300).decode("utf-8", "replace").split())
     except OSError:
-        said = ""
-    return f"the server refused the request: {said}" if said else "the server refused the request"
+        reason = ""
+    return f"the server refused the request: {reason}" if reason else "the server refused the request"

@@ -55,8 +55,8 @@ class PlanFirst:
                     continue
                 group[place] = kept = until_plan(one, self._policy.pieces(one) or ())
                 assert kept.token_ids is not None
-                left = max(1, prompt.max_tokens - len(kept.token_ids))
-                follow.setdefault((row, kept.token_ids), prompt.model_copy(update={"max_tokens": left}))
+                budget = max(1, prompt.max_tokens - len(kept.token_ids))
+                follow.setdefault((row, kept.token_ids), prompt.model_copy(update={"max_tokens": budget}))
         written = self._written(prompts, follow, sampling | {"temperature": 0.0})
         for row, group in enumerate(drawn):
             for place, one in enumerate(group):
@@ -76,11 +76,11 @@ class PlanFirst:
         given = {id(one): [*self._policy.encode(prompts[row]), *ids] for (row, ids), one in follow.items()}
         self._policy.given.update(given)
         try:
-            said = self._policy.generate(list(follow.values()), 1, **sampling)
+            answers = self._policy.generate(list(follow.values()), 1, **sampling)
         finally:
             for one in given:
                 del self._policy.given[one]
-        return {key: group[0] for key, group in zip(follow, said, strict=True)}
+        return {key: group[0] for key, group in zip(follow, answers, strict=True)}
 
 
 def _join(plan: Completion, code: Completion) -> Completion:

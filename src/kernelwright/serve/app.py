@@ -186,8 +186,8 @@ class _Service:
             for done in asyncio.as_completed(waiting):
                 yield (await done).model_dump_json().encode() + b"\n"
         finally:
-            for left in waiting:
-                left.cancel()
+            for future in waiting:
+                future.cancel()
 
     async def _wait(self, job: Job, seconds: float, gone: Callable[[], Awaitable[bool]]) -> VerifyAnswer:
         return VerifyAnswer(id=job.id, verdict=await self.jobs.wait(job, seconds, gone))

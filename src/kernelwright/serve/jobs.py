@@ -71,10 +71,10 @@ class Jobs:
 
     def resume(self) -> int:
         """Start the jobs that an earlier process left unfinished. Returns their number."""
-        left = list(self._store.unfinished())
-        for key, task, candidate in left:
+        unfinished = list(self._store.unfinished())
+        for key, task, candidate in unfinished:
             self._start(key, "", task, candidate).wanted = True
-        return len(left)
+        return len(unfinished)
 
     def known(self, key: str) -> Verdict | None:
         """A verdict from the store."""
@@ -111,13 +111,13 @@ class Jobs:
         deadline = time.monotonic() + seconds
         try:
             while not job.future.done():
-                left = deadline - time.monotonic()
-                if left <= 0 or await gone():
+                remaining = deadline - time.monotonic()
+                if remaining <= 0 or await gone():
                     break
-                await asyncio.wait([job.future], timeout=min(left, 1.0))
+                await asyncio.wait([job.future], timeout=min(remaining, 1.0))
             if job.future.done():
                 return None if job.future.cancelled() else job.future.result()
-            job.wanted = job.wanted or left <= 0
+            job.wanted = job.wanted or remaining <= 0
             return None
         finally:
             job.waiting -= 1
@@ -165,11 +165,11 @@ def _verdict_of(done: asyncio.Future[Verdict], task: Task, candidate: Candidate)
     error = done.exception()
     if error is None:
         return done.result()
-    said = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
+    reason = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
     return Verdict(
         task_id=task.id,
         outcome=Outcome.INFRASTRUCTURE_ERROR,
         gate=Gate.PARSE,
-        detail=one_line(said, 300),
+        detail=one_line(reason, 300),
         candidate_digest=candidate.digest,
     )

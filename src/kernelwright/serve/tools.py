@@ -118,10 +118,10 @@ async def _search(task: str, seconds: float) -> str:
         return out.read_text(encoding="utf-8")
 
 
-async def _answer(asked: Awaitable[T], word: Callable[[T], str]) -> str:
+async def _answer(answer: Awaitable[T], word: Callable[[T], str]) -> str:
     """The result in words; user and judge errors become an answer, not a crash."""
     try:
-        return word(await asked)
+        return word(await answer)
     except (UserError, InfrastructureError) as error:
         return f"error: {error}"
 

@@ -61,7 +61,7 @@ def load_task(spec: str) -> Task:
     return found[0]
 
 
-def left_out(spec: str) -> list[tritonbench.Left]:
+def left_out(spec: str) -> list[tritonbench.Skipped]:
     """Calls in TritonBench-T's tests that `spec` names but that give no task, each with the reason."""
     if not spec.startswith(tritonbench.PREFIX):
         return []

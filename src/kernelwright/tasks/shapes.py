@@ -168,12 +168,12 @@ def _odd_neighbours(known: Mapping[str, int], small: Mapping[str, int]) -> Itera
     sized = {name: small.get(name, known[name]) for name in known if kinds[name] not in ("keep", "group")}
     for apart, channels, extents in product((1, 0), (1, 0), (1, 0)):
         over = dict(small)
-        taken: Counter[str] = Counter()
+        count: Counter[str] = Counter()
         for name, value in sized.items():
             kind = kinds[name]
             if (kind == "extent" and extents) or (kind in ("channel", "other") and channels):
-                over[name] = (value | 1) + _APART[taken[kind] % len(_APART)] * apart
-                taken[kind] += 1
+                over[name] = (value | 1) + _APART[count[kind] % len(_APART)] * apart
+                count[kind] += 1
             elif kind == "batch":
                 # A batch tied to another size stays tied.
                 over[name] = 3 if value <= _SMALL_VALUE else value | 1

@@ -35,7 +35,7 @@ _FAMILIES = {name: family for family, names in _TABLES["families"].items() for n
 
 
 @dataclasses.dataclass(frozen=True)
-class Left:
+class Skipped:
     """A call that is not a task."""
 
     id: str
@@ -52,14 +52,14 @@ def load(spec: str) -> list[Task]:
 
     Raises UserError for a missing folder, an unknown name, a malformed file, or if no call is a task.
     """
-    tasks, left = read(spec)
+    tasks, skipped = read(spec)
     if not tasks:
-        why = f" ({left[0].id}: {left[0].meaning})" if left else ""
+        why = f" ({skipped[0].id}: {skipped[0].meaning})" if skipped else ""
         raise UserError(f"{PREFIX}{spec}: none of the calls named is a task{why}; name another function")
     return tasks
 
 
-def read(spec: str) -> tuple[list[Task], list[Left]]:
+def read(spec: str) -> tuple[list[Task], list[Skipped]]:
     """(tasks, calls that are not tasks). Raises UserError like `load`, except when there are no tasks."""
     root, names, numbers = _choose(spec)
     files = {path.stem: path for path in sorted(root.glob("*.py"))}
@@ -71,16 +71,16 @@ def read(spec: str) -> tuple[list[Task], list[Left]]:
                 f"{root}: no function {name!r}{did_you_mean(name, files)}; there are {len(files)}"
             )
     tasks: list[Task] = []
-    left: list[Left] = []
+    skipped: list[Skipped] = []
     for name in names or files:
         found, none = from_file(files[name])
         tasks += found
-        left += none
+        skipped += none
     if numbers:
         chosen = tuple(f"/{number}" for number in numbers)
         tasks = [task for task in tasks if task.id.endswith(chosen)]
-        left = [one for one in left if one.id.endswith(chosen)]
-    return tasks, left
+        skipped = [one for one in skipped if one.id.endswith(chosen)]
+    return tasks, skipped
 
 
 def _choose(spec: str) -> tuple[Path, list[str], list[str]]:
@@ -99,7 +99,7 @@ def _choose(spec: str) -> tuple[Path, list[str], list[str]]:
     return root, names, numbers
 
 
-def from_file(path: Path) -> tuple[list[Task], list[Left]]:
+def from_file(path: Path) -> tuple[list[Task], list[Skipped]]:
     """Tasks and left-out calls of one file. Raises UserError if it is not in TritonBench-T's form."""
     name, text = path.stem, read_text(path)
     parts = _RULE.split(text)
@@ -120,7 +120,7 @@ def from_file(path: Path) -> tuple[list[Task], list[Left]]:
     source = parts[0] if "torch" in modules else f"import torch\n{parts[0]}"
     family, difficulty = _family(function)
     tasks: list[Task] = []
-    left: list[Left] = []
+    skipped: list[Skipped] = []
     for number, call in enumerate((c for test in tests for c in calls_of(function.name, test)), 1):
         where = f"{SUITE}/{name}/{number}"
         try:
@@ -128,11 +128,11 @@ def from_file(path: Path) -> tuple[list[Task], list[Left]]:
                 raise LeftOut(_FOUND[where.removeprefix(f"{SUITE}/")])
             made = reference(source, function, call, frozenset(modules | {"torch"}))
         except LeftOut as reason:
-            left.append(Left(where, reason.reason))
+            skipped.append(Skipped(where, reason.reason))
             continue
         check_reference(made, where)
         tasks.append(Task(id=where, suite=SUITE, source=made, family=family, difficulty=difficulty))
-    return tasks, left
+    return tasks, skipped
 
 
 def _family(function: ast.FunctionDef) -> tuple[str, int]:

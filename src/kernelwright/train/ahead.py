@@ -25,35 +25,35 @@ T = TypeVar("T")
 class Work:
     """What one step has drawn and sampled so far, and what of it is still to be replayed after a resume."""
 
-    def __init__(self, told: list[dict[str, Any]] | None = None) -> None:
-        self.told = deque(told or ())
+    def __init__(self, entries: list[dict[str, Any]] | None = None) -> None:
+        self.recorded = deque(entries or ())
         self.entries: list[dict[str, Any]] = []
         self.ages: list[tuple[int, int]] = []
         """(samples, the step whose weights wrote them)."""
 
     def draw(self, fresh: Callable[[], list[int]]) -> list[int]:
         """Indices of the asks of a round: replayed if recorded, else drawn by `fresh`."""
-        drawn = self.told.popleft()["drawn"] if self.told and "drawn" in self.told[0] else fresh()
+        drawn = self.recorded.popleft()["drawn"] if self.recorded and "drawn" in self.recorded[0] else fresh()
         self.entries.append({"drawn": drawn})
         return list(drawn)
 
     def say(self, rolling: Rolling, generate: Callable[[], None], now: int) -> None:
         """Replay recorded completions into `rolling`, else `generate` them. `now`: the step of the current weights."""
-        entry = self.told[0] if self.told else {}
+        entry = self.recorded[0] if self.recorded else {}
         if "said" in entry and {row for row, _, _ in entry["said"]} <= set(range(len(rolling.prompts))):
-            self.told.popleft()
+            self.recorded.popleft()
             now = entry["step"]
             for row, sample, completion in entry["said"]:
                 rolling.take(row, sample, Completion.model_validate(completion))
         else:
-            self.told.clear()
+            self.recorded.clear()
             generate()
-        said = [
+        completions = [
             [row, sample, one.model_dump(mode="json")]
             for (row, sample), one in sorted(rolling.completions.items())
         ]
-        self.entries.append({"said": said, "step": now})
-        self.ages.append((len(said), now))
+        self.entries.append({"said": completions, "step": now})
+        self.ages.append((len(completions), now))
 
     def age(self, now: int) -> float:
         """Mean number of steps between the weights that sampled this step and those of step `now`."""
@@ -89,10 +89,10 @@ class Steps(Generic[T]):
         """`last`: number of the last step. `saved`: a file written by `save`, if there is one."""
         self._begin, self.ahead, self.last = begin, ahead, last
         self.under_way: dict[int, _Going[T]] = {}
-        self._told: dict[int, list[dict[str, Any]]] = {}
+        self._recorded: dict[int, list[dict[str, Any]]] = {}
         if saved is not None and saved.exists():
-            told = json.loads(saved.read_text(encoding="utf-8"))
-            self._told = {int(step): entries for step, entries in told.items()}
+            entries_of = json.loads(saved.read_text(encoding="utf-8"))
+            self._recorded = {int(step): entries for step, entries in entries_of.items()}
 
     def finish(self, step: int) -> tuple[T, Work]:
         """The result of `step` and its record. Also starts up to `ahead` later steps."""
@@ -111,15 +111,15 @@ class Steps(Generic[T]):
 
     def _start(self, number: int) -> None:
         """Start a step and replay it up to where it was saved."""
-        work = Work(self._told.pop(number, None))
+        work = Work(self._recorded.pop(number, None))
         going = _Going(work, self._begin(work, number))
         self.under_way[number] = going
         going.on()
-        while work.told and going.result is None:
+        while work.recorded and going.result is None:
             going.on()
 
     def save(self, file: Path) -> None:
         """Save what the started steps have drawn and sampled."""
         if self.under_way:
-            told = {str(step): going.work.entries for step, going in self.under_way.items()}
-            file.write_text(json.dumps(told), encoding="utf-8")
+            entries = {str(step): going.work.entries for step, going in self.under_way.items()}
+            file.write_text(json.dumps(entries), encoding="utf-8")

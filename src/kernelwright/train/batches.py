@@ -30,12 +30,12 @@ LIKE = 50
 
 @dataclass(frozen=True)
 class Rows:
-    """Tokenized examples, concatenated: row i is `tokens[starts[i]:starts[i + 1]]`, and its first `asked[i]` tokens are
+    """Tokenized examples, concatenated: row i is `tokens[starts[i]:starts[i + 1]]`, and its first `prompt_lengths[i]` tokens are
     the prompt."""
 
     tokens: NDArray[np.int32]
     starts: NDArray[np.int64]
-    asked: NDArray[np.int64]
+    prompt_lengths: NDArray[np.int64]
     kinds: tuple[Kind, ...]
 
     def __len__(self) -> int:
@@ -55,21 +55,21 @@ def tokenize_examples(recipe: Recipe, tokenizer: Any, examples: Sequence[Supervi
             example = example.model_copy(update={"plan": ""})
         data = recipe.data
         prompt, text = example_pair(example, data.style, data.answer, data.think)
-        question, said = prompt_ids(tokenizer, prompt), completion_ids(tokenizer, text)
-        given = _plan_tokens(tokenizer, said) if _slow(recipe, example) else 0
-        return np.array(question + said, np.int32), len(question) + given
+        question, answer = prompt_ids(tokenizer, prompt), completion_ids(tokenizer, text)
+        given = _plan_tokens(tokenizer, answer) if _slow(recipe, example) else 0
+        return np.array(question + answer, np.int32), len(question) + given
 
     wanted = [example for example in examples if example.kind in recipe.sft.kinds]
     if recipe.data.answer == "plan":
         wanted = [example for example in wanted if not _slow(recipe, example)]
-    tokens, asked, kinds = [np.empty(0, np.int32)], [], []
+    tokens, prompt_lengths, kinds = [np.empty(0, np.int32)], [], []
     for example, (row, question) in zip(wanted, on_all_cores(pair, wanted), strict=True):
         if len(row) <= recipe.model.context:
             tokens.append(row)
-            asked.append(question)
+            prompt_lengths.append(question)
             kinds.append(example.kind)
     starts = np.cumsum([len(row) for row in tokens])
-    return Rows(np.concatenate(tokens), starts, np.array(asked, np.int64), tuple(kinds))
+    return Rows(np.concatenate(tokens), starts, np.array(prompt_lengths, np.int64), tuple(kinds))
 
 
 def _slow(recipe: Recipe, example: Supervised) -> bool:
@@ -79,9 +79,9 @@ def _slow(recipe: Recipe, example: Supervised) -> bool:
     return example.us > recipe.sft.near * example.best_us
 
 
-def _plan_tokens(tokenizer: Any, said: list[int]) -> int:
+def _plan_tokens(tokenizer: Any, answer: list[int]) -> int:
     """Number of tokens of a completion up to the end of its plan; 0 without a plan."""
-    pieces = token_pieces(tokenizer, said, (tokenizer.eos_token_id,))
+    pieces = token_pieces(tokenizer, answer, (tokenizer.eos_token_id,))
     end = "".join(pieces).find(PLAN_END)
     return reaching(pieces, end + len(PLAN_END)) if end >= 0 else 0
 
@@ -119,10 +119,14 @@ class Collator:
         ids = np.full((len(chosen), width), self.padding, np.int64)
         labels = np.full((len(chosen), width), IGNORED, np.int64)
         for place, row in enumerate(chosen):
-            start, length, asked = self.rows.starts[row], lengths[place], self.rows.asked[row]
+            start, length, prompt_length = (
+                self.rows.starts[row],
+                lengths[place],
+                self.rows.prompt_lengths[row],
+            )
             text = self.rows.tokens[start : start + length]
             ids[place, :length] = text
-            labels[place, asked:length] = text[asked:]
+            labels[place, prompt_length:length] = text[prompt_length:]
         batch = {"input_ids": torch.from_numpy(ids), "labels": torch.from_numpy(labels)}
         if self.mask:
             batch["attention_mask"] = torch.from_numpy(np.arange(width) < lengths[:, None]).long()

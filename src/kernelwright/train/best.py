@@ -72,5 +72,5 @@ def _read_best(path: Path) -> tuple[int, float]:
     from safetensors import safe_open
 
     with safe_open(path, framework="pt") as file:
-        said = file.metadata()
-    return int(said["step"]), float(said["loss"])
+        metadata = file.metadata()
+    return int(metadata["step"]), float(metadata["loss"])

@@ -113,9 +113,9 @@ class Board:
         table = Table("", "step", f"last {_LATELY}", "", "step", f"last {_LATELY}", box=None, pad_edge=False)
         names = list(self._lately[-1])
         half = -(-len(names) // 2)
-        for left in range(half):
-            right = self._cells(names[left + half]) if left + half < len(names) else ("", "", "")
-            table.add_row(*self._cells(names[left]), *right)
+        for place in range(half):
+            right = self._cells(names[place + half]) if place + half < len(names) else ("", "", "")
+            table.add_row(*self._cells(names[place]), *right)
         head = Table.grid(padding=1)
         head.add_row(self.stage, f"{self.done}/{self.steps}", f"ETA {self._eta()}")
         bar = ProgressBar(total=self.steps, completed=self.done, width=60)
@@ -130,8 +130,8 @@ class Board:
         made = self.done - self._first
         if made <= 0:
             return "?"
-        left = (time.monotonic() - self._began) / made * (self.steps - self.done)
-        hours, rest = divmod(round(left), 3600)
+        seconds = (time.monotonic() - self._began) / made * (self.steps - self.done)
+        hours, rest = divmod(round(seconds), 3600)
         return f"{hours}:{rest // 60:02}:{rest % 60:02}"
 
 

@@ -33,7 +33,7 @@ THOUGHT, PLAN, CODE = range(3)
 class Conversation:
     """The turns of one sample: the prompt's token ids, the rollouts, and the ids of the reply after each but the last."""
 
-    asked: tuple[int, ...]
+    prompt: tuple[int, ...]
     turns: tuple[Rollout, ...]
     replies: tuple[tuple[int, ...], ...] = ()
 
@@ -47,7 +47,7 @@ class Conversation:
 
     def context(self, turn: int, *, thoughts: bool = True) -> list[int]:
         """Token ids before the answer of `turn`, with or without the `thoughts` of earlier answers."""
-        ids = list(self.asked)
+        ids = list(self.prompt)
         for rollout, reply in zip(self.turns[:turn], self.replies[:turn], strict=True):
             ids += [*answer_ids(rollout, thoughts=thoughts), *reply]
         return ids
@@ -55,10 +55,10 @@ class Conversation:
 
 @dataclass(frozen=True)
 class Row:
-    """What TRL gets of a conversation; all lists but `asked` have equal length."""
+    """What TRL gets of a conversation; all lists but `prompt` have equal length."""
 
-    asked: list[int]
-    said: list[int]
+    prompt: list[int]
+    tokens: list[int]
     logprobs: list[float]
     labels: list[int]
 
@@ -79,11 +79,11 @@ def row(conversation: Conversation, end: int) -> Row:
     """The row of a whole conversation. An empty answer becomes the end token `end`."""
     made = turn_row(conversation, 0, end)
     for turn, reply in enumerate(conversation.replies, 1):
-        made.said.extend(reply)
+        made.tokens.extend(reply)
         made.logprobs.extend([0.0] * len(reply))
         made.labels.extend([REPLY] * len(reply))
         answer = turn_row(conversation, turn, end)
-        made.said.extend(answer.said)
+        made.tokens.extend(answer.tokens)
         made.logprobs.extend(answer.logprobs)
         made.labels.extend(answer.labels)
     return made
@@ -142,8 +142,8 @@ def repaid(rollout: Rollout, band: float) -> Rollout:
     """`rollout` with the reward of its rounded verdict; the logged verdict keeps the measured time."""
     if not band or rollout.reward is None:
         return rollout
-    verdict, said = round_speedup(rollout.verdict, band), rollout.completion
-    paid = rewards.reward(rollout.reward.preset, verdict, candidate=rollout.candidate, completion=said)
+    verdict, completion = round_speedup(rollout.verdict, band), rollout.completion
+    paid = rewards.reward(rollout.reward.preset, verdict, candidate=rollout.candidate, completion=completion)
     return rollout.model_copy(update={"reward": paid})
 
 
@@ -159,11 +159,11 @@ def boundary(candidate: Candidate) -> int:
 
     Without code, everything after the thoughts and the plan counts as code.
     """
-    said = [*candidate.thought_spans, *([candidate.plan_span] if candidate.plan_span else [])]
+    spans = [*candidate.thought_spans, *([candidate.plan_span] if candidate.plan_span else [])]
     if candidate.code_span is None:
-        return max((end for _, end in said), default=0)
+        return max((end for _, end in spans), default=0)
     first = candidate.code_span[0]
-    return first if any(start < first for start, _ in said) else 0
+    return first if any(start < first for start, _ in spans) else 0
 
 
 def reward_row(reward: Reward | None) -> tuple[float, float]:

@@ -91,11 +91,11 @@ class Curriculum:
         ]
         shares = [share for share, _ in self._bands]
         chosen = chance.choices(range(len(shares)), shares, k=count) if len(shares) > 1 else [0] * count
-        taken: Counter[int] = Counter()
+        counts: Counter[int] = Counter()
         drawn = []
         for band in chosen:
-            drawn.append(self.asks[orders[band][taken[band] % len(orders[band])]])
-            taken[band] += 1
+            drawn.append(self.asks[orders[band][counts[band] % len(orders[band])]])
+            counts[band] += 1
         return drawn
 
     def drawn(self, task_ids: Iterable[str]) -> dict[str, dict[str, int]]:

@@ -358,10 +358,10 @@ def _rl(
     rl, context = recipe.rl(stage), recipe.model.context
     samples = rl.prompts * rl.samples
     length = min(context, rl.max_tokens * rl.turns + (context - rl.max_tokens))
-    said = min(rl.max_tokens * rl.turns, length)
+    written = min(rl.max_tokens * rl.turns, length)
     total = rl.prompts * rl.rows
     rows = min(rl.minibatch or total, max(1, total // rl.updates // processes))
-    scored = rl.max_tokens if rl.history == "answers" else said
+    scored = rl.max_tokens if rl.history == "answers" else written
     memory = _resident_bytes(recipe, model, stage, split) | {
         "activations": _activations(recipe, model, rows, length, scored) + _gather(recipe, model, split)
     }
@@ -379,12 +379,12 @@ def _rl(
     else:
         at_once = mine
     trained = rl.steps * rl.epochs * total * length
-    generated = rl.steps * samples * said
+    generated = rl.steps * samples * written
     verdicts = rl.steps * samples * rl.turns * (1 + rl.refill)
     step = STEP_S if model.fused or recipe.generation.engine != "own" else MODULE_STEP_S
     backend = "cuda" if device.target and recipe.judging(stage).backend != "interpret" else "interpret"
     seconds = {
-        "generate": _generate_seconds(model, device, said, at_once, length, mine, step)
+        "generate": _generate_seconds(model, device, written, at_once, length, mine, step)
         * rl.steps
         * (1 + rl.refill),
         "verify": _verify_seconds(recipe, verdicts, backend, processes),
@@ -418,15 +418,15 @@ def _train_seconds(
 
 
 def _generate_seconds(
-    model: Model, device: Device, said: int, at_once: int, length: int, samples: int, least: float
+    model: Model, device: Device, written: int, at_once: int, length: int, samples: int, least: float
 ) -> float:
     """Seconds for one step's samples, `at_once` rows at a time: each token reads the weights and the rows' caches, and
     takes at least `least` seconds."""
     waves = math.ceil(samples / at_once)
     if device.target is None:
-        return waves * said * at_once * 2 * model.weights / CPU_GENERATE
+        return waves * written * at_once * 2 * model.weights / CPU_GENERATE
     read = 2 * model.weights + at_once * model.cache_per_token * length / 2
-    return waves * said * max(least, read / (BANDWIDTH * device.target.dram_gb_s * 1e9))
+    return waves * written * max(least, read / (BANDWIDTH * device.target.dram_gb_s * 1e9))
 
 
 def _data(recipe: Recipe, out: Path) -> tuple[Epoch, str]:

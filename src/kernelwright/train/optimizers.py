@@ -101,8 +101,8 @@ def directions(
             x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
         # Same layout as the weights; otherwise the foreach addition would run one matrix at a time.
         wide, turned = x.float().split([len(places) - tall, tall])
-        for place, way in zip(places, (*wide, *turned.mT.contiguous()), strict=True):
-            made[place] = way
+        for place, direction in zip(places, (*wide, *turned.mT.contiguous()), strict=True):
+            made[place] = direction
     return made
 
 

@@ -70,8 +70,6 @@ class PrintersWord:
         self._dice = random.Random(seed)
         self._right: dict[Kind | None, bool] = {}
         self._lock = threading.Lock()
-        self.taken = 0
-        """Samples accepted without a verdict."""
 
     def __enter__(self) -> Self:
         spawn = multiprocessing.get_context("spawn")
@@ -86,18 +84,17 @@ class PrintersWord:
         if not task.graph or not candidate.plan or candidate.problem is not None:
             return self._verifier.submit(task, candidate)
         answer: Future[Verdict] = Future()
-        asked = self._printers.submit(print_of, task, candidate, self._target)
-        asked.add_done_callback(lambda done: self._decide(task, candidate, done, answer))
+        printing = self._printers.submit(print_of, task, candidate, self._target)
+        printing.add_done_callback(lambda done: self._decide(task, candidate, done, answer))
         return answer
 
     def _decide(
-        self, task: Task, candidate: Candidate, asked: Future[Print | None], answer: Future[Verdict]
+        self, task: Task, candidate: Candidate, printing: Future[Print | None], answer: Future[Verdict]
     ) -> None:
-        known = None if asked.cancelled() or asked.exception() is not None else asked.result()
+        known = None if printing.cancelled() or printing.exception() is not None else printing.result()
         kind = known.kind if known else None
         with self._lock:
             believed = self._right.get(kind, False) and self._dice.random() >= self._judged
-            self.taken += believed
         if known and believed:
             answer.set_result(_at_its_word(task, candidate, known))
             return

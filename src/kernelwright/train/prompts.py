@@ -236,9 +236,9 @@ def midend_asks(
     for rollout in accepted:
         task = known.get(rollout.task_id)
         if task is not None and rollout.verdict.correct:
-            said = rollout.candidate
-            made = ask(task, said.code, said.plan, prompts.profile(rollout.verdict))
-            shown.setdefault((task.digest, said.code), made)
+            candidate = rollout.candidate
+            made = ask(task, candidate.code, candidate.plan, prompts.profile(rollout.verdict))
+            shown.setdefault((task.digest, candidate.code), made)
     return [ask for ask in shown.values() if not families or ask.task.family in families]
 
 

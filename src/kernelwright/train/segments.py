@@ -146,8 +146,8 @@ class SegmentTrainer(ChosenOptimizer, Timed, AtomicCheckpoints, trl.GRPOTrainer)
             if not stale:
                 break
             fresh = self._draw(work, lambda: self.curriculum.more(step, again, self.rl.prompts))  # noqa: B023
-            asked = [(places[i], fresh[places[i]]) for i in stale]
-            made = yield from self._converse(work, asked, step, again)
+            stale_rows = [(places[i], fresh[places[i]]) for i in stale]
+            made = yield from self._converse(work, stale_rows, step, again)
             for i, group in zip(stale, made, strict=True):
                 groups[i] = group
             done += made
@@ -361,13 +361,13 @@ class SegmentTrainer(ChosenOptimizer, Timed, AtomicCheckpoints, trl.GRPOTrainer)
         """TRL's batch with token-level advantages (B, T) in place of (B,), and turns that are not trained on masked."""
         batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
         assert self._segments is not None
-        (paid, plans, said), self._segments = self._segments, None
+        (paid, plans, labels_of), self._segments = self._segments, None
         rank, device = self.accelerator.process_index, self.accelerator.device
         each = self.rl.rows // self.rl.samples
         mine = slice(rank * len(inputs) // each, (rank + 1) * len(inputs) // each)
         plan, code = segment_advantages(paid, self.rl, plans)
         # Padding is labelled as the first turn's code: it is masked, and scalar GRPO has the same number there.
-        labels = pad_sequence([torch.tensor(row) for row in said], batch_first=True, padding_value=CODE)
+        labels = pad_sequence([torch.tensor(row) for row in labels_of], batch_first=True, padding_value=CODE)
         labels = torch.nn.functional.pad(
             labels, (0, batch["completion_ids"].shape[1] - labels.shape[1]), value=CODE
         )
@@ -427,8 +427,8 @@ def ahead_file(folder: Path, rank: int) -> Path:
 
 def _plan_ids(talk: Conversation, turns: int) -> list[int]:
     """An id for the plan of each turn; equal plans have equal ids."""
-    said = [" ".join(rollout.candidate.plan.split()) for rollout in talk.turns]
-    ids = [int.from_bytes(hashlib.sha256(plan.encode()).digest()[:7], "big") for plan in said]
+    texts = [" ".join(rollout.candidate.plan.split()) for rollout in talk.turns]
+    ids = [int.from_bytes(hashlib.sha256(plan.encode()).digest()[:7], "big") for plan in texts]
     return ids + [0] * (turns - len(ids))
 
 
@@ -468,8 +468,8 @@ def _roll_slots(prompts: list[str], trainer: SegmentTrainer) -> dict[str, Any]:
         rows = [turn_row(talk, turn, end) for talk in talks for turn in turns]
         talks = [talk for talk in talks for _ in turns]
     columns = {
-        "prompt_ids": [each.asked for each in rows],
-        "completion_ids": [each.said for each in rows],
+        "prompt_ids": [each.prompt for each in rows],
+        "completion_ids": [each.tokens for each in rows],
         "logprobs": [each.logprobs for each in rows],
         "labels": [each.labels for each in rows],
         "talk": talks,

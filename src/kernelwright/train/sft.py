@@ -182,6 +182,6 @@ def fit(trainer: Any, best: Best | None) -> Any:
         trainer.accelerator.wait_for_everyone()
         best.restore(trained)
         if trainer.accelerator.is_main_process:
-            said = {"heldout_loss": best.loss} if curves.stage == "sft" else {"score": -best.loss}
-            curves.run.write_json(f"stages/{curves.stage}/kept.json", {"step": best.step, **said})
+            score = {"heldout_loss": best.loss} if curves.stage == "sft" else {"score": -best.loss}
+            curves.run.write_json(f"stages/{curves.stage}/kept.json", {"step": best.step, **score})
     return trained

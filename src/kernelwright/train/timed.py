@@ -37,8 +37,8 @@ class Falling:
         done = min(1.0, max(self.spent / self.seconds, step / max(self.steps, 1)))
         if done < self.warmup:
             return done / self.warmup
-        left = (1 - done) / (1 - self.warmup)
-        return {"constant": 1.0, "linear": left, "cosine": 0.5 - 0.5 * math.cos(math.pi * left)}[self.shape]
+        rest = (1 - done) / (1 - self.warmup)
+        return {"constant": 1.0, "linear": rest, "cosine": 0.5 - 0.5 * math.cos(math.pi * rest)}[self.shape]
 
 
 class Timed:

@@ -39,8 +39,8 @@ def converse(
     tokenizer = policy.tokenizer
     groups = []
     for group in first:
-        asked = tuple(prompt_ids(tokenizer, group[0].prompt))
-        groups.append([Conversation(asked, (rollout,)) for rollout in group])
+        prompt_tokens = tuple(prompt_ids(tokenizer, group[0].prompt))
+        groups.append([Conversation(prompt_tokens, (rollout,)) for rollout in group])
     flat = [(g, i) for g, group in enumerate(groups) for i in range(len(group))]
     for turn in range(1, rl.turns):
         going: list[tuple[int, int, Prompt, tuple[int, ...]]] = []
@@ -49,9 +49,13 @@ def converse(
             message = reply(talk.turns[-1], rl) if len(talk.turns) == turn else ""
             if not message:
                 continue
-            said = tuple(reply_ids(tokenizer, message))
+            question = tuple(reply_ids(tokenizer, message))
             last, thoughts = talk.turns[-1], rl.history == "all"
-            ids = [*talk.context(turn - 1, thoughts=thoughts), *answer_ids(last, thoughts=thoughts), *said]
+            ids = [
+                *talk.context(turn - 1, thoughts=thoughts),
+                *answer_ids(last, thoughts=thoughts),
+                *question,
+            ]
             if len(ids) + rl.max_tokens > policy.context:
                 continue
             prompt = last.prompt.model_copy(
@@ -65,14 +69,14 @@ def converse(
             )
             policy.given[id(prompt)] = ids
             policy.numbers[id(prompt)] = places[g] * rl.samples + i
-            going.append((g, i, prompt, said))
+            going.append((g, i, prompt, question))
         if not going:
             break
         answers = yield from again([prompt for _, _, prompt, _ in going], [tasks[g] for g, *_ in going], turn)
-        for (g, i, _, said), [answer] in zip(going, answers, strict=True):
+        for (g, i, _, question), [answer] in zip(going, answers, strict=True):
             talk = groups[g][i]
             answer = answer.model_copy(update={"turn": turn, "group": talk.turns[0].group})
-            groups[g][i] = Conversation(talk.asked, (*talk.turns, answer), (*talk.replies, said))
+            groups[g][i] = Conversation(talk.prompt, (*talk.turns, answer), (*talk.replies, question))
     return groups
 
 

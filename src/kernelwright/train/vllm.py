@@ -45,7 +45,7 @@ class VllmPolicy(HFPolicy):
         on_completion: OnCompletion | None = None,
         **sampling: Any,
     ) -> list[list[Completion]]:
-        asked = [ids for prompt in prompts for ids in [self.encode(prompt)] * n]
+        prompt_rows = [ids for prompt in prompts for ids in [self.encode(prompt)] * n]
         made: dict[int, Completion] = {}
 
         def take(place: int, ids: Sequence[int], logprobs: Sequence[float]) -> None:
@@ -59,8 +59,10 @@ class VllmPolicy(HFPolicy):
         engine = getattr(self.generation, "llm", None)
         alone = engine is not None and self.generation.tensor_parallel_size == 1
         with self.busy(), _stream(engine, take) if alone else nullcontext():
-            _, said, logprobs, _ = self.generation.generate(prompts=asked, images=None, num_generations=n)
-        for place, ids in enumerate(said):
+            _, written, logprobs, _ = self.generation.generate(
+                prompts=prompt_rows, images=None, num_generations=n
+            )
+        for place, ids in enumerate(written):
             if place not in made:
                 take(place, ids, [each[0] for each in logprobs[place]])
         return [[made[row * n + sample] for sample in range(n)] for row in range(len(prompts))]
@@ -77,12 +79,13 @@ def _stream(engine: Any, take: Callable[[int, Sequence[int], Sequence[float]], N
         while inner.has_unfinished_requests():
             for output in inner.step():
                 if output.finished:
-                    place, [said] = int(output.request_id.partition("-")[0]), output.outputs
+                    place, [written] = int(output.request_id.partition("-")[0]), output.outputs
                     done[place] = output
                     chosen = [
-                        each[token].logprob for token, each in zip(said.token_ids, said.logprobs, strict=True)
+                        each[token].logprob
+                        for token, each in zip(written.token_ids, written.logprobs, strict=True)
                     ]
-                    take(place, tuple(said.token_ids), chosen)
+                    take(place, tuple(written.token_ids), chosen)
         return [done[place] for place in range(len(prompts))]
 
     engine.generate = generate

@@ -391,12 +391,12 @@ class _Host:
             known |= set(new)
         solved: dict[str, str] = {}
         while missing := [one for one in wanted if one not in known]:
-            left = [one for one in (*missing, *self.symbols) if one not in known]
-            told = next(((one, text) for one in left if (text := self._solve(one, known))), None)
-            if told is None:
+            unknown = [one for one in (*missing, *self.symbols) if one not in known]
+            solution = next(((one, text) for one in unknown if (text := self._solve(one, known))), None)
+            if solution is None:
                 raise CannotCompile("size", f"{missing[0]} cannot be told from any shape")
-            solved[told[0]] = told[1]
-            known.add(told[0])
+            solved[solution[0]] = solution[1]
+            known.add(solution[0])
         needed = [one for one in solved if one in wanted]
         for one in reversed(solved):  # symbols needed to solve others come before them
             read = re.findall(r"\w+", " ".join(solved[other] for other in needed))
