@@ -286,7 +286,7 @@ def measure(
         yield row
 
 
-def told(name: str, row: dict[str, Any]) -> None:
+def print_row(name: str, row: dict[str, Any]) -> None:
     for kind in ("forward", "training"):
         if kind in row:
             one = row[kind]
@@ -324,7 +324,7 @@ def main() -> None:
         for row in measure(name, args.search, args.kinds.split(","), args.autotune, args.times):
             with (args.out / "backend.jsonl").open("a") as lines:
                 lines.write(json.dumps(row) + "\n")
-            told(name, row)
+            print_row(name, row)
 
 
 if __name__ == "__main__":

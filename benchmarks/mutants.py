@@ -32,7 +32,7 @@ from kernelwright.cli import show
 from kernelwright.errors import UserError
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.policy.gold import gold
-from kernelwright.precision import asked_in
+from kernelwright.precision import in_precision
 from kernelwright.records import Candidate, Task, Timing, Verdict
 from kernelwright.tasks import load_suite
 from kernelwright.verify import VerifierPool
@@ -305,7 +305,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     try:
         # The default permits TF32 in convolutions, where a product with fewer digits is no fault.
-        tasks = [asked_in(task, "ieee") for task in load_suite(args.suite)]
+        tasks = [in_precision(task, "ieee") for task in load_suite(args.suite)]
         planted = plant(tasks, args.per_kind, args.seed, list(filter(None, args.kinds.split(","))))
         # A generous deadline: on a busy machine a mutant that is only slow must not count as found.
         with Pool(args.workers, args.backend, args.protocol, deadline_s=120.0) as pool:

@@ -166,7 +166,7 @@ def races(
         )
 
 
-def _said(path: Path) -> dict[str, list[list[str]]]:
+def _plans_by_problem(path: Path) -> dict[str, list[list[str]]]:
     """problem -> rows of plans, under the graph's own label: the operator names in a policy's plan do not affect the kernel."""
     labels = {problem.name: label_of(problem.graph) for problem in problems()}
     found: dict[str, list[list[str]]] = {}
@@ -285,7 +285,7 @@ def main() -> None:
             args.tasks,
         )
         return
-    sampled = _said(args.plans) if args.plans else {}
+    sampled = _plans_by_problem(args.plans) if args.plans else {}
     chosen = list(races(load(args.table), args.clock, sampled, args.least))
     if args.plans:
         chosen = [race for race in chosen if race.sampled]

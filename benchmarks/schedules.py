@@ -194,7 +194,7 @@ class Bench:
             self.rows = [json.loads(line) for line in lines if line.endswith("}")]
         self.done = {(row["problem"], row["plan"]) for row in self.rows if "ms" in row or row.get("fault")}
 
-    def left(self) -> float:
+    def seconds_left(self) -> float:
         return self.deadline - time.monotonic()
 
     def write(self, **row: Any) -> None:
@@ -215,7 +215,7 @@ class Bench:
         eager_error = self.baselines(problem, values, expected)
         times: list[tuple[float, Attempt, Any]] = []
         for one in tried:
-            if self.left() < 5:
+            if self.seconds_left() < 5:
                 return
             ms = self.attempt(one, values, expected, eager_error, 20.0)
             if ms is not None:
@@ -266,7 +266,7 @@ class Bench:
             self.write(
                 problem=problem.name, plan=name, ms=median_ms(call, 50.0), error=error, bytes=problem.bytes
             )
-        if self.left() > 30 and self.compiled:
+        if self.seconds_left() > 30 and self.compiled:
             torch._dynamo.reset()
             try:
                 compiled = torch.compile(module)
@@ -343,14 +343,14 @@ def run(
                     futures[one] = pool.submit(compile_one, str(one.path), shapes)
             for one, future in futures.items():
                 try:
-                    one.fault = future.result(timeout=max(bench.left(), 1))
+                    one.fault = future.result(timeout=max(bench.seconds_left(), 1))
                 except TimeoutError:
                     one.fault = "not compiled in time"
                 except BrokenProcessPool:
                     pool = ProcessPoolExecutor(jobs, mp_context=context)
                     one.fault = "its compiling process died"
             for problem, tried in wave:
-                if bench.left() < 10:
+                if bench.seconds_left() < 10:
                     return
                 bench.measure(problem, [one for one in tried if one.fault != "not compiled in time"])
                 torch.cuda.empty_cache()

@@ -229,7 +229,9 @@ def free_port() -> int:
         return int(one.getsockname()[1])
 
 
-def ended(args: argparse.Namespace, processes: list[subprocess.Popen[str]], patience: float) -> list[int]:
+def exit_codes(
+    args: argparse.Namespace, processes: list[subprocess.Popen[str]], patience: float
+) -> list[int]:
     """Exit codes; kills processes still running after `patience` seconds, including a launcher's ranks."""
     until = time.monotonic() + patience
     for process in processes:
@@ -290,7 +292,7 @@ def main(args: argparse.Namespace) -> int:
         print(f"{error}:\n" + log.read_text()[-3000:])
         return 1
     finally:
-        ended(args, processes, 1)
+        exit_codes(args, processes, 1)
         if (args.out / "estimate.json").exists():
             report(args, facts)
 
@@ -307,7 +309,7 @@ def killed_and_resumed(
         time.sleep(0.05)
     facts["killed_at_s"] = time.monotonic() - began
     os.kill(int((args.out / "pid-1").read_text()), signal.SIGKILL)
-    facts["exit_after_kill"] = ended(args, processes, 45)
+    facts["exit_after_kill"] = exit_codes(args, processes, 45)
     facts["gone_at_s"] = time.monotonic() - began
     facts["steps_before"] = sum(1 for _ in curves.open())
     report(args, facts)

@@ -34,7 +34,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from kernelwright.outcomes import Outcome
-from kernelwright.precision import NAMES, asked_in
+from kernelwright.precision import NAMES, in_precision
 from kernelwright.records import Candidate, Task, Verdict
 
 ROOT = Path(__file__).parent
@@ -195,7 +195,7 @@ def task_of(exhibit: Exhibit, precision: str = "default") -> Task:
 
     own = ROOT / exhibit.task_id
     (task,) = load_suite(str(own) if own.is_dir() else exhibit.task_id)
-    task = asked_in(task, exhibit.precision or precision)
+    task = in_precision(task, exhibit.precision or precision)
     return task.model_copy(update={"gradients": True}) if exhibit.gradients else task
 
 

@@ -116,7 +116,7 @@ def get_init_inputs():
 
 
 def task(name: str) -> Task:
-    return precision.asked_in(Task(id="t", source=SOURCE, shapes={"small": {"N": 64}}), name)
+    return precision.in_precision(Task(id="t", source=SOURCE, shapes={"small": {"N": 64}}), name)
 
 
 def test_rules_of_each_precision() -> None:
@@ -135,7 +135,7 @@ def test_the_source_may_allow_tf32_by_default_and_not_where_ieee_is_asked() -> N
     source = "torch.backends.cuda.matmul.allow_tf32 = True\n"
     stated = Task(id="t", source=source)
     assert precision.precision_of(stated).products
-    assert not precision.precision_of(precision.asked_in(stated, "ieee")).products
+    assert not precision.precision_of(precision.in_precision(stated, "ieee")).products
 
 
 def test_a_task_asked_in_another_precision_is_another_task() -> None:

@@ -20,12 +20,12 @@ from kernelwright.rollouts import (
     Judge,
     Rolling,
     await_verdict,
-    beside_known,
+    gpu_seconds,
     hand_on,
     in_module,
     quiet_gpu,
     roll,
-    spent_on_gpus,
+    with_known_time,
     with_print,
 )
 
@@ -158,8 +158,8 @@ def test_no_clock_runs_on_the_judges_gpu_while_a_local_policy_writes() -> None:
 
 def test_what_gpus_spent_is_added_up() -> None:
     pool = SimpleNamespace(gpus=[SimpleNamespace(spent={"clock": 1.0, "cases": 2.0}) for _ in range(2)])
-    assert spent_on_gpus(Judge(pool)) == {"clock": 2.0, "cases": 4.0}
-    assert spent_on_gpus(SimpleNamespace(gpus=[])) == {}
+    assert gpu_seconds(Judge(pool)) == {"clock": 2.0, "cases": 4.0}
+    assert gpu_seconds(SimpleNamespace(gpus=[])) == {}
 
 
 # -- function form
@@ -242,7 +242,7 @@ def test_the_best_known_time_stands_beside_what_was_timed() -> None:
     assert rollout.verdict.timing is not None
     assert rollout.verdict.timing.known_ms == 1.0
     failed = rolled("wrong_value")[0].verdict
-    assert beside_known(failed, 1000.0) == failed
+    assert with_known_time(failed, 1000.0) == failed
 
 
 def test_where_no_time_is_known_the_fastest_of_a_prompts_samples_is() -> None:

@@ -182,7 +182,7 @@ def summarise(rollouts: Iterable[Rollout], tasks: Iterable[Task] = ()) -> dict[s
         },
         **({"operators": known} if (known := _operators(everything, by_id)) else {}),
         **({"functions": whole} if (whole := _functions(everything, by_id)) else {}),
-        **({"protocols": others} if (others := _beside(everything)) else {}),
+        **({"protocols": others} if (others := _by_protocol(everything)) else {}),
     }
 
 
@@ -233,7 +233,7 @@ def _functions(rollouts: Sequence[Rollout], tasks: Mapping[str, Task]) -> dict[s
     }
 
 
-def _beside(rollouts: Sequence[Rollout]) -> dict[str, dict[str, Any]]:
+def _by_protocol(rollouts: Sequence[Rollout]) -> dict[str, dict[str, Any]]:
     """A table per further protocol, for protocols that every rollout's verdict has."""
     names = {tuple(verdict.protocol for verdict in r.verdict.beside) for r in rollouts}
     if len(names) != 1:

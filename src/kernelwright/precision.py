@@ -74,7 +74,7 @@ def check_name(name: str) -> PrecisionName:
     raise UserError(f"unknown precision '{name}': choose one of {', '.join(NAMES)}")
 
 
-def asked_in(task: Task, name: str) -> Task:
+def in_precision(task: Task, name: str) -> Task:
     """`task` in another precision, as a new task. Raises UserError for an unknown precision, and for a graph whose main dtype
     does not match."""
     precision = check_name(name)

@@ -217,7 +217,7 @@ class Rolling:
             parsed, known = self._candidate[row, sample], self.known_us[row]
             if known is None and self.among:
                 known = _fastest([answers[place] for place in places if place[0] == row])
-            answer = beside_known(answers[row, sample], known)
+            answer = with_known_time(answers[row, sample], known)
             groups[row].append(
                 Rollout(
                     task_id=self.tasks[row].id,
@@ -258,7 +258,7 @@ def quiet_gpu(verifier: Verifier) -> Callable[[], AbstractContextManager[Any]] |
     return getattr(pool, "at_work", None) if getattr(pool, "gpus", None) else None
 
 
-def spent_on_gpus(verifier: Verifier) -> dict[str, float]:
+def gpu_seconds(verifier: Verifier) -> dict[str, float]:
     """Seconds so far that the verifier's GPUs spent on references and on timing; empty without GPUs."""
     total: dict[str, float] = {}
     for gpu in getattr(_pool_of(verifier), "gpus", None) or ():
@@ -276,7 +276,7 @@ def hand_on(given: Rollout, made: Rollout) -> Rollout:
     return made if made.verdict.correct and faster(made.verdict.timing, given.verdict.timing) else given
 
 
-def beside_known(verdict: Verdict, us: float | None) -> Verdict:
+def with_known_time(verdict: Verdict, us: float | None) -> Verdict:
     """The verdict with the best known time added."""
     if us is None or verdict.timing is None:
         return verdict

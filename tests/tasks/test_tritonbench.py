@@ -9,7 +9,7 @@ import torch
 
 from kernelwright.errors import UserError
 from kernelwright.records import Task
-from kernelwright.tasks import left_out, load_suite
+from kernelwright.tasks import load_suite, skipped_calls
 from kernelwright.tasks.effects import REASONS
 from kernelwright.tasks.redraw import Use, parse_literal_tensor, redrawn
 
@@ -61,7 +61,7 @@ def of(folder: Path, function: str, *lines: str, head: str = "import torch") -> 
         tasks = load_suite(spec)
     except UserError:
         tasks = []
-    return tasks, [one.reason for one in left_out(spec)]
+    return tasks, [one.reason for one in skipped_calls(spec)]
 
 
 def run(task: Task) -> tuple[list, object]:
@@ -84,8 +84,8 @@ def refused(spec: object) -> str:
 def test_every_call_of_a_test_is_a_task_or_left_out_for_a_reason(tmp_path):
     spec = f"tritonbench:{checkout(tmp_path, scale=(SCALE, SCALE_TEST))}"
     assert [task.id for task in load_suite(spec)] == ["tritonbench/T/scale/1", "tritonbench/T/scale/2"]
-    assert [(one.id, one.reason) for one in left_out(spec)] == [("tritonbench/T/scale/3", "out")]
-    assert left_out("wright") == []
+    assert [(one.id, one.reason) for one in skipped_calls(spec)] == [("tritonbench/T/scale/3", "out")]
+    assert skipped_calls("wright") == []
 
 
 def test_a_task_is_the_function_as_it_is_and_a_model_that_calls_it_as_the_test_does(tmp_path):

@@ -14,8 +14,8 @@ from kernelwright.prompts import example_pair, render
 from kernelwright.records import Rollout, write_jsonl
 from kernelwright.rollouts import roll
 from kernelwright.train.prompts import (
-    as_asked,
     frontend_asks,
+    in_recipe_precision,
     inform_asks,
     midend_asks,
     read_splits,
@@ -128,6 +128,6 @@ def test_a_modelled_best_time_is_no_measure_for_a_clock(tmp_path: Path) -> None:
 def test_a_task_that_the_corpus_drew_in_a_precision_stays_in_it() -> None:
     recipe = parse_recipe({"verify": {"precision": "ieee"}})
     drawn = task("t").model_copy(update={"graph": "{}", "precision": "tf32"})
-    assert as_asked(drawn, recipe) is drawn
+    assert in_recipe_precision(drawn, recipe) is drawn
     for other in (task("t"), drawn.model_copy(update={"precision": "default"})):
-        assert as_asked(other, recipe).precision == "ieee"
+        assert in_recipe_precision(other, recipe).precision == "ieee"

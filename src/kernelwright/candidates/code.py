@@ -60,7 +60,7 @@ class Code:
         return self.block.tag in _PYTHON
 
     @property
-    def meant(self) -> bool:
+    def is_answer(self) -> bool:
         """Whether it looks like an answer rather than a shell command or a table."""
         if self.signs:
             return True
@@ -75,7 +75,7 @@ class Code:
 def choose(text: str, layout: Layout) -> Code | None:
     """The code to judge, or None: fenced blocks first, then several joined, then bare code in prose."""
     fenced = [_fence(text, block) for block in layout.blocks[-_MAX_BLOCKS:]]
-    best = max((code for code in fenced if code.meant), key=lambda code: code.merit, default=None)
+    best = max((code for code in fenced if code.is_answer), key=lambda code: code.merit, default=None)
     if best is None or not best.complete:
         best = _join(fenced) or best
     if best is None or not best.signs:

@@ -349,13 +349,13 @@ def doctor(
 def list_tasks(suite: Annotated[str, typer.Argument(help=options.SUITES)] = "wright") -> int:
     """List the tasks of a suite, and what could not become a task, with the reasons."""
     from kernelwright.cli import show
-    from kernelwright.tasks import left_out, load_suite
+    from kernelwright.tasks import load_suite, skipped_calls
 
     console = show.console()
     console.print(show.tasks(load_suite(suite)))
-    if skipped := left_out(suite):
+    if skipped := skipped_calls(suite):
         console.print()
-        console.print(show.left_out(skipped))
+        console.print(show.skipped_calls(skipped))
     return 0
 
 

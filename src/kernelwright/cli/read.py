@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernelwright.errors import ENDS, UserError, did_you_mean, one_line
-from kernelwright.precision import CAST, asked_in, precision_of
+from kernelwright.precision import CAST, in_precision, precision_of
 from kernelwright.records import Candidate, Task
 from kernelwright.runs import write_text
 from kernelwright.shapes import constants
@@ -40,7 +40,7 @@ def one_task(spec: str, precision: str = "default") -> Task:
             "with a task.toml that gives [shapes.small]"
         )
     fit.check(task)
-    return asked_in(task, precision)
+    return in_precision(task, precision)
 
 
 _OBJECT = re.compile(r"(?P<home>[\w./~\\-]+):(?P<name>[A-Za-z_]\w*)")
@@ -56,7 +56,7 @@ def case(spec: str, settings: Settings) -> Case:
     from kernelwright.search.cases import of_task
 
     if not names_object(spec):
-        task = asked_in(small_shapes(load_task(spec)), settings.precision)
+        task = in_precision(small_shapes(load_task(spec)), settings.precision)
         return of_task(task, settings.contractions, large=bool(settings.gpu))
     return _live_case(spec, settings.precision)
 
@@ -83,7 +83,7 @@ def read_class_task(spec: str, kernel: Path, precision: str = "default") -> tupl
         task, code = made.posed(text, precision, ties)
     except CannotWrite as why:
         raise UserError(f"{kernel}: {why}") from None
-    return asked_in(task, precision), Candidate(code=code)
+    return in_precision(task, precision), Candidate(code=code)
 
 
 def _tied(there: Any, args: tuple[Any, ...]) -> list[list[tuple[int, int]]]:
@@ -233,7 +233,7 @@ def suite(spec: str, limit: int = 0, precision: str = "default", whole: bool = F
     good, bad = judgeable(found)
     if whole:
         small = {task.id: task for task in good}
-        return [asked_in(small.get(task.id, task), precision) for task in found]
+        return [in_precision(small.get(task.id, task), precision) for task in found]
     if bad:
         names = ", ".join(task.id for task in bad[:5]) + (", ..." if len(bad) > 5 else "")
         print(f"{len(bad)} of {len(found)} tasks left out, for no small sizes run: {names}", file=sys.stderr)
@@ -241,7 +241,7 @@ def suite(spec: str, limit: int = 0, precision: str = "default", whole: bool = F
         raise UserError(f"{spec}: no task runs at sizes small enough for the interpreter")
     from kernelwright.cli import fit
 
-    cast = [asked_in(task, precision) for task in good]
+    cast = [in_precision(task, precision) for task in good]
     runs = [task for task in cast if not precision_of(task).cast or not fit.error_of(task)]
     if len(runs) < len(cast):
         print(

@@ -285,7 +285,7 @@ def functions(summary: Mapping[str, Any]) -> str:
     )
 
 
-def left_out(skipped: Sequence[Skipped]) -> Table:
+def skipped_calls(skipped: Sequence[Skipped]) -> Table:
     """One row per reason."""
     rows = table("left out", "for", "such as", right=("left out",))
     reasons: dict[str, list[str]] = {}

@@ -44,7 +44,7 @@ def load_policy(spec: str, **options: Any) -> Policy:
 
     from kernelwright.policy.hf import HFPolicy
     from kernelwright.policy.plan_first import PlanFirst
-    from kernelwright.policy.text import style_said
+    from kernelwright.policy.text import trained_style
 
     transformers.logging.disable_progress_bar()
     if spec != "default":
@@ -52,7 +52,7 @@ def load_policy(spec: str, **options: Any) -> Policy:
     else:
         policy = HFPolicy.load(str(DEFAULT_FOLDER), **{"dtype": _default_dtype(), **options})
         policy.name = spec
-    return PlanFirst(policy) if style_said(policy.tokenizer) == "compact" else policy
+    return PlanFirst(policy) if trained_style(policy.tokenizer) == "compact" else policy
 
 
 def check_name(spec: str) -> None:

@@ -15,7 +15,7 @@ def plain_text(prompt: Prompt) -> str:
     return "".join(message.content.rstrip("\n") + "\n" for message in prompt.messages)
 
 
-def style_said(tokenizer: Any) -> str:
+def trained_style(tokenizer: Any) -> str:
     """The prompt style that one of our models was trained with, from its tokenizer; empty for any other model."""
     return str(getattr(tokenizer, "init_kwargs", {}).get("prompt_style", ""))
 

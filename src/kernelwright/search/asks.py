@@ -14,7 +14,7 @@ from kernelwright.graph.partition import by_place
 from kernelwright.graph.types import Graph
 from kernelwright.outcomes import Outcome
 from kernelwright.policy import Policy
-from kernelwright.policy.text import style_said
+from kernelwright.policy.text import trained_style
 from kernelwright.records import Agent, Prompt, Rollout, Task
 from kernelwright.search.tune import milliseconds
 
@@ -101,7 +101,7 @@ def style_of(policy: Policy) -> Style:
     tokenizer = getattr(policy, "tokenizer", None)
     if tokenizer is None or getattr(tokenizer, "chat_template", None):
         return "chat"
-    style = cast(Style, style_said(tokenizer) or "compact")
+    style = cast(Style, trained_style(tokenizer) or "compact")
     if style not in prompts.STYLES:
         raise UserError(
             f"policy {policy.name}: it was trained on prompts in the style {style!r}, which is not written any more; "

@@ -12,7 +12,7 @@ from kernelwright.records import Task
 from kernelwright.tasks import builtin, files, kernelbench, tritonbench
 from kernelwright.tasks.shapes import small_shapes
 
-__all__ = ["left_out", "load_suite", "load_task", "small_shapes"]
+__all__ = ["load_suite", "load_task", "skipped_calls", "small_shapes"]
 
 SPECS = (
     "wright, wright/FAMILY-OR-NAME[,...], kernelbench:PATH[/level1[/3,5-9]], tritonbench:PATH[/NAME[,...][/K]], "
@@ -61,7 +61,7 @@ def load_task(spec: str) -> Task:
     return found[0]
 
 
-def left_out(spec: str) -> list[tritonbench.Skipped]:
+def skipped_calls(spec: str) -> list[tritonbench.Skipped]:
     """Calls in TritonBench-T's tests that `spec` names but that give no task, each with the reason."""
     if not spec.startswith(tritonbench.PREFIX):
         return []

@@ -12,7 +12,7 @@ their device; tensors written out in the test are replaced by random ones (`redr
 of the test stay as they are. An argument that the function writes to is cloned first: the result is judged, not what is left
 in an argument.
 
-A reference is not guaranteed to run: nothing is executed. Calls known not to make an oracle raise `LeftOut`.
+A reference is not guaranteed to run: nothing is executed. Calls known not to make an oracle raise `NotATask`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from kernelwright.parsing import names_within
 from kernelwright.tasks.effects import (
     DRAWS,
-    LeftOut,
+    NotATask,
     check_call,
     check_domain,
     check_function,
@@ -89,24 +89,24 @@ def _calls(
 def reference(text: str, function: ast.FunctionDef, call: Call, modules: frozenset[str]) -> str:
     """The call as a reference: `text`, which defines the function, followed by a model and its inputs.
 
-    `modules`: names that the test may use for modules. Raises LeftOut.
+    `modules`: names that the test may use for modules. Raises NotATask.
     """
     if not call.unconditional:
-        raise LeftOut("unread")
+        raise NotATask("unread")
     if not call.sure:
-        raise LeftOut("may raise")
+        raise NotATask("may raise")
     check_function(function)
     given = _bind(function, call.node)
     kept, foreign = _slice(list(given.values()), call.before)
     if foreign - modules - set(dir(builtins)):
-        raise LeftOut("argument")
+        raise NotATask("argument")
     literals, made = _settle(kept)
     arguments = {name: _substitute(value, literals) for name, value in given.items()}
     values = defaults(function) | {name: value for name, value in arguments.items() if _is_literal(value)}
     passed = {name: _as_passed(name, value) for name, value in arguments.items()}
     tensors = {name: value for _, parts in passed.values() for name, value in parts.items()}
     if not tensors:
-        raise LeftOut("no tensor")
+        raise NotATask("no tensor")
     check_call(function, values, set(tensors))
     inputs = _Inputs(function)
     inputs.make(made, tensors)
@@ -134,11 +134,11 @@ def _bind(function: ast.FunctionDef, node: ast.Call) -> dict[str, ast.expr]:
     own = function.args
     names = [one.arg for one in (*own.posonlyargs, *own.args)]
     if len(node.args) > len(names) or any(isinstance(one, ast.Starred) for one in node.args):
-        raise LeftOut("unread")
+        raise NotATask("unread")
     found = dict(zip(names, node.args, strict=False))
     for keyword in node.keywords:
         if keyword.arg is None:
-            raise LeftOut("unread")
+            raise NotATask("unread")
         found[keyword.arg] = keyword.value
     return {name: value for name, value in found.items() if name != "device"}
 
@@ -164,7 +164,7 @@ def _slice(wanted: Sequence[ast.expr], before: Sequence[ast.stmt]) -> tuple[list
         if not stored & needed:
             continue
         if not isinstance(statement, ast.Assign):
-            raise LeftOut("unread")
+            raise NotATask("unread")
         kept.append(statement)
         needed = (needed - stored) | _loads(statement.value)
     return kept[::-1], needed
@@ -258,7 +258,7 @@ class _Inputs:
         self._function = function
 
     def make(self, made: Sequence[ast.Assign], tensors: Mapping[str, ast.expr]) -> None:
-        """Raises LeftOut for inputs that are not tensors, have no elements or are complex."""
+        """Raises NotATask for inputs that are not tensors, have no elements or are complex."""
         parameters = {one.id: name for name, one in tensors.items() if isinstance(one, ast.Name)}
         defined: set[str] = set()
         for statement in made:
@@ -273,7 +273,7 @@ class _Inputs:
 
     def _drawn(self, value: ast.expr, parameter: str, defined: set[str]) -> ast.expr:
         if any(_is_complex(node) for node in ast.walk(value)):
-            raise LeftOut("complex")
+            raise NotATask("complex")
         calls = {node.func.attr for node in ast.walk(value) if isinstance(node, ast.Call)
                  and isinstance(node.func, ast.Attribute)}  # fmt: skip
         if calls & DRAWS or _loads(value) & defined:
@@ -294,7 +294,7 @@ class _Inputs:
         visitor = Anew()
         made: ast.expr = visitor.visit(copy.deepcopy(value))
         if not visitor.found:
-            raise LeftOut("argument")
+            raise NotATask("argument")
         if whole is not None:
             self.ranges[parameter] = whole.range
         return made
@@ -304,7 +304,7 @@ class _Inputs:
         if found is None:
             return None
         if not found.count:
-            raise LeftOut("empty")
+            raise NotATask("empty")
         scale, text = redrawn(found, node, use_of(self._function, parameter))
         if scale:
             name = f"{parameter}_scale"

@@ -33,7 +33,7 @@ _DOMAINS: dict[str, tuple[float, float]] = _TABLES["domains"]
 _UNKNOWN = object()
 
 
-class LeftOut(Exception):
+class NotATask(Exception):
     """A call is not a task; `reason` is a key of REASONS."""
 
     def __init__(self, reason: str) -> None:
@@ -42,14 +42,14 @@ class LeftOut(Exception):
 
 
 def check_function(function: ast.FunctionDef) -> None:
-    """Raises LeftOut if no call of the function can be a task."""
+    """Raises NotATask if no call of the function can be a task."""
     names = _names_in(function)
     if "optim" in names:
-        raise LeftOut("no result")
+        raise NotATask("no result")
     if names & _RANDOM:
-        raise LeftOut("random")
+        raise NotATask("random")
     if "fft" in names and not any(name.endswith(("shift", "freq")) for name in names):
-        raise LeftOut("complex")
+        raise NotATask("complex")
     factors = {
         name
         for node in ast.walk(function)
@@ -61,31 +61,31 @@ def check_function(function: ast.FunctionDef) -> None:
     }
     for node in ast.walk(function):
         if isinstance(node, ast.Return) and node.value is not None and factors & set(_parts(node.value)):
-            raise LeftOut("not unique")
+            raise NotATask("not unique")
 
 
 def check_call(function: ast.FunctionDef, values: Mapping[str, ast.expr], tensors: set[str]) -> None:
-    """Raises LeftOut if these options, or an `out`, leave nothing to judge."""
+    """Raises NotATask if these options, or an `out`, leave nothing to judge."""
     for node in _calls_in(function):
         if "dropout" in callee(node):
             share, training = _option(node, 1, "p", 0.5, values), _option(node, 2, "training", True, values)
             if share != 0 and training is not False:
-                raise LeftOut("random")
+                raise NotATask("random")
         if callee(node) == "lu" and _option(node, 1, "pivot", True, values) is False:
-            raise LeftOut("needs a GPU")
+            raise NotATask("needs a GPU")
     if tensors & {"out", "out_tensor"}:
-        raise LeftOut("out")
+        raise NotATask("out")
 
 
 def check_domain(function: ast.FunctionDef, ranges: Mapping[str, tuple[float, float]]) -> None:
-    """Raises LeftOut if a parameter's range of values exceeds an operator's domain."""
+    """Raises NotATask if a parameter's range of values exceeds an operator's domain."""
     for node in _calls_in(function):
         least, most = _DOMAINS.get(callee(node), (-math.inf, math.inf))
         for operand in [*node.args[:1], *([node.func.value] if isinstance(node.func, ast.Attribute) else [])]:
             if isinstance(operand, ast.Name) and operand.id in ranges:
                 low, high = ranges[operand.id]
                 if low < least or high > most:
-                    raise LeftOut("domain")
+                    raise NotATask("domain")
 
 
 def written_to(function: ast.FunctionDef, values: Mapping[str, ast.expr]) -> set[str]:

@@ -22,7 +22,7 @@ from kernelwright.errors import UserError, did_you_mean
 from kernelwright.parsing import callee, parse
 from kernelwright.records import Task
 from kernelwright.tasks.calls import calls_of, reference
-from kernelwright.tasks.effects import REASONS, LeftOut
+from kernelwright.tasks.effects import REASONS, NotATask
 from kernelwright.tasks.form import check_reference, read_text
 
 PREFIX = "tritonbench:"
@@ -125,9 +125,9 @@ def from_file(path: Path) -> tuple[list[Task], list[Skipped]]:
         where = f"{SUITE}/{name}/{number}"
         try:
             if where.removeprefix(f"{SUITE}/") in _FOUND:
-                raise LeftOut(_FOUND[where.removeprefix(f"{SUITE}/")])
+                raise NotATask(_FOUND[where.removeprefix(f"{SUITE}/")])
             made = reference(source, function, call, frozenset(modules | {"torch"}))
-        except LeftOut as reason:
+        except NotATask as reason:
             skipped.append(Skipped(where, reason.reason))
             continue
         check_reference(made, where)

@@ -41,7 +41,7 @@ def together() -> None:
         # Without a GPU, `cpu` must be set, or each process believes it is the only one.
         state = PartialState(cpu=not torch.cuda.is_available(), timeout=timedelta(seconds=PATIENCE_S))
         state.wait_for_everyone()
-        _left_at_the_end()
+        _leave_at_exit()
 
 
 @contextlib.contextmanager
@@ -66,7 +66,7 @@ def _from_others(error: RuntimeError) -> bool:
 
 
 @functools.cache
-def _left_at_the_end() -> None:
+def _leave_at_exit() -> None:
     """Leave the process group at exit. Otherwise its threads are torn down with the process, which aborts if another has
     already left."""
     import torch.distributed as group

@@ -17,7 +17,7 @@ from kernelwright.archive import Archive, Clock, verdicts
 from kernelwright.config import Recipe, Style
 from kernelwright.errors import UserError
 from kernelwright.graph.types import Graph
-from kernelwright.precision import asked_in
+from kernelwright.precision import in_precision
 from kernelwright.records import (
     Agent,
     Example,
@@ -73,20 +73,20 @@ def evaluated_on(recipe: Recipe, run: Path) -> list[Task]:
     """The tasks that a recipe is evaluated on: a suite's, or those of held-out examples. Raises UserError if there are none."""
     most = recipe.eval.limit or None
     if recipe.eval.suite != "heldout":
-        return [asked_in(task, recipe.verify.precision) for task in load_suite(recipe.eval.suite)[:most]]
+        return [in_precision(task, recipe.verify.precision) for task in load_suite(recipe.eval.suite)[:most]]
     path = recipe.examples_in(run)
     there = read_supervised(path) if path.exists() else ()
     found = {e.task.id: e.task for e in there if e.split == "heldout"}
     if not found:
         raise UserError(f'{path} holds no example with split = "heldout"; set eval.suite to a suite')
-    return [as_asked(task, recipe) for task in list(found.values())[:most]]
+    return [in_recipe_precision(task, recipe) for task in list(found.values())[:most]]
 
 
-def as_asked(task: Task, recipe: Recipe) -> Task:
+def in_recipe_precision(task: Task, recipe: Recipe) -> Task:
     """`task` in the recipe's precision. A corpus task with a precision other than the default keeps it, since the model learned it
     that way."""
     drawn = task.graph and task.precision != "default"
-    return task if drawn else asked_in(task, recipe.verify.precision)
+    return task if drawn else in_precision(task, recipe.verify.precision)
 
 
 def read_splits(path: Path, needed: bool = True) -> tuple[list[Supervised], list[Supervised]]:

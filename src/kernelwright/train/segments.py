@@ -31,7 +31,7 @@ from kernelwright.metrics import plan_entropy
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.policy.hf import HFPolicy
 from kernelwright.records import Prompt, Rollout, Task
-from kernelwright.rollouts import Rolling, Verifier, quiet_gpu, spent_on_gpus
+from kernelwright.rollouts import Rolling, Verifier, gpu_seconds, quiet_gpu
 from kernelwright.train import processes
 from kernelwright.train.advantages import agreeing, lift_entropy, modal, spread
 from kernelwright.train.ahead import Steps, Work
@@ -81,7 +81,7 @@ class SegmentTrainer(ChosenOptimizer, Timed, AtomicCheckpoints, trl.GRPOTrainer)
         self._hush = quiet_gpu(judge)
         self._busy = contextlib.ExitStack()
         self._seconds = {"generate": 0.0, "verify": 0.0}
-        self._spent, self._began = spent_on_gpus(judge), time.perf_counter()
+        self._spent, self._began = gpu_seconds(judge), time.perf_counter()
         # A row of the data set is a slot for a prompt, which the curriculum chooses.
         slots = [str(slot) for slot in range(self.rl.prompts * self.rl.steps)]
         on_a_cpu = recipe.generation.engine == "vllm-colocate" and not torch.cuda.is_available()
@@ -193,7 +193,7 @@ class SegmentTrainer(ChosenOptimizer, Timed, AtomicCheckpoints, trl.GRPOTrainer)
         if self.args.use_vllm:
             return VllmPolicy(self.vllm_generation, model, self.processing_class, name)
         half = torch.bfloat16 if self.recipe.model.autocast and model.device.type == "cuda" else None
-        slots = self._writer is None or slots_beside(model)
+        slots = self._writer is None or fits_a_whole_copy(model)
         return HFPolicy(model, self.processing_class, name, batch=rows, dtype=half, continuous=slots)
 
     def _converse(
@@ -263,7 +263,7 @@ class SegmentTrainer(ChosenOptimizer, Timed, AtomicCheckpoints, trl.GRPOTrainer)
         self._nats = plan_entropy(rollouts)
         if self.accelerator.is_main_process:
             self.curves.run.append("rollouts.jsonl", rollouts)
-            before, self._spent = self._spent, spent_on_gpus(self.judge)
+            before, self._spent = self._spent, gpu_seconds(self.judge)
             judged = {what: spent - before[what] for what, spent in self._spent.items()}
             seconds = {phase: round(spent, 3) for phase, spent in (self._seconds | judged).items()}
             now = time.perf_counter()
@@ -432,7 +432,7 @@ def _plan_ids(talk: Conversation, turns: int) -> list[int]:
     return ids + [0] * (turns - len(ids))
 
 
-def slots_beside(model: Any) -> bool:
+def fits_a_whole_copy(model: Any) -> bool:
     """Whether a whole copy of a split model samples in slots, which hold its weights once more: if the model takes at most 1 /
     SLOTS_SHARE of the GPU. On a CPU always."""
     if model.device.type != "cuda":

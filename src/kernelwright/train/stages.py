@@ -180,7 +180,7 @@ def _asks_of(
         )
     asks = prompts.inform_asks(asks, recipe, rl.contrast)
     prompts.refuse_heldout(asks, recipe.examples_in(run.path))
-    return [replace(ask, task=prompts.as_asked(ask.task, recipe)) for ask in asks]
+    return [replace(ask, task=prompts.in_recipe_precision(ask.task, recipe)) for ask in asks]
 
 
 def _fitting(asks: list[Ask], recipe: Recipe, stage: str, tokenizer: Any) -> list[Ask]:
