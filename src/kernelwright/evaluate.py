@@ -76,20 +76,17 @@ def evaluate(
 
     def write(number: int, chunk: Sequence[Task]) -> _Batch:
         """Sample the chunk; each sample goes to the verifier at once."""
-        about, prompted = _asks(agent, chunk, given, prompting)
+        about, asked = _asks(agent, chunk, given, prompting)
         rolling = Rolling(
-            policy, prompted, about, judge, reward=reward, stage="eval", step=0, migrating=migrating
+            policy, asked, about, judge, reward=reward, stage="eval", step=0, migrating=migrating
         )
-        # One seed per chunk, so that a resumed evaluation samples the same as an uninterrupted one.
-        if prompted:
-            place = {**sampling, "seed": seed * 1_000_003 + number}
-            rolling.generate(samples if agent == "frontend" else 1, **place)
+        if asked:  # one seed per chunk, so that a resumed evaluation samples the same as an uninterrupted one
+            at = seed * 1_000_003 + number
+            rolling.generate(samples if agent == "frontend" else 1, **sampling, seed=at)
         return chunk, rolling
 
-    total, missing = (
-        sum(expected.values()),
-        sum(expected[task.id] for _, chunk in unfinished for task in chunk),
-    )
+    total = sum(expected.values())
+    missing = sum(expected[task.id] for _, chunk in unfinished for task in chunk)
     with Bar(f"eval {agent}", total, done=total - missing, quiet=quiet) as bar:
         for chunk, rolling in _ahead(write(number, chunk) for number, chunk in unfinished):
             _log(run, chunk, rolling, given if agent != "frontend" else None, bar)

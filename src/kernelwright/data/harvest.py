@@ -149,11 +149,8 @@ def _package(top: str) -> tuple[str, str, str]:
         classified = [
             one.rpartition("::")[2].strip() for one in facts.get_all("Classifier", []) if "License ::" in one
         ]
-        return (
-            name,
-            facts["Version"],
-            licenses[0].splitlines()[0] if licenses and licenses[0] else ", ".join(classified),
-        )
+        license = licenses[0].splitlines()[0] if licenses and licenses[0] else ", ".join(classified)
+        return name, facts["Version"], license
     return top, "", ""
 
 

@@ -38,12 +38,8 @@ def simplify(graph: Graph) -> Graph:
         simplifier.add(node)
     results = tuple(simplifier.now(name) for name in graph.results)
     live, read = live_nodes(simplifier.nodes, results)
-    nodes = tuple(
-        node.model_copy(
-            update={"outputs": tuple(one if one and one.name in read else None for one in node.outputs)}
-        )
-        for node in live
-    )
+    outputs = (tuple(one if one and one.name in read else None for one in node.outputs) for node in live)
+    nodes = tuple(node.model_copy(update={"outputs": each}) for node, each in zip(live, outputs, strict=True))
     return renumber(graph.model_copy(update={"nodes": nodes, "results": results}))
 
 

@@ -119,14 +119,10 @@ class Collator:
         ids = np.full((len(chosen), width), self.padding, np.int64)
         labels = np.full((len(chosen), width), IGNORED, np.int64)
         for place, row in enumerate(chosen):
-            start, length, prompt_length = (
-                self.rows.starts[row],
-                lengths[place],
-                self.rows.prompt_lengths[row],
-            )
+            start, length, prompt = self.rows.starts[row], lengths[place], self.rows.prompt_lengths[row]
             text = self.rows.tokens[start : start + length]
             ids[place, :length] = text
-            labels[place, prompt_length:length] = text[prompt_length:]
+            labels[place, prompt:length] = text[prompt:]
         batch = {"input_ids": torch.from_numpy(ids), "labels": torch.from_numpy(labels)}
         if self.mask:
             batch["attention_mask"] = torch.from_numpy(np.arange(width) < lengths[:, None]).long()

@@ -51,11 +51,8 @@ def converse(
                 continue
             question = tuple(reply_ids(tokenizer, message))
             last, thoughts = talk.turns[-1], rl.history == "all"
-            ids = [
-                *talk.context(turn - 1, thoughts=thoughts),
-                *answer_ids(last, thoughts=thoughts),
-                *question,
-            ]
+            before = talk.context(turn - 1, thoughts=thoughts)
+            ids = [*before, *answer_ids(last, thoughts=thoughts), *question]
             if len(ids) + rl.max_tokens > policy.context:
                 continue
             prompt = last.prompt.model_copy(

@@ -45,7 +45,7 @@ class VllmPolicy(HFPolicy):
         on_completion: OnCompletion | None = None,
         **sampling: Any,
     ) -> list[list[Completion]]:
-        prompt_rows = [ids for prompt in prompts for ids in [self.encode(prompt)] * n]
+        prompted = [ids for prompt in prompts for ids in [self.encode(prompt)] * n]
         made: dict[int, Completion] = {}
 
         def take(place: int, ids: Sequence[int], logprobs: Sequence[float]) -> None:
@@ -60,7 +60,7 @@ class VllmPolicy(HFPolicy):
         alone = engine is not None and self.generation.tensor_parallel_size == 1
         with self.busy(), _stream(engine, take) if alone else nullcontext():
             _, written, logprobs, _ = self.generation.generate(
-                prompts=prompt_rows, images=None, num_generations=n
+                prompts=prompted, images=None, num_generations=n
             )
         for place, ids in enumerate(written):
             if place not in made:
