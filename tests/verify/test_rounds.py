@@ -178,10 +178,10 @@ def told(kernel: Any, grid: int, mode: str, races: bool) -> dict[str, Any]:
             engine.launch(kernel, (grid,), (x.to("meta"), out.to("meta"), 300, 33), {"ROWS": 16, "BLOCK": 16})
             (planned,) = engine.planned
             ways = [
-                (way.recorded, way.members.tolist(), way.map.branches, way.map.fed_by,
+                (route.recorded, route.members.tolist(), route.map.branches, route.map.fed_by,
                  [(one.kind, one.pointer, one.pointers.tolist(), one.shift.tolist(), one.itemsize, one.data,
-                   way.map.classes(one.keys).tolist()) for one in way.map.accesses])
-                for way in planned.ways
+                   route.map.classes(one.keys).tolist()) for one in route.map.accesses])
+                for route in planned.routes
             ]  # fmt: skip
             return {"ways": ways, "does": planned.does, "steps": engine.planned_steps}
         for scale in (1.0, 0.5):  # recorded, then played

@@ -98,7 +98,7 @@ def test_the_whole_is_written_and_read_also_where_the_last_block_is_masked(count
     x, out = tensor(count), tensor(count)
     launch = planned(copy, (1024,), x, out, count, BLOCK=1024)
     assert launch.whole
-    assert len(launch.ways) == (1 if count == N else 2)
+    assert len(launch.routes) == (1 if count == N else 2)
     assert share(launch, out) == share(launch, x, "read") == 1.0
 
 
@@ -149,7 +149,7 @@ def test_places_that_hang_on_loaded_numbers_are_not_known() -> None:
 def test_an_arrival_that_decides_is_noticed() -> None:
     out, count = tensor(1), tensor(1, torch.int32)
     launch = planned(ranked, (64,), out, count, 63)
-    assert launch.ways[0].map.ranked
+    assert launch.routes[0].map.ranked
 
 
 def test_programs_whose_numbers_wrap_are_looked_at_by_themselves() -> None:

@@ -17,7 +17,7 @@ import numpy as np
 
 from kernelwright.verify.interpret.full_size import Sampled, Unsure
 from kernelwright.verify.interpret.memory import distinct
-from kernelwright.verify.interpret.slices import Planned, Way
+from kernelwright.verify.interpret.slices import Planned, Route
 from kernelwright.verify.trace.tape import View
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Demand:
         writers = [
             number
             for number, launch in enumerate(self._planned)
-            if any(launch.writes(storage) for storage in self._outputs) or not launch.ways or launch.ranked
+            if any(launch.writes(storage) for storage in self._outputs) or not launch.routes or launch.ranked
         ]
         queues = [(number, self._planned[number].sample(self._outputs, self._dice)) for number in writers]
         cost, tried, why = 0, 0, "no launch writes what is returned"
@@ -86,9 +86,9 @@ class Demand:
             raise Unsure(why)
 
     def _steps(self, launch: int, program: int) -> int:
-        way = self._planned[launch].way_of(program)
-        if way is not None:
-            return len(way.map.accesses)
+        route = self._planned[launch].route_of(program)
+        if route is not None:
+            return len(route.map.accesses)
         if launch not in self._lengths:  # one unplanned program stands for the others
             before = self._engine.planned_steps
             try:
@@ -107,7 +107,7 @@ class Demand:
             storage
             for storage in self._outputs
             if self._adds(number, storage)
-            or any(launch.writes(storage) or not launch.ways for launch in self._planned[number + 1 :])
+            or any(launch.writes(storage) or not launch.routes for launch in self._planned[number + 1 :])
         ]
         written = self._touched(number, program)[1] if shared else {}
         for storage in shared:
@@ -142,7 +142,9 @@ class Demand:
     def _adds(self, number: int, storage: int) -> bool:
         launch = self._planned[number]
         return any(
-            launch.storage(access) == storage for way in launch.ways for access in way.accesses(("atomic",))
+            launch.storage(access) == storage
+            for route in launch.routes
+            for access in route.accesses(("atomic",))
         )
 
     def _writers(self, number: int, storage: int, offsets: np.ndarray) -> set[int]:
@@ -157,17 +159,17 @@ class Demand:
         """(reads, writes) of a program in memory that the call makes: sorted byte offsets by storage."""
         engine, launch = self._engine, self._planned[number]
         engine.mode, engine.reads, engine.writes = "plan", [], []
-        way = launch.way_of(program)
+        route = launch.route_of(program)
         try:
-            launch.run(program, way.recording if way is not None else None)
+            launch.run(program, route.recording if route is not None else None)
             fresh = self._sampled.fresh
             return _join(engine.reads, fresh), _join(engine.writes, fresh)
         finally:
             engine.reads = engine.writes = None
 
-    def _note(self, way: Way | None) -> None:
+    def _note(self, route: Route | None) -> None:
         """Count programs that store, by plain stores, only where others of this launch did: honest ones seldom do."""
-        plain = way is None or not any(True for _ in way.accesses(("atomic",)))
+        plain = route is None or not any(True for _ in route.accesses(("atomic",)))
         for storage in self._outputs:
             mine = self._sampled.mine.get(storage)
             if mine and plain:
@@ -191,9 +193,9 @@ class Demand:
         for place, program in enumerate(order):
             engine.mode, engine.flops = "sample", 0.0
             self._sampled.begin()
-            way = launch.way_of(program)
-            launch.run(program, way.recording if way is not None and not launch.ranked else None)
-            self._note(way)
+            route = launch.route_of(program)
+            launch.run(program, route.recording if route is not None and not launch.ranked else None)
+            self._note(route)
             if (number, program) in self._targets:
                 self._sampled.finish()
             if place < _PRICED:

@@ -627,8 +627,8 @@ class InterpretDevice(Service):
         return any(
             access.pointers.size and launch.storage(access) == storage
             for launch in self.engine.planned
-            for way in launch.ways
-            for access in way.accesses(("write", "atomic"))
+            for route in launch.routes
+            for access in route.accesses(("write", "atomic"))
         )
 
     def _share(

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kernelwright.verify.interpret.program_map import Access
-from kernelwright.verify.interpret.slices import REACH, Intervals, Planned, Way, alike, runs
+from kernelwright.verify.interpret.slices import REACH, Intervals, Planned, Route, alike, runs
 
 _PIECES = 2_000_000
 """The most runs of bytes that are followed."""
@@ -35,11 +35,11 @@ class Needs(NamedTuple):
 
 def needs(planned: Sequence[Planned], roots: Mapping[int, tuple[int, int]]) -> Needs | None:
     """What the bytes `roots` of outputs, by storage, depend on. None if that is unknown or too much to follow."""
-    if any(not launch.whole or any(way.map.data_decides for way in launch.ways) for launch in planned):
+    if any(not launch.whole or any(route.map.data_decides for route in launch.routes) for launch in planned):
         return None
     found = Needs({key: (np.array([low]), np.array([high])) for key, (low, high) in roots.items()}, set())
     writers = [
-        {launch.storage(access) for way in launch.ways for access in way.accesses(("write", "atomic"))}
+        {launch.storage(access) for route in launch.routes for access in route.accesses(("write", "atomic"))}
         for launch in planned
     ]
     again = True
@@ -47,8 +47,8 @@ def needs(planned: Sequence[Planned], roots: Mapping[int, tuple[int, int]]) -> N
         again, pieces = False, 0
         for number in reversed(range(len(planned))):
             grown: dict[int, list[Intervals]] = {}
-            for way in planned[number].ways:
-                if not _loads(planned[number], way, found, grown):
+            for route in planned[number].routes:
+                if not _loads(planned[number], route, found, grown):
                     return None
             for storage, parts in grown.items():
                 pieces += sum(len(starts) for starts, _ in parts)
@@ -68,28 +68,28 @@ def unused_stores(planned: Sequence[Planned], found: Needs) -> list[tuple[str, f
     loaded = {
         launch.storage(access)
         for launch in planned
-        for way in launch.ways
-        for access in way.accesses(("read",))
+        for route in launch.routes
+        for access in route.accesses(("read",))
     }
     shares = []
     for launch in planned:
         counted: dict[int, list[int]] = {}
-        for way in launch.ways:
-            for access, fed in zip(way.map.accesses, way.map.fed_by, strict=True):
+        for route in launch.routes:
+            for access, fed in zip(route.map.accesses, route.map.fed_by, strict=True):
                 storage = launch.storage(access)
                 if access.kind != "read" and fed and storage is not None and storage in loaded:
                     used, made = counted.setdefault(storage, [0, 0])
-                    live = _live(storage, way, access, found)
-                    counted[storage] = [used + int(live.sum()), made + int(way.members.sum())]
+                    live = _live(storage, route, access, found)
+                    counted[storage] = [used + int(live.sum()), made + int(route.members.sum())]
         shares += [(launch.name, 1.0 - used / made) for used, made in counted.values()]
     return shares
 
 
-def _loads(launch: Planned, way: Way, found: Needs, grown: dict[int, list[Intervals]]) -> bool:
+def _loads(launch: Planned, route: Route, found: Needs, grown: dict[int, list[Intervals]]) -> bool:
     """Enter the loads that feed needed stores. False if there are too many to follow."""
-    accesses, fed_by = way.map.accesses, way.map.fed_by
+    accesses, fed_by = route.map.accesses, route.map.fed_by
     stores = [
-        (fed, _live(launch.storage(access), way, access, found))
+        (fed, _live(launch.storage(access), route, access, found))
         for access, fed in zip(accesses, fed_by, strict=True)
         if access.kind != "read"
     ]
@@ -106,14 +106,14 @@ def _loads(launch: Planned, way: Way, found: Needs, grown: dict[int, list[Interv
         lives = [live for fed, live in together.items() if fed >> number & 1]
         if not lives:
             continue
-        if access.data or not alike(way, access):
+        if access.data or not alike(route, access):
             found.rough.add(storage)
             grown.setdefault(storage, []).append((np.array([0]), np.array([WHOLE])))
             continue
         if not access.pointers.size:
             continue
         starts, ends = runs(access)
-        shifts = way.map.shifts(access, np.logical_or.reduce(lives))
+        shifts = route.map.shifts(access, np.logical_or.reduce(lives))
         if len(starts) * len(shifts) > _PIECES:
             return False
         grown.setdefault(storage, []).append(
@@ -122,19 +122,19 @@ def _loads(launch: Planned, way: Way, found: Needs, grown: dict[int, list[Interv
     return True
 
 
-def _live(storage: int | None, way: Way, access: Access, found: Needs) -> np.ndarray:
+def _live(storage: int | None, route: Route, access: Access, found: Needs) -> np.ndarray:
     """By program, whether its store there may be needed."""
     if storage is not None and storage not in found.places:
-        return np.zeros_like(way.members)
-    if storage is None or access.data or not alike(way, access):
-        return way.members
+        return np.zeros_like(route.members)
+    if storage is None or access.data or not alike(route, access):
+        return route.members
     if not access.pointers.size:
-        return np.zeros_like(way.members)
+        return np.zeros_like(route.members)
     offsets = access.pointers & REACH
     low = int(offsets.min()) + access.shift
     high = int(offsets.max()) + access.itemsize + access.shift
     starts, ends = found.places[storage]
-    return way.members & (np.searchsorted(ends, low, "right") < np.searchsorted(starts, high, "left"))
+    return route.members & (np.searchsorted(ends, low, "right") < np.searchsorted(starts, high, "left"))
 
 
 def _merge(pieces: Sequence[Intervals]) -> Intervals:

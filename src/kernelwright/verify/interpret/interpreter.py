@@ -54,7 +54,7 @@ from kernelwright.verify.interpret.recording import (
     outcome_of,
 )
 from kernelwright.verify.interpret.rounds import FEWEST, Rounds
-from kernelwright.verify.interpret.slices import MOST_WAYS, THOROUGH_WAYS, Planned, Way, plan
+from kernelwright.verify.interpret.slices import MOST_ROUTES, THOROUGH_ROUTES, Planned, Route, plan
 from kernelwright.verify.interpret.together import Together, polls
 from kernelwright.verify.messages import ROUNDED, ROUNDS
 from kernelwright.verify.trace.binding import bind, plain
@@ -521,24 +521,24 @@ class Engine:
                     return max(made, modelled(program, 1), key=lambda one: one.touched_bytes)
             return made
 
-        ways, rest = list[Way](), np.ones(math.prod(grid), dtype=bool)
+        routes, rest = list[Route](), np.ones(math.prod(grid), dtype=bool)
         cut, endless = False, polls(traced.function)  # an instance that waits for another would wait for ever
         if not endless:
             try:
-                ways, rest = plan(math.prod(grid), record, self.dice, self.thorough)
-                cut = bool(rest.any()) and len(ways) < (THOROUGH_WAYS if self.thorough else MOST_WAYS)
+                routes, rest = plan(math.prod(grid), record, self.dice, self.thorough)
+                cut = bool(rest.any()) and len(routes) < (THOROUGH_ROUTES if self.thorough else MOST_ROUTES)
             except Unsure:
                 cut = endless = True
             except NotFollowed:
                 pass  # it can still be run
-        self._count_arrivals(traced.function.fn, ways)
-        decided = {(self._at[0], *branch) for way in ways for branch in way.map.branches}
+        self._count_arrivals(traced.function.fn, routes)
+        decided = {(self._at[0], *branch) for route in routes for branch in route.map.branches}
         does = {self._at, *self._noted, *decided}
-        return Planned(self._at[0], does, extents, memory, ways, rest, run, priced, cut)
+        return Planned(self._at[0], does, extents, memory, routes, rest, run, priced, cut)
 
-    def _count_arrivals(self, function: Any, ways: Sequence[Way]) -> None:
+    def _count_arrivals(self, function: Any, routes: Sequence[Route]) -> None:
         """Record how many programs meet at one counter, if their order there decides what they do."""
-        met = np.concatenate([way.meetings for way in ways if way.map.ranked] or [np.zeros(0)])
+        met = np.concatenate([route.meetings for route in routes if route.map.ranked] or [np.zeros(0)])
         if (met >= 0).any():
             self.arrivals[function] = int(np.unique(met[met >= 0], return_counts=True)[1].max())
 

@@ -24,7 +24,7 @@ from kernelwright.verify.interpret.program_map import Access, ProgramMap
 from kernelwright.verify.interpret.recording import Recording
 from kernelwright.verify.trace.tape import View
 
-MOST_WAYS, THOROUGH_WAYS = 6, 24
+MOST_ROUTES, THOROUGH_ROUTES = 6, 24
 """The most programs of a launch that are planned, usually and when we ask in particular what reaches the outputs."""
 _CLASSES, _RANDOM, _ODD = 5, 8, 7
 """Programs to sample: one of each of this many kinds, some drawn from all, some of rare kinds, and some whose loads do not relate to
@@ -40,7 +40,7 @@ Intervals = tuple[np.ndarray, np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True)
-class Way:
+class Route:
     """A path through a kernel: one program's recording, and the programs that store the same way and to corresponding places."""
 
     recorded: int
@@ -70,9 +70,9 @@ class Planned:
     """Its constants, and decisions that depend on no loaded value."""
     grid: tuple[int, int, int]
     memory: Memory
-    ways: list[Way]
+    routes: list[Route]
     rest: np.ndarray
-    """Programs that belong to no way."""
+    """Programs that belong to no route."""
     run: Callable[[int, Recording | None], None]
     """Runs one program, from its recording if there is one."""
     priced: Callable[[int], Traffic]
@@ -93,16 +93,16 @@ class Planned:
     def inside(self) -> bool:
         """Whether all accesses are known to be in bounds, except those that depend on loaded values."""
         return self.whole and all(
-            access.data or not access.pointers.size or alike(way, access)
-            for way in self.ways
-            for access in way.map.accesses
+            access.data or not access.pointers.size or alike(route, access)
+            for route in self.routes
+            for access in route.map.accesses
         )
 
     def check(self) -> None:
         """Raises OutOfBounds if a program strays whatever is loaded. Checks programs whose lanes are active as in the recorded
-        program of their way."""
-        for way in self.ways:
-            for access in way.map.accesses:
+        program of their route."""
+        for route in self.routes:
+            for access in route.map.accesses:
                 if access.data or not access.pointers.size:
                     continue
                 slot = (int(access.pointers.min()) >> REGION_BITS) - 1  # a base may lie before its tensor
@@ -110,8 +110,8 @@ class Planned:
                     self.memory.regions
                 ):
                     continue
-                classes, region = way.map.classes(access.keys), self.memory.regions[slot]
-                shift = access.shift[way.members & (classes == classes[way.recorded])]
+                classes, region = route.map.classes(access.keys), self.memory.regions[slot]
+                shift = access.shift[route.members & (classes == classes[route.recorded])]
                 places = access.pointers.astype(np.int64) - ((slot + 1) << REGION_BITS)
                 low, high = int(places.min() + shift.min()), int(places.max() + shift.max())
                 if low < 0 or high + access.itemsize > region.size:
@@ -119,50 +119,50 @@ class Planned:
                     raise OutOfBounds(
                         f"{access.kind} out of bounds by some program: `{region.name}` element {at}, "
                         f"valid 0..{region.size // access.itemsize - 1}",
-                        certain=not way.map.data_decides,
+                        certain=not route.map.data_decides,
                     )
 
     @property
     def ranked(self) -> bool:
         """Whether the result of an atomic access decides what a program does."""
-        return any(way.map.ranked for way in self.ways)
+        return any(route.map.ranked for route in self.routes)
 
     def met_by(self, program: int) -> set[int] | None:
         """The programs, including this one, whose first atomic update is at the same place: whichever of them comes last acts
         as the last one. None if unknown."""
         found: set[int] = set()
         where = -1
-        for way in self.ways:
-            if way.members[program]:
-                where = int(way.meetings[program])
+        for route in self.routes:
+            if route.members[program]:
+                where = int(route.meetings[program])
         if where < 0 or not self.whole:
             return None
-        for way in self.ways:
-            found |= set(np.flatnonzero(way.meetings == where).tolist())
+        for route in self.routes:
+            found |= set(np.flatnonzero(route.meetings == where).tolist())
         return found
 
-    def way_of(self, program: int) -> Way | None:
-        return next((way for way in self.ways if way.members[program]), None)
+    def route_of(self, program: int) -> Route | None:
+        return next((route for route in self.routes if route.members[program]), None)
 
     # -- what is touched --------------------------------------------------------------------------------------
 
     def touched(self, storage: int, kinds: Sequence[str]) -> list[Intervals] | None:
         """The runs of bytes of a storage that all programs together touch; None if unknown."""
-        if not self.whole or any(way.map.data_decides for way in self.ways):
+        if not self.whole or any(route.map.data_decides for route in self.routes):
             return None
         found = []
-        for way in self.ways:
-            for access in way.accesses(kinds):
+        for route in self.routes:
+            for access in route.accesses(kinds):
                 if self.storage(access) != storage:
                     continue
                 if access.data or not alike(
-                    way, access
+                    route, access
                 ):  # programs that store alike may mask loads differently
                     return None
                 if not access.pointers.size:
                     continue
                 starts, ends = runs(access)
-                shifts = way.map.shifts(access, way.members)
+                shifts = route.map.shifts(access, route.members)
                 if len(starts) * len(shifts) > _PIECES:
                     return None
                 found.append(
@@ -173,15 +173,15 @@ class Planned:
     def producers(self, storage: int, needed: np.ndarray) -> np.ndarray | None:
         """Programs that may write one of the sorted byte offsets; None if unknown."""
         found = np.zeros(math.prod(self.grid), dtype=bool)
-        known = self.whole and not any(way.map.data_decides for way in self.ways)
-        for way in self.ways:
-            for access in way.accesses(("write", "atomic")):
+        known = self.whole and not any(route.map.data_decides for route in self.routes)
+        for route in self.routes:
+            for access in route.accesses(("write", "atomic")):
                 if self.storage(access) != storage or not access.pointers.size:
                     continue
                 known &= not access.data
                 low = int((access.pointers & REACH).min()) + access.shift
                 high = int((access.pointers & REACH).max()) + max(access.itemsize, 1) + access.shift
-                near = (np.searchsorted(needed, low) < np.searchsorted(needed, high)) & way.members & ~found
+                near = (np.searchsorted(needed, low) < np.searchsorted(needed, high)) & route.members & ~found
                 starts, ends = runs(access)
                 for program in np.flatnonzero(near).tolist():  # the offsets may lie between its runs
                     shift = access.shift[program]
@@ -193,8 +193,8 @@ class Planned:
         """Whether any planned program writes to the storage."""
         return any(
             self.storage(access) == storage
-            for way in self.ways
-            for access in way.accesses(("write", "atomic"))
+            for route in self.routes
+            for access in route.accesses(("write", "atomic"))
         )
 
     # -- whom to try ------------------------------------------------------------------------------------------
@@ -203,10 +203,10 @@ class Planned:
         """Programs worth running on real values, the most telling first."""
         chosen: list[int] = []
         kinds: list[np.ndarray] = []
-        for way in self.ways:
-            chosen.append(way.recorded)
-            members = np.flatnonzero(way.members)
-            classes = way.map.classes(way.map.sinks)[members]
+        for route in self.routes:
+            chosen.append(route.recorded)
+            members = np.flatnonzero(route.members)
+            classes = route.map.classes(route.map.sinks)[members]
             order = np.argsort(classes, kind="stable")
             of_it = np.split(members[order], np.flatnonzero(np.diff(classes[order])) + 1)
             for kind in dice.sample(of_it, min(len(of_it), _CLASSES)):
@@ -215,7 +215,7 @@ class Planned:
         if self.rest.any():
             some = np.flatnonzero(self.rest).tolist()
             chosen += dice.sample(some, min(_CLASSES, len(some)))
-        odd = [place for way in self.ways for place in self._odd(way, outputs, dice)]
+        odd = [place for route in self.routes for place in self._odd(route, outputs, dice)]
         drawn = [dice.randrange(math.prod(self.grid)) for _ in range(_RANDOM)]
         odd = dice.sample(odd, min(_ODD, len(odd))) + self._rare(kinds, dice)
         return list(dict.fromkeys(chosen[:1] + odd + chosen[1:] + drawn))
@@ -232,17 +232,17 @@ class Planned:
         in_turn = itertools.chain.from_iterable(itertools.zip_longest(*drawn))
         return [place for place in in_turn if place is not None][:_ODD]
 
-    def _odd(self, way: Way, outputs: Mapping[int, View], dice: random.Random) -> list[int]:
+    def _odd(self, route: Route, outputs: Mapping[int, View], dice: random.Random) -> list[int]:
         """Programs whose load places are not the linear function of their store places that most programs follow."""
-        stores = [access for access in way.accesses(("write",)) if access.pointers.size]
-        numbers = np.flatnonzero(way.members)
+        stores = [access for access in route.accesses(("write",)) if access.pointers.size]
+        numbers = np.flatnonzero(route.members)
         if not stores or len(numbers) < 16:
             return []
         stored = stores[0]
         base = int((stored.pointers & REACH).min())
         where = self._coordinates(base + stored.shift[numbers], outputs.get(self.storage(stored) or -1))
         found: list[int] = []
-        for access in (*way.accesses(("read",)), *stores[1:]):
+        for access in (*route.accesses(("read",)), *stores[1:]):
             if access.data or not access.shift.any():
                 continue
             strays = _strays(where, access.shift[numbers].astype(np.float64), dice)
@@ -290,12 +290,12 @@ def runs(access: Access) -> Intervals:
     return starts, ends
 
 
-def alike(way: Way, access: Access) -> bool:
+def alike(route: Route, access: Access) -> bool:
     """Whether in all programs the same lanes are active as in the recorded one, possibly none."""
     if not access.keys:
         return True
-    classes = way.map.classes(access.keys)
-    return bool((classes[way.members] == classes[way.recorded]).all())
+    classes = route.map.classes(access.keys)
+    return bool((classes[route.members] == classes[route.recorded]).all())
 
 
 def union(pieces: Sequence[Intervals], low: int, high: int) -> int:
@@ -315,14 +315,14 @@ def plan(
     record: Callable[[int], tuple[Recording, ProgramMap]],
     dice: random.Random,
     thorough: bool = False,
-) -> tuple[list[Way], np.ndarray]:
-    """The ways through a launch of `count` programs, and a mask of programs that belong to none. Raises NotFollowed."""
-    most = THOROUGH_WAYS if thorough else MOST_WAYS
-    ways: list[Way] = []
+) -> tuple[list[Route], np.ndarray]:
+    """The routes through a launch of `count` programs, and a mask of programs that belong to none. Raises NotFollowed."""
+    most = THOROUGH_ROUTES if thorough else MOST_ROUTES
+    routes: list[Route] = []
     rest, steps = np.ones(count, dtype=bool), 0
     first = count // 2
-    while rest.any() and len(ways) < most and (thorough or steps < _PLANNED or not ways):
-        place = first if not ways else int(dice.choice(np.flatnonzero(rest)[:4096].tolist()))
+    while rest.any() and len(routes) < most and (thorough or steps < _PLANNED or not routes):
+        place = first if not routes else int(dice.choice(np.flatnonzero(rest)[:4096].tolist()))
         recording, found = record(place)
         steps += len(found.accesses)
         keys: set[int] = set()
@@ -332,6 +332,6 @@ def plan(
         classes = found.classes(keys)
         members = found.explained & (classes == classes[place]) & rest
         members[place] = True
-        ways.append(Way(place, recording, found, members))
+        routes.append(Route(place, recording, found, members))
         rest &= ~members
-    return ways, rest
+    return routes, rest
