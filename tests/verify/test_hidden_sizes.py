@@ -1,9 +1,15 @@
 """Sizes that only the judge knows."""
 
 import pytest
+import torch
 
+from kernelwright.graph.capture import capture
 from kernelwright.outcomes import Outcome
 from kernelwright.records import Task
+from kernelwright.search.ladder import pose
+from kernelwright.search.whole import shrunk
+from kernelwright.verify.judge import Judge
+from kernelwright.verify.protocol import protocol
 from kernelwright.verify.reference.hidden_sizes import (
     NONE,
     hidden_sizes,
@@ -229,3 +235,10 @@ def test_what_a_candidate_launches_may_hang_on_sizes(forward: str, chooses: bool
     code = "@triton.jit\ndef kernel(x):\n    helper(x)\n\n\n@triton.jit\ndef helper(x):\n    if x:\n        pass\n\n\n"
     assert may_choose(f"{code}def forward(x):\n    {forward}\n", ["kernel"]) is chooses
     assert may_choose(f"{code}def forward(x):\n    {forward}\n", [])
+
+
+def test_a_convolution_is_not_asked_about_no_channels_where_pytorch_drops_its_filters() -> None:
+    captured = capture(torch.nn.Conv2d(24, 40, 3), (torch.randn(1, 24, 20, 28),))
+    graph, shapes = shrunk(captured.graph, captured.part.arguments)
+    judge = Judge(protocol("strict"), "h200", secret=7)
+    assert judge.none_case(pose(graph, captured.part.arguments, shapes=shapes)) is None

@@ -33,6 +33,7 @@ from kernelwright.graph import Graph, TensorType, draws, sizes
 from kernelwright.graph.partition import Group, Left, Partition, alone, part_of, partition
 from kernelwright.graph.shrink import Ties, runs, shrink
 from kernelwright.graph.stitch import stitch
+from kernelwright.graph.types import Symbol
 from kernelwright.hardware import target as target_sheet
 from kernelwright.outcomes import Outcome
 from kernelwright.records import FASTER, Candidate, Verdict
@@ -42,6 +43,7 @@ from kernelwright.search.ladder import Form, Ladder, Sizes, Tried, Watch, functi
 from kernelwright.search.rung import AnyRung, CannotWrite, Writer, entry_of, key_of
 from kernelwright.search.rungs import Contractions, UserRung, rungs_of
 from kernelwright.verify.cost.eager import eager_ms
+from kernelwright.verify.pool import VerifierPool
 
 LONG = 250
 """Nodes beyond which a graph is not compiled in one piece."""
@@ -377,6 +379,9 @@ class _Search:
         times is compiled once, and nothing is judged twice."""
         whole = partition(self.graph)
         distinct, cost, total = self._costs(whole)
+        if isinstance(ladder.verifier, VerifierPool) and self.settings.contractions == "auto":
+            with contextlib.suppress(UserError):
+                ladder.verifier.prepare(self._form(False).task)  # on another core, while the compiler writes
         kernels: dict[str, str] = {}
         rungs: dict[str, Rung] = {}
         rows = []
@@ -413,7 +418,7 @@ class _Search:
     def _write(self, ladder: Ladder, groups: Sequence[Group], until: float) -> tuple[str, Rung | None, str]:
         """(kernel, its rung, "") for groups that differ only in sizes, else ("", None, why there is none). Under `auto` a product
         by itself stays with ATen."""
-        group, own = groups[0], self.settings.contractions == "own"
+        group, graph, own = groups[0], _for_all(groups), self.settings.contractions == "own"
         small = [one for other in groups for one in self._small(other).values()]
         small += [{one.name: one.hint for one in other.graph.symbols} for other in groups[1:]]
         if not own and all(part_of(node) in ("contraction", "free") for node in group.nodes):
@@ -424,7 +429,7 @@ class _Search:
             if not isinstance(rung, Writer) or left <= 0:
                 continue
             try:
-                return rung.write(group.graph, small, left), rung.name, ""
+                return rung.write(graph, small, left), rung.name, ""
             except (CannotWrite, UserError, TimeoutError) as error:
                 why = f"{rung.name}: {one_line(error)}"
         return "", None, why
@@ -566,8 +571,23 @@ def pin_symbols(
 
 def _kind(group: Group) -> str:
     """A digest shared by groups that differ only in the values of their sizes."""
-    symbols = tuple(one.model_copy(update={"hint": 0}) for one in group.graph.symbols)
+    symbols = tuple(Symbol(name=one.name, hint=0) for one in group.graph.symbols)
     return group.graph.model_copy(update={"symbols": symbols}).digest
+
+
+def _for_all(groups: Sequence[Group]) -> Graph:
+    """The first group's graph, with the bounds of symbols that all of these groups, which are of one kind, lie within."""
+    graph, bounds = groups[0].graph, list(zip(*(one.graph.symbols for one in groups), strict=True))
+    symbols = tuple(
+        some[0].model_copy(
+            update={
+                "least": min(one.least for one in some),
+                "most": None if any(one.most is None for one in some) else max(one.most or 0 for one in some),
+            }
+        )
+        for some in bounds
+    )
+    return graph.model_copy(update={"symbols": symbols})
 
 
 def sizes_of(graph: Graph, shapes: Sizes, group: Group) -> Sizes:

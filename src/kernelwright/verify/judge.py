@@ -62,6 +62,7 @@ from kernelwright.verify.reference.long_sizes import (
     one_more_full,
 )
 from kernelwright.verify.reference.named_values import at_named_values, named_values
+from kernelwright.verify.reference.operators import NO_CHANNELS
 from kernelwright.verify.reference.oracle import ShapeCases, has_special, shape_cases
 from kernelwright.verify.reference.periodic import Patch
 from kernelwright.verify.reference.reach import farther
@@ -498,14 +499,16 @@ class Judge:
 
     def none_case(self, task: Task) -> ShapeCases | None:
         """One case in which one size is 0, made once: the first size that the constructor does not depend on and for which the
-        reference accepts 0; None if there is none."""
+        reference accepts 0 and has the shapes of its other sizes; None if there is none."""
 
         def make() -> list[ShapeCases]:
             init = self.cases(task)[0].init
             for sizes in none_of_each(task, self.small(task)):
                 with contextlib.suppress(UserError), _ours("a size of 0"):
                     if equal_plain(Reference(task, sizes).init_inputs(), init):
-                        return [self._shape_cases(task, NONE, sizes)]
+                        made = self._shape_cases(task, NONE, sizes)
+                        if NO_CHANNELS not in made.operators:
+                            return [made]
             return []
 
         return next(iter(self._long.get((task.digest, NONE), make)), None)

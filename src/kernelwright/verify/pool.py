@@ -148,6 +148,11 @@ class VerifierPool(Pool):
             return self._shards.submit(task, candidate)
         return self._threads.submit(self._verify, task, candidate)
 
+    def prepare(self, task: Task) -> None:
+        """Make a task's cases before its first candidate comes; returns at once. What fails here fails again for the candidate."""
+        if self._shards is None:
+            self._threads.submit(self.judge.cases, task)
+
     def close(self, abort: bool = False) -> None:
         """End the pool. Waits for running verifications, or with `abort` kills them at once."""
         self._closed = True

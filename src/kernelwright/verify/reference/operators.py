@@ -27,6 +27,8 @@ _BOUNDED = {
     "clamp_max": (1,), "gt": (1,), "ge": (1,), "lt": (1,), "le": (1,),
 }  # fmt: skip
 """Operators with bounds, and the positions of their bounds among the arguments."""
+NO_CHANNELS = "convolution of no channels"
+"""Listed beside a convolution whose input has no channels: PyTorch then gives no channels, whatever the weights say."""
 _SOFTPLUS = 20.0
 _FEW_BOUNDS = 64
 """The most elements of a tensor that may be a table of bounds."""
@@ -44,6 +46,8 @@ class _Names(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: object, args: Any = (), kwargs: Any = None) -> object:
         name = func._schema.name.removeprefix("aten::")
         self.seen.append(name)
+        if name == "convolution" and args[0].shape[1] == 0:
+            self.seen.append(NO_CHANNELS)
         given = (*args, *(kwargs or {}).values())
         self.numbers += [float(one) for one in given if _is_number(one)]
         if (

@@ -1,0 +1,23 @@
+"""Which groups of a whole share a kernel."""
+
+import torch
+from torch import nn
+
+from kernelwright.graph.capture import capture
+from kernelwright.graph.partition import partition
+from kernelwright.search.whole import _for_all, _kind, shrunk
+
+
+def test_stages_of_a_network_share_kernels_and_their_widest_bounds() -> None:
+    def stage(channels: int, more: int) -> list[nn.Module]:
+        return [nn.Conv2d(channels, more, 3, 2, 1, bias=False), nn.BatchNorm2d(more), nn.ReLU()]
+
+    net = nn.Sequential(*stage(3, 16), *stage(16, 24), *stage(24, 40)).eval()
+    part = capture(net, [torch.randn(2, 3, 64, 64)], breaks=False).part
+    graph, _ = shrunk(part.graph, part.arguments)
+    groups = partition(graph).groups
+    leasts = [max(one.least for one in group.graph.symbols) for group in groups]
+    assert len(groups) == 3
+    assert len({_kind(one) for one in groups}) == 1
+    assert len(set(leasts)) > 1
+    assert max(one.least for one in _for_all(groups).symbols) == min(leasts)
