@@ -84,7 +84,7 @@ def test_a_task_with_gradients_is_another_task() -> None:
 
 def test_a_reference_without_gradients_is_one_line_for_the_user() -> None:
     source = SOURCE.replace("return y, y.argmax(-1), (x > 0)", "return y.argmax(-1)")
-    with pytest.raises(UserError, match="no output of the reference has one"):
+    with pytest.raises(UserError, match="no output of the reference has a gradient"):
         made(TASK.model_copy(update={"source": source}))
 
 

@@ -97,7 +97,7 @@ class LadderSource:
             small = self._small.get(graph.digest) or shrink(graph)
             self._small[graph.digest] = small
             sized = small.graph if "small" in small.shapes else graph
-            ladder.search(graph, until=until, posed=sized, shapes=small.shapes)
+            ladder.search(graph, until=until, symbolic=sized, shapes=small.shapes)
         except Exception as error:
             logger.warning(
                 "kernelwright: the search for a kernel failed: %s: %s", type(error).__name__, error

@@ -42,13 +42,13 @@ class Asking:
         """
         if agent != "frontend":
             best = verified_kernels(rollouts)[: min(_IMPROVED, samples)]
-            asked = [
+            drafts = [
                 self._prompt(
                     agent, kernel=r.candidate.code, plan=r.candidate.plan, profile=prompts.profile(r.verdict)
                 )
                 for r in best
             ]
-            return "improve", [prompt for prompt in asked if self.fits(prompt)]
+            return "improve", [prompt for prompt in drafts if self.fits(prompt)]
         fresh = self._prompt(agent)
         shown = [
             self._prompt(agent, kernel=r.candidate.code, feedback=prompts.feedback(r.verdict))

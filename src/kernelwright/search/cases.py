@@ -199,8 +199,8 @@ def _at_full_size(task: Task, why: str, large: bool) -> Case:
             reference = Reference(task.source)
             model, inputs = cast_to(precision_of(task).cast, reference.module(), reference.inputs())
     except Exception as error:  # a reference may raise anything
-        said = " ".join(str(error).split())[:200]
-        raise UserError(f"task {task.id} raises {type(error).__name__}: {said}; fix the task") from None
+        reason = " ".join(str(error).split())[:200]
+        raise UserError(f"task {task.id} raises {type(error).__name__}: {reason}; fix the task") from None
     try:
         captured = capture(model, inputs, breaks=False)
         graph = forward_only(captured.graph)

@@ -130,7 +130,7 @@ class Ladder:
         wait: float | None = None,
         values: Mapping[str, Any] | None = None,
         shapes: Sizes | None = None,
-        posed: Graph | None = None,
+        symbolic: Graph | None = None,
         form: Form | None = None,
         free: bool = False,
     ) -> Entry:
@@ -138,7 +138,7 @@ class Ladder:
         pending verdict is awaited until `wait`.
 
         `values` are example values by argument, such as the real weights, so that inputs are drawn like them. `shapes` are small
-        values of the graph's symbols. `posed` is the same graph with its free sizes as symbols, shown to rungs and judge. `form`:
+        values of the graph's symbols. `symbolic` is the same graph with its free sizes as symbols, shown to rungs and judge. `form`:
         how to present kernels to the judge, by default in function form. `free`: kernels must serve all sizes that the symbols
         may have. A rung that runs out of time is not cached as failed.
         """
@@ -147,25 +147,25 @@ class Ladder:
         waiting = [rung for rung in self.rungs if key_of(rung) not in known.tried]
         if not waiting:
             return _fair(known)
-        posed = posed or graph
+        symbolic = symbolic or graph
         policy: Literal["full", "partial"] = "full" if self.facts["contractions"] == "own" else "partial"
         try:
-            form = form or function_form(posed, values, shapes, policy, self.facts["precision"], free)
+            form = form or function_form(symbolic, values, shapes, policy, self.facts["precision"], free)
         except UserError as error:
             return self.cache.put(key, Entry(tried={key_of(rung): str(error) for rung in waiting}))
         for rung in waiting:
             if until is not None and time.monotonic() >= until:
                 break
-            asked = _Asked(
-                self, rung, graph, posed, form, list((shapes or {}).values()), known.best, until, wait
+            request = _Request(
+                self, rung, graph, symbolic, form, list((shapes or {}).values()), known.best, until, wait
             )
-            what = asked.ask()
+            what = request.ask()
             if what is None:
                 break
             known = self.cache.put(
-                key, Entry(best=asked.best, tried={key_of(rung): what}, inductor_ms=asked.inductor_ms)
+                key, Entry(best=request.best, tried={key_of(rung): what}, inductor_ms=request.inductor_ms)
             )
-            if not asked.judged:
+            if not request.judged:
                 self.watch(Tried(graph.name, rung.name, what))
         return _fair(known)
 
@@ -186,7 +186,7 @@ class Ladder:
         return found
 
 
-class _Asked:
+class _Request:
     """One request to a rung about one graph."""
 
     def __init__(
@@ -194,14 +194,14 @@ class _Asked:
         ladder: Ladder,
         rung: AnyRung,
         graph: Graph,
-        posed: Graph,
+        symbolic: Graph,
         form: Form,
         sizes: Sequence[Mapping[str, int]],
         best: Answer | None,
         until: float | None,
         wait: float | None,
     ) -> None:
-        self.ladder, self.rung, self.graph, self.posed, self.form = ladder, rung, graph, posed, form
+        self.ladder, self.rung, self.graph, self.symbolic, self.form = ladder, rung, graph, symbolic, form
         self.sizes, self.best, self.until = sizes, best, until
         self.wait = until if wait is None else wait
         self.judged = 0
@@ -216,19 +216,19 @@ class _Asked:
         left = 60.0 if self.until is None else max(1.0, self.until - time.monotonic())
         try:
             if isinstance(self.rung, Writer):
-                [verdict] = self.judge([self.rung.write(self.posed, self.sizes, left)])
+                [verdict] = self.judge([self.rung.write(self.symbolic, self.sizes, left)])
                 if verdict is None or verdict.outcome is Outcome.INFRASTRUCTURE_ERROR:
                     return None
                 return "verified" if verdict.correct else self.failed
             before = self.judged
             until = self.until or time.monotonic() + left
             self.rung.climb(
-                Climb(self.posed, self.form.task, self.best, self.judge, until, self.form.modules)
+                Climb(self.symbolic, self.form.task, self.best, self.judge, until, self.form.modules)
             )
             return "verified" if self._better else self.failed or f"none of {self.judged - before} is faster"
         except TimeoutError:
             return None
-        except (CannotWrite, UserError) as why:  # UserError: about the graph as posed
+        except (CannotWrite, UserError) as why:  # UserError: about the symbolic graph
             return one_line(why)
         except InfrastructureError:
             raise

@@ -109,22 +109,24 @@ class ModelRung:
         with self._loaded:  # one model and one caller at a time
             policy = self._load(spec)
             asking = Asking(climb.task, style_of(policy), self.target, self.max_tokens, fitting(policy))
-            _, asked = asking.prompts(agent, before, self.samples)
-            asked = [one for one in asked if fitting(policy)(one)]
-            if not asked:
+            _, shown = asking.prompts(agent, before, self.samples)
+            shown = [one for one in shown if fitting(policy)(one)]
+            if not shown:
                 return []
-            each, seed = max(1, self.samples // len(asked)), self.seed + 1000 * len(before)
-            said = policy.generate(asked, each, temperature=self.temperature, seed=seed)
+            each, seed = max(1, self.samples // len(shown)), self.seed + 1000 * len(before)
+            texts = policy.generate(shown, each, temperature=self.temperature, seed=seed)
         if climb.left <= 0:
             raise TimeoutError
         return self._judged(
-            climb, agent, [(prompt, one) for prompt, group in zip(asked, said, strict=True) for one in group]
+            climb, agent, [(prompt, one) for prompt, group in zip(shown, texts, strict=True) for one in group]
         )
 
-    def _judged(self, climb: Climb, agent: Agent, said: Sequence[tuple[Prompt, Completion]]) -> list[Rollout]:
+    def _judged(
+        self, climb: Climb, agent: Agent, answers: Sequence[tuple[Prompt, Completion]]
+    ) -> list[Rollout]:
         """Rollouts of the completions that hold a kernel, without duplicates, judged."""
         texts: dict[str, tuple[Prompt, Completion, Candidate]] = {}
-        for prompt, completion in said:
+        for prompt, completion in answers:
             parsed = candidates.parse(completion.text, None, completion.finish_reason)
             code = parsed.code if climb.modules else as_kernel(parsed.code)
             if parsed.problem is None and code:

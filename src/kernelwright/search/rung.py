@@ -95,10 +95,10 @@ def check_parameters(code: str, graph: Graph) -> None:
         node, own = next(iter(methods), None), 1
     if not isinstance(node, ast.FunctionDef):
         raise CannotWrite("it defines neither kernel(...) nor class ModelNew")
-    taken = len(node.args.posonlyargs) + len(node.args.args) - own
-    if not node.args.vararg and taken != len(graph.arguments):
+    count = len(node.args.posonlyargs) + len(node.args.args) - own
+    if not node.args.vararg and count != len(graph.arguments):
         wanted = ", ".join(one.origin or one.name for one in graph.arguments)
-        raise CannotWrite(f"it takes {taken} arguments, and the graph has {len(graph.arguments)}: {wanted}")
+        raise CannotWrite(f"it takes {count} arguments, and the graph has {len(graph.arguments)}: {wanted}")
 
 
 def _definitions(code: str) -> dict[str, ast.stmt]:

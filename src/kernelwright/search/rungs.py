@@ -69,21 +69,21 @@ class CompilerRung:
         start(self.target)
 
     def write(self, graph: Graph, sizes: Sequence[Mapping[str, int]], seconds: float) -> str:
-        ways: tuple[Contractions, ...] = ("own",) if self.contractions == "own" else ("auto", "own")
-        said, until = "", time.monotonic() + seconds
-        for way in ways:
+        modes: tuple[Contractions, ...] = ("own",) if self.contractions == "own" else ("auto", "own")
+        reason, until = "", time.monotonic() + seconds
+        for mode in modes:
             try:
                 with self._lock:
                     left = max(1.0, until - time.monotonic())
-                    text = write(graph, contractions=way, target=self.target, sizes=sizes, seconds=left)
+                    text = write(graph, contractions=mode, target=self.target, sizes=sizes, seconds=left)
                 if "@triton.jit" in text:
                     return text
-                said = said or "all of it stays with ATen"
+                reason = reason or "all of it stays with ATen"
             except CannotCompile as error:
                 if str(error).startswith("timeout"):
                     raise TimeoutError(str(error)) from None
-                said = said or str(error)
-        raise CannotWrite(said)
+                reason = reason or str(error)
+        raise CannotWrite(reason)
 
 
 class LibraryRung:

@@ -114,12 +114,12 @@ def _search(
         verdict=verdict.model_copy(update={"task_id": task.id}),
         seconds={"total": round(found.seconds, 2)},
     )
-    said = [{"graph": one.graph, "rung": one.rung, "what": one.what} for one in tries]
+    tried = [{"graph": one.graph, "rung": one.rung, "what": one.what} for one in tries]
     rung = answer.rung if answer else None
     rows = [row.model_dump(mode="json", exclude={"schema_version"}) for row in found.rows]
     reason = found.reason
     return rollout, {"task": task.id, "rung": rung, "seconds": round(found.seconds, 2), "reason": reason, "rows": rows,
-                     "tried": said}  # fmt: skip
+                     "tried": tried}  # fmt: skip
 
 
 def _asked(policy: str) -> Message:

@@ -117,30 +117,30 @@ def tune(best: J, judge: Callable[[Sequence[Candidate]], list[J]], at_once: int 
         return best
     here: Values = {knob.name: knob.value for knob in found}
     tried, towards = {_key(here)}, ""
-    beside: list[tuple[float, Values]] = []  # correct variants that are not the top, to continue from
+    queue: list[tuple[float, Values]] = []  # correct variants that are not the top, to continue from
     aside = 0
     while aside <= _ASIDE:
         climbed = False
         steps = [step for step in _around(found, here) if _key(step[1]) not in tried]
         steps.sort(key=lambda step: step[0] != towards)
         for start in range(0, len(steps), at_once):
-            some = {_plan(found, values): (way, values) for way, values in steps[start : start + at_once]}
+            some = {_plan(found, values): (move, values) for move, values in steps[start : start + at_once]}
             tried |= {_key(values) for _, values in some.values()}
             judged = judge([_variant(base, found, values, launched) for _, values in some.values()])
             if not judged:
                 return best
             right = sorted((r for r in judged if r.verdict.correct), key=milliseconds)
             climbed = bool(right) and worth_it(right[0].verdict.timing, best.verdict.timing)
-            beside += [(milliseconds(r), some[r.candidate.plan][1]) for r in right[climbed:]]
+            queue += [(milliseconds(r), some[r.candidate.plan][1]) for r in right[climbed:]]
             if climbed:
                 best, (towards, here), aside = right[0], some[right[0].candidate.plan], 0
                 break
         if not climbed:
             top = milliseconds(best)
-            beside = sorted((one for one in beside if abs(one[0] - top) > 1e-3 * top), key=lambda one: one[0])
-            if not beside or beside[0][0] > _SLACK * top:
+            queue = sorted((one for one in queue if abs(one[0] - top) > 1e-3 * top), key=lambda one: one[0])
+            if not queue or queue[0][0] > _SLACK * top:
                 break
-            (_, here), towards, aside = beside.pop(0), "", aside + 1
+            (_, here), towards, aside = queue.pop(0), "", aside + 1
     return best
 
 

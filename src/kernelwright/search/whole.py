@@ -199,8 +199,8 @@ class _Search:
             options = self._options()
             found = self._judged(options) if options else Found(reason=self._why_not(), rows=self.rows)
         except _TimeUp:
-            said = "".join(f" ({rung}: {why})" for rung, why in list(self.failed.items())[:1])
-            spent = f"the {self.settings.seconds:g} s were spent before the whole was verified{said}; give more seconds"
+            failures = "".join(f" ({rung}: {why})" for rung, why in list(self.failed.items())[:1])
+            spent = f"the {self.settings.seconds:g} s were spent before the whole was verified{failures}; give more seconds"
             return Found(reason=spent, rows=self.rows, seconds=self._elapsed)
         found.seconds = self._elapsed
         what = "verified" if found.answer else found.reason
@@ -309,11 +309,11 @@ class _Search:
 
     def _has_pinned_size(self) -> bool:
         """Whether the compiler found that a size can have only one value; if so, it is fixed in the graph from now on."""
-        told = _ONE_VALUE.search(self.failed.get("compiler", ""))
+        match = _ONE_VALUE.search(self.failed.get("compiler", ""))
         known = {one.name: one for one in self.graph.symbols}
-        if told is None or told[1] not in known or self.form or known[told[1]].hint != int(told[2]):
+        if match is None or match[1] not in known or self.form or known[match[1]].hint != int(match[2]):
             return False
-        self.graph, self.shapes = pin_symbols(self.graph, self.values, self.shapes, {told[1]: int(told[2])})
+        self.graph, self.shapes = pin_symbols(self.graph, self.values, self.shapes, {match[1]: int(match[2])})
         return True
 
     @property
@@ -329,11 +329,11 @@ class _Search:
         if not self._may_stay_with_aten or self._asked_beside_aten or len(self.graph.nodes) > LONG:
             return []
         self._asked_beside_aten = True
-        beside = Ladder(
+        with_aten = Ladder(
             ladder.verifier, rungs_of(("compiler",), s.target, "auto", precision=s.precision), self.cache, target=s.target,
             contractions="auto", precision=s.precision, protocol=s.protocol, gpu=s.gpu, watch=self.watch,
         )  # fmt: skip
-        made = self._in_one_piece(beside, "auto", _RUNGS_UNTIL)
+        made = self._in_one_piece(with_aten, "auto", _RUNGS_UNTIL)
         return [dataclasses.replace(one, beside_aten=True) for one in made]
 
     def _in_one_piece(
@@ -518,14 +518,14 @@ class _Search:
 
     def _why_not(self) -> str:
         """The main reason: why the whole failed if it was asked for, else why the most expensive group did."""
-        said = [f"{rung}: {why}" for rung, why in self.failed.items()]
+        reasons = [f"{rung}: {why}" for rung, why in self.failed.items()]
         for row in self.rows:
-            if row.detail and not said:
-                said.append(f"{row.operators}: {row.detail}")
+            if row.detail and not reasons:
+                reasons.append(f"{row.operators}: {row.detail}")
         slower = any(row.rung != "aten" for row in self.rows)
-        if slower and not said:
+        if slower and not reasons:
             return "every verified kernel is slower than the faster of eager and torch.compile"
-        return f"no kernel was verified ({'; '.join(said[:2]) or 'it has nothing to compute'})"
+        return f"no kernel was verified ({'; '.join(reasons[:2]) or 'it has nothing to compute'})"
 
 
 def _option(

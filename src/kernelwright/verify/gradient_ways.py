@@ -72,11 +72,11 @@ class GradientWay:
             CROSSED + ELSEWHERE: "after a forward and backward pass of another size",
             NESTED + ELSEWHERE: "after a forward pass of another size",
         }
-        said = [f"with number {one} of inputs and weights frozen" for one in self.frozen]
-        said += [f"with output gradient {one} not used" for one in self.unused]
-        said += ["with an output gradient of other strides"] if self.layout else []
-        said += ["where inputs or outputs are written to between the passes"] if self.written else []
-        return ", ".join([*said, orders[self.order]] if self.order else said)
+        parts = [f"with number {one} of inputs and weights frozen" for one in self.frozen]
+        parts += [f"with output gradient {one} not used" for one in self.unused]
+        parts += ["with an output gradient of other strides"] if self.layout else []
+        parts += ["where inputs or outputs are written to between the passes"] if self.written else []
+        return ", ".join([*parts, orders[self.order]] if self.order else parts)
 
 
 def draw_ways(given: int, wanted: int, outputs: int, dice: random.Random) -> list[str]:

@@ -65,8 +65,8 @@ class WithGradients:
             floating = itertools.count()
 
             def leaf(tensor: torch.Tensor) -> torch.Tensor:
-                asked = tensor.is_floating_point() and next(floating) not in self.way.frozen
-                return _leaf(tensor) if asked else tensor
+                wanted = tensor.is_floating_point() and next(floating) not in self.way.frozen
+                return _leaf(tensor) if wanted else tensor
 
             given = convert(tuple(given), leaf)
             with torch.enable_grad(), self.watch(given):

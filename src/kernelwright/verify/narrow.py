@@ -26,7 +26,7 @@ def compute(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     try:
         return function(*args, **kwargs)
     except RuntimeError as error:
-        if not any(said in str(error) for said in _MISSING):
+        if not any(text in str(error) for text in _MISSING):
             raise
         given, nest = tree_flatten((args, kwargs))
         dtype = next((one.dtype for one in given if _narrow(one)), None)

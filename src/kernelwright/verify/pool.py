@@ -239,8 +239,8 @@ class VerifierPool(Pool):
             except UserError:  # the reference takes no such sizes
                 continue
             if not asks_for_powers(verdict.outcome, verdict.detail):
-                task, said = kept, f"judged only at powers of two of {', '.join(names)}: it accepts no others"
-                verdict = verdict.model_copy(update={"detail": said}) if verdict.correct else verdict
+                task, detail = kept, f"judged only at powers of two of {', '.join(names)}: no others run"
+                verdict = verdict.model_copy(update={"detail": detail}) if verdict.correct else verdict
                 break
         if self.sanitize and verdict.correct:
             watched, _ = self._judge_with_retries(task, candidate, self.judge, verdict)

@@ -103,15 +103,15 @@ class RemotePool(Pool):
         """Raises InfrastructureError if no server answers, so that a wrong address is reported at once."""
         import httpx
 
-        said = ""
+        reason = ""
         for url in self.urls:
             try:
                 self._http.get(f"{url}/v1/health", timeout=10.0)
                 return
             except httpx.HTTPError as error:
-                said = f"{url}: {_reason(error)}"
+                reason = f"{url}: {_reason(error)}"
         raise InfrastructureError(
-            f"no judge answers at {said}; start one with kernelwright serve, or fix --judge"
+            f"no judge answers at {reason}; start one with kernelwright serve, or fix --judge"
         )
 
     def submit(self, task: Task, candidate: Candidate) -> Future[Verdict]:
@@ -128,18 +128,18 @@ class RemotePool(Pool):
     def _ask(self, task: Task, candidate: Candidate) -> Verdict:
         """One verdict, tried on all servers until `patience_s` has passed."""
         body = VerifyRequest(task=task, candidate=candidate, wait_s=25.0).model_dump_json().encode()
-        began, first, pause, said = time.monotonic(), next(self._turn), 0.05, "no server was asked"
+        began, first, pause, reason = time.monotonic(), next(self._turn), 0.05, "no server was asked"
         for turn in itertools.count(first):
             if self._closed.is_set() or time.monotonic() - began > self.patience_s:
                 break
-            answer, said, wait = self._try(self.urls[turn % len(self.urls)], body, candidate)
+            answer, reason, wait = self._try(self.urls[turn % len(self.urls)], body, candidate)
             if answer is not None:
                 return answer
             if wait is None and (turn - first + 1) % len(self.urls):
                 continue  # try the next server at once
             self._closed.wait(min(wait or pause, _LONGEST_PAUSE_S))
             pause = min(2 * pause, _LONGEST_PAUSE_S)
-        raise InfrastructureError(f"the judge did not answer in {self.patience_s:g} s: {said}")
+        raise InfrastructureError(f"the judge did not answer in {self.patience_s:g} s: {reason}")
 
     def _try(self, url: str, body: bytes, candidate: Candidate) -> tuple[Verdict | None, str, float | None]:
         """(verdict or None, why none, seconds to wait or None if the server does not answer properly)."""

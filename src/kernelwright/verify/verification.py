@@ -230,7 +230,7 @@ class Verification:
         evaluation mode.
         """
         gradients = of.gradients
-        asked = Building(
+        building = Building(
             seed=getattr(of, "seed", INIT_SEED),
             calls=(_MANY_CALLS if many else 2) + secrets.randbelow(3),
             values=values,
@@ -240,7 +240,7 @@ class Verification:
             second=(many or second) and values and gradients is None,
             left=self._left,
         )
-        asked = dataclasses.replace(asked, **how)
+        building = dataclasses.replace(building, **how)
         tensors: Tensors = []
         state = of.state
         small = {name: value for name, value in state.items() if value.numel() <= TINY and not value.is_meta}
@@ -260,9 +260,9 @@ class Verification:
         def traced(how: Building) -> Trace:
             return Trace(Gate.TRACE, *host.ask(Gate.TRACE, how.body() | given, tensors))
 
-        trace = traced(asked)
+        trace = traced(building)
         if many and self.protocol.honesty:
-            again = dataclasses.replace(asked, calls=3, copied=True, beside=self._beside)
+            again = dataclasses.replace(building, calls=3, copied=True, beside=self._beside)
             self._compare_elsewhere(trace, traced, again, settled, inputs)
         return trace
 
@@ -272,14 +272,14 @@ class Verification:
         """A module built elsewhere must launch the same, else raises Stop. We also trace it in evaluation mode (in which the
         reference gives the same if `settled`) and when called in other ways, and keep the traces that differ to judge them."""
         forward = again.gradients is None
-        asked = [ways.FED_BACK, *(ways.BEFORE_A_BACKWARD_PASS if forward else ()), *ways.SWITCHES]
-        asked += [ways.ONE_TENSOR] if _some_alike(inputs) else []
-        asked += [ways.BY_NAME] if forward and again.names else []
-        asked += ways.LAYOUTS
-        asked += ways.JOINED if forward and len(list(_specs(inputs))) > 1 else ()
+        modes = [ways.FED_BACK, *(ways.BEFORE_A_BACKWARD_PASS if forward else ()), *ways.SWITCHES]
+        modes += [ways.ONE_TENSOR] if _some_alike(inputs) else []
+        modes += [ways.BY_NAME] if forward and again.names else []
+        modes += ways.LAYOUTS
+        modes += ways.JOINED if forward and len(list(_specs(inputs))) > 1 else ()
         in_gradients = self._gradient_ways(inputs, again.gradients) if again.gradients else []
-        asked += in_gradients
-        called = dataclasses.replace(again, ways=asked, calls=again.calls + len(asked))
+        modes += in_gradients
+        called = dataclasses.replace(again, ways=modes, calls=again.calls + len(modes))
         elsewhere = play(dataclasses.replace(called, evaluating=settled))
         if settled and not trace.alike(elsewhere):
             self._eval_trace = play(dataclasses.replace(again, evaluating=True))
@@ -295,10 +295,10 @@ class Verification:
             with contextlib.suppress(Stop):  # if it raises, users see that as well
                 other = play(dataclasses.replace(again, evaluating=True))
                 self._evaluating = None if trace.alike(other) else other
-        idle = set(_nothing_new(elsewhere, asked, in_gradients))
+        idle = set(_nothing_new(elsewhere, modes, in_gradients))
         others = [
             way
-            for number, way in enumerate(asked, 1)
+            for number, way in enumerate(modes, 1)
             if way not in idle and elsewhere.takes_another_path(number, way)
         ]
         count = len(list(_specs(inputs)))
@@ -309,7 +309,7 @@ class Verification:
             if others:
                 elsewhere = play(dataclasses.replace(again, ways=others, calls=again.calls + len(others)))
         else:
-            others = asked
+            others = modes
         self._other_ways = [
             (elsewhere, number, way)
             for number, way in enumerate(others, 1)
@@ -376,10 +376,10 @@ class Verification:
             known[way] = gradients.describe(), asked
         strides = "that are parts of one tensor" if way in ways.JOINED else "of other strides"
         usual = f"with inputs {strides}", lambda: None if case.changed else case
-        said, made = known.get(way.partition(" #")[0], usual)
+        words, made = known.get(way.partition(" #")[0], usual)
         if (wanted := made()) is None:
             return
-        with self._said_of(said or way):
+        with self._said_of(words or way):
             views = trace.traced.tapes[call].outputs()
             if [view.shape for view in views] != [one.shape for one in wanted.expected]:
                 raise Stop(Outcome.WRONG_SHAPE, Gate.SMALL, "outputs of other shapes", where=wanted.name)
@@ -820,10 +820,10 @@ def _some_alike(inputs: object) -> bool:
     return len(set(found)) < len(found)
 
 
-def _nothing_new(trace: Trace, asked: Sequence[str], in_gradients: Sequence[str]) -> Iterator[str]:
-    """The ways, among those `asked` (calls 1, 2, ... of the trace), in which the module does nothing that it does not do elsewhere:
+def _nothing_new(trace: Trace, modes: Sequence[str], in_gradients: Sequence[str]) -> Iterator[str]:
+    """The ways, among those `modes` (calls 1, 2, ... of the trace), in which the module does nothing that it does not do elsewhere:
     ways that freeze gradients, and inputs that are parts of one tensor if it does the same for other inputs with gaps."""
-    number = {way: place for place, way in enumerate(asked, 1)}
+    number = {way: place for place, way in enumerate(modes, 1)}
     read = {way: GradientWay.read(way) for way in in_gradients}
     with_layouts = {one.frozen for one in read.values() if one and one.layout}
     frozen = [way for way, one in read.items() if one and one.asked and one.frozen and not one.layout]

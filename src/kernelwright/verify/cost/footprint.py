@@ -111,11 +111,11 @@ class Footprint:
         """
         own = max(self.inputs + self.peak, 3 * self.inputs + self.outputs) + self.weights
         double = self.outputs + self.wide * (self.inputs + self.peak + self.weights) + self.weights
-        told = (2 + self.wide) * self.outputs
-        return _ample(self.keeping(cases) + max(own, double, told))
+        comparing = (2 + self.wide) * self.outputs
+        return _ample(self.keeping(cases) + max(own, double, comparing))
 
-    def judging(self, asked: int, beside: bool) -> int:
-        """Peak bytes of a verification, without kept cases. `asked`: the bytes that the candidate's side holds.
+    def judging(self, candidate: int, beside: bool) -> int:
+        """Peak bytes of a verification, without kept cases. `candidate`: the bytes that the candidate's side holds.
 
         In the units of `making`, 6 if a candidate allocates only its output: the arena (2), the judge's draw and its
         multiple (2), the candidate's inputs and outputs (2); during timing the reference's output replaces one draw.
@@ -123,7 +123,7 @@ class Footprint:
         arena = self.inputs + self.outputs + min(self.inputs, 4 * UNSEEN_BYTES)
         draw, clocked = 2 * self.inputs, self.inputs + self.peak + self.weights
         others = 2 * self.inputs + self.peak + 2 * self.outputs + self.weights if beside else 0
-        return _ample(max(arena, self.weights) + asked + max(draw, clocked, others))
+        return _ample(max(arena, self.weights) + candidate + max(draw, clocked, others))
 
     def compiling(self) -> int:
         """Bytes for timing the reference under torch.compile against eager."""

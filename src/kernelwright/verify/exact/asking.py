@@ -64,44 +64,44 @@ def prove(
     traces: Sequence[Trace],
 ) -> Proof:
     """The proof over the first small sizes. `questions(shape)` returns the cached `question`."""
-    asked: list[str] = []
+    tried: list[str] = []
     for shape, trace in list(zip(shapes, traces, strict=True))[:_SIZES]:
-        asked.append(shape.name)
-        posed = questions(shape)
+        tried.append(shape.name)
+        pair = questions(shape)
         try:
-            proof = _one(posed.first, device, trace)
+            proof = _one(pair.first, device, trace)
             if proof.differs and "comparison" in proof.functions:
-                proof = _one(posed.second, device, trace)
+                proof = _one(pair.second, device, trace)
         except Stop as stop:
-            return Proof(status="tested", reason=f"{stop.outcome}: {stop.detail}"[:200], shapes=tuple(asked))
+            return Proof(status="tested", reason=f"{stop.outcome}: {stop.detail}"[:200], shapes=tuple(tried))
         if proof.status != "proven":
-            return proof.model_copy(update={"shapes": tuple(asked)})
-    return Proof(status="proven", shapes=tuple(asked))
+            return proof.model_copy(update={"shapes": tuple(tried)})
+    return Proof(status="proven", shapes=tuple(tried))
 
 
-def _one(posed: Question | NotExact, device: Confined, trace: Trace) -> Proof:
-    if isinstance(posed, NotExact):
-        return Proof(status="tested", reason=str(posed)[:200])
+def _one(question: Question | NotExact, device: Confined, trace: Trace) -> Proof:
+    if isinstance(question, NotExact):
+        return Proof(status="tested", reason=str(question)[:200])
     tensors = list(trace.blobs)
-    names = [name for name in posed.state if name in trace.traced.state]
+    names = [name for name in question.state if name in trace.traced.state]
     body = {
         "command": "exact",
         "trace": trace.answer,
         "blobs": len(tensors),
-        "inputs": encode(posed.inputs, tensors),
+        "inputs": encode(question.inputs, tensors),
         "names": names,
-        "state": encode([posed.state[name] for name in names], tensors),
-        "key": posed.key,
-        "levels": posed.traced.levels,
-        "scalars": posed.scalars,
-        "decided": posed.decided,
+        "state": encode([question.state[name] for name in names], tensors),
+        "key": question.key,
+        "levels": question.traced.levels,
+        "scalars": question.scalars,
+        "decided": question.decided,
         "limit_s": max(0.1, min(LIMIT_S, (device.deadline - time.monotonic()) / 2)),
     }
-    tensors.append(torch.from_numpy(posed.weights))
+    tensors.append(torch.from_numpy(question.weights))
     answer, outputs = device.ask(Gate.DETERMINISM, body, tensors)
     try:
         values = decode(answer["outputs"], outputs)
         functions = [str(name)[:40] for name in answer["functions"]]
-        return posed.judge(values, functions, str(answer["problem"]), int(answer["fewest"]))
+        return question.judge(values, functions, str(answer["problem"]), int(answer["fewest"]))
     except (LookupError, TypeError, ValueError) as error:
         return Proof(status="tested", reason=f"no answer: {type(error).__name__}")

@@ -113,7 +113,7 @@ def ask(shape: ShapeCases, secret: int) -> Question:
         raise NotExact("the reference changes what it is given")
     traced = reference.trace_exactly(case.module, case.inputs)
     generator = np.random.default_rng([secret & (2**63 - 1), 0xE8AC7])
-    posed = Question(
+    question = Question(
         traced, int(generator.integers(1, 2**60)), [], {}, (), np.zeros(0), False, [], frozenset(), 0
     )
     parameters = {name for name, _ in case.module.named_parameters()}
@@ -127,24 +127,24 @@ def ask(shape: ShapeCases, secret: int) -> Question:
     state = case.module.state_dict()
     single = [plain(state[name]).reshape(-1) for name in learnt if state[name].dtype in _FINE]
     values = np.unique(np.concatenate(single)) if single else np.zeros(0)
-    posed = dataclasses.replace(
-        posed,
+    question = dataclasses.replace(
+        question,
         scalars=tuple(one for one in dict.fromkeys(scalars) if one)[:_MOST_SCALARS],
         weights=values[values != 0],
     )
-    calculator = posed.calculator()
+    calculator = question.calculator()
     inputs = [_draw(one, calculator, generator) for one in flatten(case.inputs)]
     held = {name: _weight(value, calculator, generator, name in learnt) for name, value in state.items()}
-    return _answer(dataclasses.replace(posed, inputs=inputs, state=held))
+    return _answer(dataclasses.replace(question, inputs=inputs, state=held))
 
 
-def _answer(posed: Question) -> Question:
-    calculator = posed.calculator()
-    expected = reference.run(posed.traced, calculator, posed.inputs, posed.state)
+def _answer(question: Question) -> Question:
+    calculator = question.calculator()
+    expected = reference.run(question.traced, calculator, question.inputs, question.state)
     if any(isinstance(one, Exact) and (one.planes[0] == UNDEFINED).any() for one in expected):
         raise NotExact("the reference is undefined somewhere")
     functions, fewest = frozenset(calculator.functions), calculator.fewest_decisions()
-    return dataclasses.replace(posed, expected=expected, functions=functions, fewest=fewest)
+    return dataclasses.replace(question, expected=expected, functions=functions, fewest=fewest)
 
 
 def _weight(

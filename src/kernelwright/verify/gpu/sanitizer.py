@@ -100,8 +100,8 @@ def find() -> Path | None:
 def version(tool: Path) -> str:
     """The tool's version, as it reports it."""
     with contextlib.suppress(OSError, subprocess.SubprocessError):
-        said = subprocess.run([tool, "--version"], capture_output=True, text=True, timeout=20).stdout
-        found = re.search(r"[Vv]ersion\s+([\d.]+)", said)
+        printed = subprocess.run([tool, "--version"], capture_output=True, text=True, timeout=20).stdout
+        found = re.search(r"[Vv]ersion\s+([\d.]+)", printed)
         if found:
             return found[1]
     return "of unknown version"
@@ -183,8 +183,8 @@ def _access(lines: list[str]) -> Finding | None:
     for line in lines[1:]:
         if line.startswith("at ") and not where:
             kernel, where = _place(line[3:])
-        elif said := _ADDRESS.match(line):
-            what = said["what"].strip()
+        elif match := _ADDRESS.match(line):
+            what = match["what"].strip()
         elif near := _NEAREST.match(line):
             what += f", {near['far']}"
         elif by := _THREAD.match(line):
@@ -217,10 +217,10 @@ def _hazard(lines: list[str]) -> Finding | None:
     head = _HAZARD.match(lines[0])
     if head is None:
         return None
-    accesses = [said for line in lines[1:] if (said := _ACCESS.match(line))]
-    kernel = next((_place(said["place"])[0] for said in accesses), "")
+    accesses = [match for line in lines[1:] if (match := _ACCESS.match(line))]
+    kernel = next((_place(match["place"])[0] for match in accesses), "")
     between = " and ".join(
-        dict.fromkeys(f"a {said['kind'].lower()}{_place(said['place'])[1]}" for said in accesses)
+        dict.fromkeys(f"a {match['kind'].lower()}{_place(match['place'])[1]}" for match in accesses)
     )
     kind = head["kind"].upper()
     detail = f"{kernel or 'a kernel'}: {kind} hazard in shared memory: {between}"
@@ -233,9 +233,9 @@ def _place(text: str) -> tuple[str, str]:
     """(kernel, ` at FILE:LINE` or nothing) of a code location, in any of the tool's formats."""
     text = re.sub(r"\s*\[[\d,]+ hazards?\]\s*$", "", text).strip()
     for pattern in _PLACES_OF_CODE:
-        said = pattern.match(text)
-        if said is not None:
-            groups = said.groupdict()
+        match = pattern.match(text)
+        if match is not None:
+            groups = match.groupdict()
             file = (groups.get("file") or "").rpartition("/")[2]
             return _bare(groups.get("kernel") or ""), f" at {file}" if file else ""
     return "", ""

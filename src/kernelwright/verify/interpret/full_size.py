@@ -186,9 +186,9 @@ class Sampled:
             return False
         if key not in self._sorted or self._sorted[key][0] != len(parts):
             self._sorted[key] = len(parts), distinct(np.concatenate(parts))
-        known, asked = self._sorted[key][1], offsets()
-        places = np.minimum(np.searchsorted(known, asked), len(known) - 1)
-        return bool((known[places] == asked).all())
+        known, wanted = self._sorted[key][1], offsets()
+        places = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+        return bool((known[places] == wanted).all())
 
     def _supply(self, key: int, offsets: np.ndarray) -> None:
         """Store the value that a storage was filled with at those of the places that nothing has written."""

@@ -123,10 +123,10 @@ class Ticket:
         drawn = self._drawn[address] = self._drawn.get(address, -1) + 1
         return min(self._rank + drawn * self._meet, 1 << 30)
 
-    def asked(self, address: int) -> int:
+    def arrivals(self, address: int) -> int:
         """1 at first, and later as many as meet, so that a barrier opens."""
-        asked = self._asked[address] = self._asked.get(address, -1) + 1
-        return min(max(asked * self._meet, 1), 1 << 30)
+        count = self._asked[address] = self._asked.get(address, -1) + 1
+        return min(max(count * self._meet, 1), 1 << 30)
 
 
 @dataclasses.dataclass
@@ -960,8 +960,8 @@ class Engine:
         if not val.data.any():  # a read that changes nothing
             if self.traffic is not None:
                 self.traffic.guessed = True
-            asked = self._ticket.asked(int(ptr.data.reshape(-1)[0]))
-            return np.full_like(val.data, asked if self.guess else 0)
+            ticket = self._ticket.arrivals(int(ptr.data.reshape(-1)[0]))
+            return np.full_like(val.data, ticket if self.guess else 0)
         return val.data * val.data.dtype.type(self._ticket.next(int(ptr.data.reshape(-1)[0])))
 
     def count(self, unit: str, operations: float) -> None:
@@ -1070,15 +1070,15 @@ def _one_value_each(
     region: Region | None, pointers: np.ndarray, values: np.ndarray, mask: np.ndarray
 ) -> None:
     """Lanes of one store that write to the same place must store equal values. Raises Race."""
-    meant = spread(mask, pointers.shape)
-    addresses = pointers[meant]
+    lanes = spread(mask, pointers.shape)
+    addresses = pointers[lanes]
     if addresses.size < 2:
         return
     order = np.argsort(addresses, kind="stable")
     same = np.flatnonzero(addresses[order][1:] == addresses[order][:-1])
     if not same.size:
         return
-    bits = np.ascontiguousarray(np.broadcast_to(values, pointers.shape)[meant][order])
+    bits = np.ascontiguousarray(np.broadcast_to(values, pointers.shape)[lanes][order])
     bits = bits.view(f"u{bits.dtype.itemsize}")
     if (bits[same] != bits[same + 1]).any():
         name = region.name if region is not None else "memory"

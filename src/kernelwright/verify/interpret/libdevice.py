@@ -161,8 +161,8 @@ def find(symbol: str) -> Function | None:
 
 @functools.lru_cache(maxsize=512)
 def _by_pattern(name: str) -> Function | None:
-    if said := _DIRECTED.match(name):
-        operate, direction = _OPERATE[said[1]], said[2]
+    if match := _DIRECTED.match(name):
+        operate, direction = _OPERATE[match[1]], match[2]
 
         def rounded(*given: np.ndarray) -> np.ndarray:
             kind = given[0].dtype
@@ -170,11 +170,11 @@ def _by_pattern(name: str) -> Function | None:
             return round_directed(operate(*(one.astype(wide) for one in given)), kind, direction)
 
         return rounded
-    if said := _TO_WHOLE.match(name):
-        whole, round_ = _WHOLE[said[1]], _ROUND[said[2]]
+    if match := _TO_WHOLE.match(name):
+        whole, round_ = _WHOLE[match[1]], _ROUND[match[2]]
         return lambda x: saturate_to(round_(x.astype(np.float64)), whole)
-    if said := _FROM_WHOLE.match(name):
-        to, direction = np.dtype(np.float32 if said[1] == "float" else np.float64), said[2]
+    if match := _FROM_WHOLE.match(name):
+        to, direction = np.dtype(np.float32 if match[1] == "float" else np.float64), match[2]
         return lambda x: round_directed(x.astype(np.longdouble), to, direction)
     return None
 

@@ -53,9 +53,9 @@ class _Kind:
 def _kinds(opcode: str) -> list[_Kind]:
     found = []
     for part in opcode.split(".")[1:]:
-        said = re.fullmatch(r"(s|u|b|f|bf)(8|16|32|64)(x2)?", part)
-        if said:
-            found.append(_Kind(said[1], int(said[2]), 2 if said[3] else 1))
+        match = re.fullmatch(r"(s|u|b|f|bf)(8|16|32|64)(x2)?", part)
+        if match:
+            found.append(_Kind(match[1], int(match[2]), 2 if match[3] else 1))
         elif part == "pred":
             found.append(_Kind("b", 8))
     return found
@@ -89,14 +89,14 @@ class _Machine:
 
     @staticmethod
     def _immediate(text: str, width: int) -> np.ndarray:
-        if said := re.fullmatch(r"0[fF]([0-9a-fA-F]{8})", text):
-            value = np.uint32(int(said[1], 16)).view(np.float32)
+        if match := re.fullmatch(r"0[fF]([0-9a-fA-F]{8})", text):
+            value = np.uint32(int(match[1], 16)).view(np.float32)
             return _as_bits(np.asarray(value), _Kind("f", 32) if width == 32 else _Kind("f", width))
-        if said := re.fullmatch(r"0[dD]([0-9a-fA-F]{16})", text):
-            value = np.uint64(int(said[1], 16)).view(np.float64)
+        if match := re.fullmatch(r"0[dD]([0-9a-fA-F]{16})", text):
+            value = np.uint64(int(match[1], 16)).view(np.float64)
             return _as_bits(np.asarray(value), _Kind("f", width))
-        if said := re.fullmatch(r"(-?)(0[xX][0-9a-fA-F]+|0[bB][01]+|\d+)U?", text):
-            number = int(said[2], 0) * (-1 if said[1] else 1)
+        if match := re.fullmatch(r"(-?)(0[xX][0-9a-fA-F]+|0[bB][01]+|\d+)U?", text):
+            number = int(match[2], 0) * (-1 if match[1] else 1)
             return np.asarray(number & ((1 << width) - 1), dtype=f"u{width // 8}")
         if re.fullmatch(r"-?\d*\.\d+(?:[eE][-+]?\d+)?", text):
             return _as_bits(np.asarray(float(text)), _Kind("f", width))
@@ -138,10 +138,10 @@ class _Machine:
 
     def step(self, statement: str) -> None:
         """Execute one instruction. Raises NotEvaluated."""
-        said = _STATEMENT.fullmatch(statement)
-        if said is None:
+        match = _STATEMENT.fullmatch(statement)
+        if match is None:
             raise NotEvaluated(f"`{statement[:40]}` is not an instruction")
-        negated, guard, opcode, rest = said.groups()
+        negated, guard, opcode, rest = match.groups()
         where = None
         if guard:
             where = ~self.truth(guard) if negated else self.truth(guard)

@@ -439,25 +439,25 @@ class Instances:
 
     def run(self, body: Callable[..., object], arguments: dict[str, object]) -> Recording | None:
         """Run the builder's current instance. Returns the recording of its path, if there is one."""
-        ways = self._known[self.launch]
-        if ways is None:
+        by_decision = self._known[self.launch]
+        if by_decision is None:
             body(**arguments)
             return None
         at, placed = interpreter.interpreter_builder.grid_idx, self._placed.setdefault(self.launch, {})
         before = placed.get(at)
         if before is not None and before[0].resume(before[1]):
             return before[0]
-        asked = self._last or next((one[-1] for one in ways.values()), None)
-        alike = ways.get(asked.decides(), []) if asked is not None else []
+        last = self._last or next((one[-1] for one in by_decision.values()), None)
+        alike = by_decision.get(last.decides(), []) if last is not None else []
         for place in reversed(range(len(alike))):
-            if alike[place].play(begun=alike[place] is asked):
+            if alike[place].play(begun=alike[place] is last):
                 self._last = alike.pop(place)  # neighbours mostly take the same path
                 alike.append(self._last)
                 if self._held < _HELD_BYTES:
                     placed[at] = self._last, self._last.placed_values()
                     self._held += sum(one.data.nbytes for one in _handles(placed[at][1]))
                 return self._last
-        if len(alike) == _ALIKE or len(ways) == _WAYS:
+        if len(alike) == _ALIKE or len(by_decision) == _WAYS:
             body(**arguments)
             return None
         self.making = made = Recording(arguments, self._flops)
@@ -472,7 +472,7 @@ class Instances:
             return None
         made.operations = self._flops(0.0) - begun
         made.settle()
-        ways.setdefault(made.decision, []).append(made)
+        by_decision.setdefault(made.decision, []).append(made)
         return made
 
 

@@ -416,18 +416,18 @@ class Follower:
     def _enter(self, number: int, call: Call, step: Step | None) -> None:
         if number in self._still:
             return
-        taken = [self._of(value) for value in call.args]
+        arguments = [self._of(value) for value in call.args]
         cells = [self._of(made)[0] for made in call.results]
         out = cells[0] if isinstance(call.made, _Handle) else tuple(cells) if cells else None
         function, kwargs = call.function, call.kwargs
         if call.line and ("cast" in call.label or "_to_" in call.label):
             function = functools.partial(told_line, call.line, functools.partial(function, **call.kwargs))
             kwargs = {}
-        self._program.append(([cell for cell, _ in taken], function, kwargs, out))
+        self._program.append(([cell for cell, _ in arguments], function, kwargs, out))
         if step is None:
             return
         moves = []
-        for value, (cell, place), at in zip(call.args, taken, step[1], strict=True):
+        for value, (cell, place), at in zip(call.args, arguments, step[1], strict=True):
             source = None if place is None else (self._calls if place[0] == "now" else self._former)[place[1]]
             moves.append(source is not None or isinstance(value, Round))
             if isinstance(value, Round) or (source is not None and not source.step):
@@ -441,8 +441,8 @@ class Follower:
             cells[before] = cells[now]
         for cell, factor, plus in self._variables:
             cells[cell] = factor * value + plus
-        for taken, function, kwargs, out in self._program:
-            made: Any = function(*[cells[cell] for cell in taken], **kwargs)
+        for arguments, function, kwargs, out in self._program:
+            made: Any = function(*[cells[cell] for cell in arguments], **kwargs)
             for cell, one in _pairs(out, made):
                 cells[cell] = one
         self._shift += self._stride

@@ -703,9 +703,9 @@ class InterpretedVerification(Verification):
         traces: list[Trace],
     ) -> None:
         """Check one more set of sizes of a family as the full size is checked. Raises Stop."""
-        asked = self.task
+        task = self.task
         kept = self._looked, self._blank, self._extent, self._unproven, self._again, dict(self.facts)
-        self.task = asked.model_copy(update={"shapes": {**asked.shapes, "full": sizes}})
+        self.task = task.model_copy(update={"shapes": {**task.shapes, "full": sizes}})
         try:
             base = self.judge.baseline(self.task)
             full = self._full(host, base)
@@ -718,11 +718,11 @@ class InterpretedVerification(Verification):
                     self._covered(device, base, full, launches, shapes[0], traces[0])
                     self.large.append(sizes)
         except Stop as stop:
-            free = ", ".join(f"{name} {sizes[name]}" for name in asked.ranges)
+            free = ", ".join(f"{name} {sizes[name]}" for name in task.ranges)
             stop.detail = f"at {free}: {stop.detail}"
             raise
         finally:
-            self.task = asked
+            self.task = task
             self._looked, self._blank, self._extent, self._unproven, self._again, self.facts = kept
 
     def _ragged(self, host: Confined, device: Confined) -> None:
@@ -800,8 +800,8 @@ class InterpretedVerification(Verification):
 
     def _also_meets(self, item: str, host: Confined, device: Confined, sizes: dict[str, int]) -> bool:
         """Whether an item that occurs at full size only occurs at these sizes, too."""
-        asked, kept = self.task, (self._blank, dict(self.facts))
-        self.task = asked.model_copy(update={"shapes": {**asked.shapes, "full": sizes}})
+        task, kept = self.task, (self._blank, dict(self.facts))
+        self.task = task.model_copy(update={"shapes": {**task.shapes, "full": sizes}})
         try:
             trace = self._full(host, self.judge.baseline(self.task))
             if trace is None:
@@ -813,7 +813,7 @@ class InterpretedVerification(Verification):
                 raise
             return False
         finally:
-            self.task, (self._blank, self.facts) = asked, kept
+            self.task, (self._blank, self.facts) = task, kept
 
     def _special_when_enlarged(self, device: Confined, shape: ShapeCases) -> None:
         """Special values are drawn at small sizes. If kernels have other constants at full size, and ordinary values are right

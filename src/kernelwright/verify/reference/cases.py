@@ -188,18 +188,18 @@ def make_case(
     from them, and the case comes without. `footprint.Footprint.making` is the peak memory of this function.
     """
     drawn = callable(inputs)
-    asked = _Asked(module, inputs if drawn else lambda: inputs, protocol)
+    runs = _ReferenceRuns(module, inputs if drawn else lambda: inputs, protocol)
     fresh: Callable[[], Any] = inputs if drawn else lambda: convert(inputs, torch.clone)
     modelled, native_choices, exact_choices = Rounded(protocol.precision), Choices(), Choices()
     try:
-        run = asked.run(fresh(), modelled, native_choices)
+        run = runs.run(fresh(), modelled, native_choices)
     except NotModelled:
         if scale == 1.0:
             raise
         return None
     exact, exact_after = run.outputs, run.after
     if protocol.calibrated:
-        exact, exact_after = asked.in_double(run, exact_choices)
+        exact, exact_after = runs.in_double(run, exact_choices)
     slack = _FAR_SLACK if abs(scale) > _FAR else 1.0
     expected = [
         dataclasses.replace(
@@ -214,10 +214,10 @@ def make_case(
         return None
     if protocol.calibrated:
         if not unrounded:
-            expected = asked.unlucky(expected, exact)
-        expected = asked.with_digits(expected, exact, modelled.used, run.narrowest)
+            expected = runs.unlucky(expected, exact)
+        expected = runs.with_digits(expected, exact, modelled.used, run.narrowest)
     if native_choices.undecided():
-        expected = asked.with_orders(expected)
+        expected = runs.with_orders(expected)
     after = {
         key: dataclasses.replace(expected_of(exact_after[key], held), slack=slack)
         for key, held in run.after.items()
@@ -251,7 +251,7 @@ class _Run:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Asked:
+class _ReferenceRuns:
     """A reference and its inputs, run in several ways; `draw` returns the same inputs each time."""
 
     module: torch.nn.Module
@@ -497,8 +497,8 @@ def with_one_row(case: Case, protocol: Protocol, way: str) -> Case | None:
     """`case` with inputs (those of the `way`) whose rows all equal the first. None if the reference does not accept that, or if
     sorted integers (where groups of rows end) would become equal: rows between them would belong to no group."""
     places = itertools.count()
-    asked = [tensor for place, tensor in enumerate(flatten(case.inputs)) if concerns(way, place)]
-    if any(not tensor.is_floating_point() and orders(tensor) for tensor in asked):
+    tensors = [tensor for place, tensor in enumerate(flatten(case.inputs)) if concerns(way, place)]
+    if any(not tensor.is_floating_point() and orders(tensor) for tensor in tensors):
         return None
 
     def first(tensor: torch.Tensor) -> torch.Tensor:
@@ -545,7 +545,7 @@ def steers(case: Case, name: str, outputs_alone: bool = False) -> bool:
 
 def away_from_kinks(case: Case) -> None:
     """Excludes elements whose value jumps within rounding of inputs and weights: a gradient is a choice there."""
-    beside = []
+    shifted = []
     for step in (_BESIDE, -_BESIDE):
         with where_possible(), torch.no_grad(), drawing(case.inputs), Wide():
             module = copy.deepcopy(case.module).double()
@@ -554,10 +554,10 @@ def away_from_kinks(case: Case) -> None:
             given = convert(
                 case.inputs, lambda t, by=step: t.double() + by if t.is_floating_point() else t.clone()
             )
-            beside.append([one.detach() for one in flatten(module(*given))])
-    if len(beside) < 2:
+            shifted.append([one.detach() for one in flatten(module(*given))])
+    if len(shifted) < 2:
         return
-    for number, (one, up, down) in enumerate(zip(case.expected, *beside, strict=True)):
+    for number, (one, up, down) in enumerate(zip(case.expected, *shifted, strict=True)):
         if one.dtype.is_floating_point and one.value.shape == up.shape:
             jump = ~((up - down).abs() <= _JUMP * (one.value.abs() + one.typical))
             if bool(jump.any()):

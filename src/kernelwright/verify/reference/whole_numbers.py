@@ -162,12 +162,12 @@ def _take(
             tried = with_changed(inputs, place, change)
             try:
                 given = call(tried)
-                taken = _finite(given) >= least and [one.shape for one in given] == forms
+                fits = _finite(given) >= least and [one.shape for one in given] == forms
                 if isinstance(change, _Within):
-                    taken = taken and not change.reads_outside(tried, given, call)
+                    fits = fits and not change.reads_outside(tried, given, call)
             except Exception:
-                taken = False
-            if taken:
+                fits = False
+            if fits:
                 inputs, changed = tried, True
     return inputs if changed else None
 

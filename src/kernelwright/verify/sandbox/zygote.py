@@ -159,8 +159,8 @@ class Zygote:
         try:
             with self._lock:
                 self._wait_ready()
-                asked = {"role": role, "gpu": gpu, "limits": dataclasses.asdict(limits)}
-                answer = self._request([theirs.fileno()], fork=str(scratch), **asked)
+                request = {"role": role, "gpu": gpu, "limits": dataclasses.asdict(limits)}
+                answer = self._request([theirs.fileno()], fork=str(scratch), **request)
         except BaseException:
             ours.close()
             raise

@@ -169,13 +169,13 @@ class HostWorker(Service):
             self.recorder = None
 
     def construct(
-        self, init: Any, seed: int, state: dict[str, torch.Tensor], asked: Building, real: PretendCuda
+        self, init: Any, seed: int, state: dict[str, torch.Tensor], building: Building, real: PretendCuda
     ) -> torch.nn.Module:
         """The candidate's module, with the reference's weights if names and shapes agree and values are given; the mode `real`
         is active. Weights are varied as the reference's are (`trace/affine.py`)."""
         torch.default_generator.manual_seed(seed)  # torch.manual_seed takes a ms and is noted
         self.surroundings.weights = seed
-        with affine.vary_affine(seed) if asked.affine else contextlib.nullcontext() as finished:
+        with affine.vary_affine(seed) if building.affine else contextlib.nullcontext() as finished:
             module = self.module.ModelNew(*init)
             if self.surroundings.reseeded:
                 raise LeftBehind(
@@ -188,8 +188,8 @@ class HostWorker(Service):
         for _, tensor in (*module.named_parameters(), *module.named_buffers()):
             real.adopt_alone(tensor)
         module.cuda()
-        if asked.cast:
-            module.to(channel.DTYPES[asked.cast])
+        if building.cast:
+            module.to(channel.DTYPES[building.cast])
         own = dict(module.named_parameters()) | dict(module.named_buffers())
         for name, value in state.items():
             if name in own and own[name].shape == value.shape and has_data(value):
@@ -201,26 +201,26 @@ class HostWorker(Service):
         init: Any,
         inputs: Any,
         state: dict[str, torch.Tensor],
-        asked: Building,
+        building: Building,
         outputs: list[torch.Tensor],
         other_sizes: object = None,
     ) -> dict[str, Any]:
-        """Build `ModelNew` and call it as `asked`. Returns the tapes and what they start from. With `other_sizes`, the module is
+        """Build `ModelNew` and call it as `building`. Returns the tapes and what they start from. With `other_sizes`, the module is
         first called on inputs of those sizes.
 
         `state` holds the shapes of the reference's weights, and the values of very small ones.
         """
         if self._traced:
-            self._execute(asked.optimised)
+            self._execute(building.optimised)
         self._traced = True
-        self._left, self._learning, self._gradients, self._others = asked.left, [], {}, []
-        real = PretendCuda("cpu" if asked.values else "meta", self._host, self.surroundings)
+        self._left, self._learning, self._gradients, self._others = building.left, [], {}, []
+        real = PretendCuda("cpu" if building.values else "meta", self._host, self.surroundings)
         cuda = PretendCuda("meta", self._host, self.surroundings)
         recorder = Recorder(cuda)
         cuda.upload, cuda.tell = recorder.upload, recorder.tell
-        fresh = self._blank_inputs(inputs, cuda, asked.copied)
-        earlier = self._meet_others(init, asked, fresh, recorder, real)
-        module = self._build(init, state, asked, recorder, real)
+        fresh = self._blank_inputs(inputs, cuda, building.copied)
+        earlier = self._meet_others(init, building, fresh, recorder, real)
+        module = self._build(init, state, building, recorder, real)
         prepared = list(recorder.operations)
         named = dict(module.named_parameters()) | dict(module.named_buffers())
         views = {
@@ -231,12 +231,12 @@ class HostWorker(Service):
         self._detach(module, recorder, real)
         weights = Weights(module, state, recorder.view)
         before = [] if other_sizes is None else self._call_at(module, other_sizes, recorder)
-        for numbers in asked.renumbered:
+        for numbers in building.renumbered:
             before += self._call_at(module, blank(numbers), recorder, may_raise=True)
         recorder.operations = list(prepared)
-        tapes, given, refused = self._calls(module, inputs, fresh, state, asked, recorder)
+        tapes, given, refused = self._calls(module, inputs, fresh, state, building, recorder)
         weights.check([*tapes, {"operations": before}])
-        if asked.copied and asked.ways:
+        if building.copied and building.ways:
             self._follow_attributes(module, inputs, state, recorder)
         made = made_by(before)
         if any(int(number) in made for tape in tapes for number in tape["foreign"]):
@@ -278,43 +278,43 @@ class HostWorker(Service):
                 raise LeftBehind(what, "the weight is what the module has by that name")
 
     def _meet_others(
-        self, init: object, asked: Building, inputs: object, recorder: Recorder, real: PretendCuda
+        self, init: object, building: Building, inputs: object, recorder: Recorder, real: PretendCuda
     ) -> list[dict[str, object]]:
-        """Build and call other instances, as far as `asked`. Returns their operations."""
-        done = self._build_many(init, asked, recorder, real) if asked.copied else []
-        return done + (self._call_another(init, asked, inputs, recorder, real) if asked.second else [])
+        """Build and call other instances, as far as `building`. Returns their operations."""
+        done = self._build_many(init, building, recorder, real) if building.copied else []
+        return done + (self._call_another(init, building, inputs, recorder, real) if building.second else [])
 
     def _build_many(
-        self, init: object, asked: Building, recorder: Recorder, real: PretendCuda
+        self, init: object, building: Building, recorder: Recorder, real: PretendCuda
     ) -> list[dict[str, object]]:
         """Build other instances, like the layers of a deep model, and advance what counts them as if by thousands (undone if then
         none can be built). Returns their operations."""
         counters = Counters(torch.nn.Identity(), self.module.__dict__)
         for _ in range(_JUMPS):
-            self._build_another(init, asked, recorder, real)
+            self._build_another(init, building, recorder, real)
             counters.note()
         if counters.jump(self.surroundings.dice):
             try:
-                self._build_another(init, asked, recorder, real)
+                self._build_another(init, building, recorder, real)
             except Failure:
                 counters.undo()
         done, recorder.operations = recorder.operations, []
         return done
 
     def _build_another(
-        self, init: object, asked: Building, recorder: Recorder, real: PretendCuda
+        self, init: object, building: Building, recorder: Recorder, real: PretendCuda
     ) -> torch.nn.Module:
         """Another instance, with other weights; it lives as long as the one that is judged."""
         with self.failures(Outcome.CONSTRUCTOR_ERROR), self.listening(recorder), real, torch.no_grad():
-            other = self.construct(init, asked.seed ^ _OTHER_SEED, {}, asked, real)
+            other = self.construct(init, building.seed ^ _OTHER_SEED, {}, building, real)
         self._others.append(other)
         return other
 
     def _call_another(
-        self, init: object, asked: Building, inputs: object, recorder: Recorder, real: PretendCuda
+        self, init: object, building: Building, inputs: object, recorder: Recorder, real: PretendCuda
     ) -> list[dict[str, object]]:
         """Build another instance, with other weights, and call it. Returns its operations."""
-        other = self._build_another(init, asked, recorder, real)
+        other = self._build_another(init, building, recorder, real)
         self._detach(other, recorder, real)
         for tensor in flatten(inputs):
             recorder.number(tensor)
@@ -343,17 +343,18 @@ class HostWorker(Service):
         self,
         init: object,
         state: dict[str, torch.Tensor],
-        asked: Building,
+        building: Building,
         recorder: Recorder,
         real: PretendCuda,
     ) -> torch.nn.Module:
         """The judged module. Operations while it is built belong to the first call, unless values are not asked."""
-        builder = recorder if asked.values else Recorder(real)
+        builder = recorder if building.values else Recorder(real)
         with self.failures(Outcome.CONSTRUCTOR_ERROR), self.listening(builder), real, torch.no_grad():
-            module = self.construct(init, asked.seed, state, asked, real)
-            if asked.evaluating:
+            module = self.construct(init, building.seed, state, building, real)
+            if building.evaluating:
                 module.eval()
-            return _with_weights_anew(copy_module(module, state, asked.tied)) if asked.copied else module
+            copied = building.copied
+            return _with_weights_anew(copy_module(module, state, building.tied)) if copied else module
 
     def _calls(
         self,
@@ -361,7 +362,7 @@ class HostWorker(Service):
         inputs: object,
         fresh: object,
         state: dict[str, torch.Tensor],
-        asked: Building,
+        building: Building,
         recorder: Recorder,
     ) -> tuple[list[dict[str, Any]], list[list[Any]], list[int]]:
         """Returns a tape for each call (the first gets `fresh` and includes what was recorded before it), views of each
@@ -371,13 +372,13 @@ class HostWorker(Service):
         given: list[list[Any]] = []
         refused = []
         counters = Counters(module, self.module.__dict__)
-        called = _with_gradients(module, asked, state, partial(self._watch, module))
-        self.surroundings.learning = asked.gradients is not None
-        for number in range(asked.calls):
-            way = asked.ways[number - 1] if 0 < number <= len(asked.ways) else ""
+        called = _with_gradients(module, building, state, partial(self._watch, module))
+        self.surroundings.learning = building.gradients is not None
+        for number in range(building.calls):
+            way = building.ways[number - 1] if 0 < number <= len(building.ways) else ""
             # The last call gets the tensors of the one before: the judge writes other data to the same memory.
-            if 0 < number < asked.calls - 1:
-                fresh = self._blank_inputs(inputs, recorder.cuda, asked.copied and not way, way)
+            if 0 < number < building.calls - 1:
+                fresh = self._blank_inputs(inputs, recorder.cuda, building.copied and not way, way)
             if number:
                 recorder.operations = []
             given.append([recorder.view(tensor) for tensor in flatten(fresh)])
@@ -385,7 +386,7 @@ class HostWorker(Service):
                 try:
                     asking = GradientWay.read(way)
                     one = called.asked(asking) if asking and isinstance(called, WithGradients) else called
-                    names = asked.names if way == ways.BY_NAME else ()
+                    names = building.names if way == ways.BY_NAME else ()
                     with ways.set_switches(way):
                         output = self._call(one, fresh, recorder, way, names=names)
                     made = self._tape(recorder, output)
@@ -398,7 +399,7 @@ class HostWorker(Service):
                     refused.append(number)
                     tapes.append(tapes[-1])
                 continue
-            call = number - len(asked.ways) if number else 0
+            call = number - len(building.ways) if number else 0
             near = call == _JUMPS
             jumped = call > 0 and call % _JUMPS == 0 and counters.jump(self.surroundings.dice, near)
             if counters.unmoved and not near:
@@ -409,7 +410,7 @@ class HostWorker(Service):
             else:
                 output = self._call(called, fresh, recorder)
             self._given = flatten(output)
-            if (call // _JUMPS + 1) * _JUMPS < asked.calls - len(asked.ways):  # another jump will come
+            if (call // _JUMPS + 1) * _JUMPS < building.calls - len(building.ways):  # another jump will come
                 counters.note()
                 if counters.grows:
                     raise LeftBehind("every call leaves more tensors behind than there were")
@@ -669,16 +670,16 @@ class HostWorker(Service):
 
 
 def _with_gradients(
-    module: torch.nn.Module, asked: Building, state: dict[str, torch.Tensor], watch: Watch
+    module: torch.nn.Module, building: Building, state: dict[str, torch.Tensor], watch: Watch
 ) -> Callable[..., object]:
     """The callable for calls: the module, wrapped if gradients are asked."""
-    if asked.gradients is None:
+    if building.gradients is None:
         return module
-    beside = [] if asked.beside is None else blank(asked.beside)
+    beside = [] if building.beside is None else blank(building.beside)
     for tensor in flatten(beside):
         tensor.requires_grad_(tensor.is_floating_point())
-    learnt = match_parameters(module, asked.gradients["parameters"], state)
-    return WithGradients(module, learnt, asked.gradients["positions"], beside=beside, watch=watch)
+    learnt = match_parameters(module, building.gradients["parameters"], state)
+    return WithGradients(module, learnt, building.gradients["positions"], beside=beside, watch=watch)
 
 
 def match_parameters(module: torch.nn.Module, wanted: list[str], state: dict[str, torch.Tensor]) -> list[str]:
@@ -738,9 +739,9 @@ def _patch_triton(worker: HostWorker) -> None:
     def prune(tuner: autotuner.Autotuner, kwargs: dict[str, Any]) -> list[Any]:
         """Like a user's tuner, do not prune again for a known key: return what was kept then."""
         given = {name: one for name, one in {**tuner.nargs, **kwargs}.items() if name in tuner.arg_names}
-        asked = [given.get(name) for name in tuner.keys if name in given]
-        asked += [str(one.dtype) for one in given.values() if hasattr(one, "dtype")]
-        key = (id(tuner), repr(asked))
+        key_parts = [given.get(name) for name in tuner.keys if name in given]
+        key_parts += [str(one.dtype) for one in given.values() if hasattr(one, "dtype")]
+        key = (id(tuner), repr(key_parts))
         if key not in worker.pruned:
             worker.pruned[key] = usual(tuner, kwargs)
         return worker.pruned[key]

@@ -136,22 +136,22 @@ def tensors_same(
 def switches_same(loading: bool = False) -> Iterator[None]:
     """Raises LeftBehind if the block leaves a process-wide switch changed. When `loading` a file, the settings of `_OTHERS`
     (warnings, printing, loggers) may change."""
-    asked = _TORCH if loading else _TORCH | _OTHERS
-    before = {name: ask() for name, ask in asked.items()}
+    questions = _TORCH if loading else _TORCH | _OTHERS
+    before = {name: ask() for name, ask in questions.items()}
     yield
-    for name, ask in asked.items():
+    for name, ask in questions.items():
         if ask() != before[name]:
             raise LeftBehind(f"{'loading the file' if loading else 'a call'} leaves {name} changed")
 
 
-def notice_seeds(told: Callable[[str], None]) -> None:
-    """For the life of this process, call `told` with the name of any function that seeds a shared generator."""
+def notice_seeds(report: Callable[[str], None]) -> None:
+    """For the life of this process, call `report` with the name of any function that seeds a shared generator."""
 
     def noticed(owner: object, name: str, called: str) -> None:
         original = getattr(owner, name)
 
         def seed(*args: object, **kwargs: object) -> object:
-            told(called)
+            report(called)
             return original(*args, **kwargs)
 
         setattr(owner, name, seed)

@@ -299,8 +299,8 @@ class PretendCuda(TorchFunctionMode):
         if func in _READERS and (not has_data(args[0]) or self._out_of_reach(args[0])):
             raise HostRead(f"`{func.__name__}` reads tensor elements on the host")
         if func == _REQUIRES_GRAD and self.upload is not None and self._surroundings is not None:
-            asked = self._surroundings.wanted and not self._surroundings.learning
-            return asked or bool(func(*args))
+            wanted = self._surroundings.wanted and not self._surroundings.learning
+            return wanted or bool(func(*args))
         if func in (_IS_LEAF, _GRAD_FN) and self._is_computed(args[0]):
             return False if func == _IS_LEAF else _computed_tensor().grad_fn
         if func in (torch.Tensor.is_inference, torch.is_inference) and self._surroundings is not None:

@@ -88,10 +88,10 @@ def _launcher_variables(dice: random.Random) -> dict[str, str]:
         return {}
     count, nodes = dice.choice((1, 2, 4, 8)), dice.choice((1, 1, 2, 16))
     local, node = dice.randrange(count), dice.randrange(nodes)
-    said: dict[str, object] = {"local": local, "node": node, "count": count, "nodes": nodes}
-    said |= {"rank": node * count + local, "size": nodes * count, "address": dice.choice(_ADDRESSES)}
-    said |= {"port": dice.randrange(20000, 40000), "job": dice.randrange(10**6), "none": "none", "more": 3}
-    return {name: str(said[what]) for names in chosen for name, what in names.items()}
+    facts: dict[str, object] = {"local": local, "node": node, "count": count, "nodes": nodes}
+    facts |= {"rank": node * count + local, "size": nodes * count, "address": dice.choice(_ADDRESSES)}
+    facts |= {"port": dice.randrange(20000, 40000), "job": dice.randrange(10**6), "none": "none", "more": 3}
+    return {name: str(facts[what]) for names in chosen for name, what in names.items()}
 
 
 _ADDRESSES = ("127.0.0.1", "localhost", "node-0")
