@@ -9,6 +9,7 @@ import torch
 
 from kernelwright.hardware import target
 from kernelwright.records import Task
+from kernelwright.verify.interpret import full_size
 from kernelwright.verify.interpret.full_size import Fold, Sampled, Unsure
 from kernelwright.verify.protocol import PROTOCOLS
 from kernelwright.verify.reference import periodic
@@ -142,6 +143,41 @@ def test_addresses_are_mapped_to_the_period(
         for byte in (0, size - 1):
             (got,) = fold(torch.tensor([at * size + byte]).numpy().astype("uint64")).tolist()
             assert got == wanted * size + byte
+
+
+def test_rows_that_nobody_asks_about_are_as_the_task_draws_them_and_all_different() -> None:
+    task, case, base = made("linear")
+    found = periodic.patch(task, [case], base, PROTOCOLS["strict"], 11, False)
+    assert found is not None
+    period, (rows, _), others = found.case.inputs[0], found.given[0], found.others[0]
+    assert rows is not None
+    sampled = Sampled()
+    view = View(1, 0, (60, 64), (64, 1), "float32")
+    fold = Fold.of(view, period, [rows, None], others.numel(), sampled.asked)
+    memory = torch.cat([period.reshape(-1), others])
+    offsets = np.arange(60 * 64, dtype=np.uint64) * np.uint64(4)
+
+    def read() -> torch.Tensor:
+        return memory[torch.from_numpy((fold(offsets) // 4).astype(np.int64))].reshape(60, 64)
+
+    repeated = read()
+    assert len(repeated.unique(dim=0)) <= rows.count
+    asked = np.array([3, 4, 40])
+    sampled.ask({rows: asked})
+    seen = read()
+    assert torch.equal(seen[asked], repeated[asked])
+    rest = np.delete(seen.numpy(), asked, axis=0)
+    assert len(np.unique(rest[:, 0])) == len(rest)
+    assert case.inputs[0].min() <= rest.min()
+    assert rest.max() <= case.inputs[0].max()
+
+
+def test_indices_of_stored_places_are_found() -> None:
+    view = View(1, 5, (3, 4, 2), (2, 6, 1), "float32")
+    at = torch.tensor([5 + 2 * 2 + 6 * 3 + 1, 5 + 2 * 2 + 6 * 1 + 1]).numpy().astype(np.uint64) * np.uint64(4)
+    found = full_size.indices(view, at)
+    assert {axis: some.tolist() for axis, some in found.items()} == {1: [1, 3], 0: [2], 2: [1]}
+    assert full_size.indices(view, np.array([0], dtype=np.uint64)) == {}
 
 
 def test_an_input_with_gaps_is_not_mapped() -> None:

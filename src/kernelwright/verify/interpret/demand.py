@@ -4,20 +4,25 @@ The launches were planned (`slices.py`). Here the programs to run are chosen bac
 run in the order of the call on the memory of `full_size.py`. A sample whose slice is too large or unknown is skipped;
 `Unsure` means that none is left.
 
+Inputs get their base rows only at indices that the samples write: nothing else may matter to them, and there a kernel finds what
+a user's data look like.
+
 Guarantees that whatever a program loads was written in the same call, including by all earlier writers of those places.
 """
 
 from __future__ import annotations
 
+import contextlib
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kernelwright.verify.interpret.full_size import Sampled, Unsure
+from kernelwright.verify.interpret.full_size import Sampled, Unsure, indices
 from kernelwright.verify.interpret.memory import distinct
-from kernelwright.verify.interpret.slices import Planned, Route
+from kernelwright.verify.interpret.slices import REACH, Planned, Route
+from kernelwright.verify.repeats import Repeats
 from kernelwright.verify.trace.tape import View
 
 if TYPE_CHECKING:
@@ -40,10 +45,16 @@ class Demand:
     """Chooses programs of a planned call and runs them."""
 
     def __init__(
-        self, engine: Engine, planned: Sequence[Planned], outputs: Mapping[int, View], dice: random.Random
+        self,
+        engine: Engine,
+        planned: Sequence[Planned],
+        outputs: Mapping[int, View],
+        dice: random.Random,
+        repeats: Mapping[int, Sequence[Repeats | None]],
     ) -> None:
-        """`outputs`: views by storage."""
+        """`outputs`: views by storage; `repeats`: how their axes repeat, for all of them or for none."""
         self._engine, self._planned, self._outputs, self._dice = engine, planned, outputs, dice
+        self._repeats = repeats
         self.chosen: Slice = {}
         self._targets: set[tuple[int, int]] = set()
         """(launch, program) of the samples; all others run only because samples need them."""
@@ -84,6 +95,48 @@ class Demand:
                     cost += sum(self._steps(launch, program) for program in new)
         if not tried:
             raise Unsure(why)
+        self._sampled.ask(self._asked(self._targets))
+
+    def _asked(self, targets: Collection[tuple[int, int]]) -> dict[Repeats, np.ndarray]:
+        """By axis that repeats, the indices at which these (launch, program) write outputs, where all of them are known to."""
+        every = [self._indices(number, program) for number, program in targets]
+        known = set.intersection(*(set(one) for one in every))
+        return {axis: np.concatenate([one[axis] for one in every]) for axis in known}
+
+    def _indices(self, number: int, program: int) -> dict[Repeats, np.ndarray]:
+        """`_asked` for one program."""
+        found: dict[Repeats, list[np.ndarray]] = {}
+        for storage, places in self._writes(number, program).items():
+            if storage in self._repeats and places.size:
+                at = indices(self._outputs[storage], places)
+                if not at:
+                    return {}
+                for axis, some in at.items():
+                    if (repeats := self._repeats[storage][axis]) is not None:
+                        found.setdefault(repeats, []).append(some)
+        return {axis: np.concatenate(some) for axis, some in found.items()}
+
+    def _writes(self, number: int, program: int) -> dict[int, np.ndarray]:
+        """Byte offsets that a program writes, by storage; empty if unknown."""
+        launch = self._planned[number]
+        route = launch.route_of(program)
+        stores = list(route.accesses(("write", "atomic"))) if route is not None else []
+        if route is None or any(access.keys or access.data for access in stores):
+            with contextlib.suppress(Unsure):
+                return self._touched(number, program)[1]
+            return {}
+        found: dict[int, list[np.ndarray]] = {}
+        for access in stores:
+            places = (access.pointers & REACH).astype(np.int64) + access.shift[program]
+            found.setdefault(launch.storage(access) or -1, []).append(places)
+        return {storage: np.concatenate(parts) for storage, parts in found.items()}
+
+    @property
+    def _alone(self) -> bool:
+        """Whether each program decides by itself what it writes."""
+        return len(self._planned) == 1 and not any(
+            True for route in self._planned[0].routes for _ in route.accesses(("atomic",))
+        )
 
     def _steps(self, launch: int, program: int) -> int:
         route = self._planned[launch].route_of(program)
@@ -191,6 +244,8 @@ class Demand:
                 raise Unsure("what an atomic access found decides")
             self._dice.shuffle(order)
         for place, program in enumerate(order):
+            if self._alone:
+                self._sampled.ask(self._asked([(number, program)]))
             engine.mode, engine.flops = "sample", 0.0
             self._sampled.begin()
             route = launch.route_of(program)

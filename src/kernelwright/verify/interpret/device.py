@@ -462,8 +462,9 @@ class InterpretDevice(Service):
         """Run a few programs of the steady call on inputs that repeat. Returns values and places stored to each output, and
         how much of inputs and outputs all programs touch.
 
-        `periods`: one period of each input, then of each weight in `names`; without any, nothing is run. `repeats`: how each of
-        their axes repeats (`Repeats`), None if it does not. `cut` in the answer: kernels that were not planned completely.
+        `periods`: one period of each input, then of each weight in `names`, then numbers for what is not asked of each; without any,
+        nothing is run. `repeats`: how each axis of these, and then of each output, repeats (`Repeats`), None if it does not. `cut` in
+        the answer: kernels that were not planned completely.
         """
         candidate = Candidate(trace)
         session = InterpretedSession(
@@ -489,13 +490,10 @@ class InterpretDevice(Service):
             return {"new": [f"what cannot be planned ({error})"[:300]], "unsure": str(error)[:200]}
         try:
             with self._failures():
-                for view, period, axes in zip(given, periods, repeats, strict=False):
-                    if view is not None:
-                        cdata = session.storages[view.storage]._cdata
-                        drawn = [Repeats(*axis) if axis else None for axis in axes]
-                        sampled.folds[cdata] = Fold.of(view, period, drawn), period
+                drawn = [[Repeats(*axis) if axis else None for axis in axes] for axes in repeats]
                 if periods:
-                    answer["again"] = self._run_slice(session, candidate, sampled)
+                    self._fold(session, sampled, given, periods, drawn)
+                    answer["again"] = self._run_slice(session, candidate, sampled, drawn[len(given) :])
         except (Unsure, Failure) as error:
             if isinstance(error, Failure) and error.outcome is Outcome.OUT_OF_BOUNDS:
                 raise  # the values were real
@@ -508,6 +506,22 @@ class InterpretDevice(Service):
                 outputs.extend(stored)
         compared = {str(number): dataclasses.asdict(one) for number, one in sampled.compared_to.items()}
         return {**answer, "written": written, "compared": compared}
+
+    @staticmethod
+    def _fold(
+        session: InterpretedSession,
+        sampled: Sampled,
+        given: list[View | None],
+        periods: list[torch.Tensor],
+        repeats: list[list[Repeats | None]],
+    ) -> None:
+        """Give inputs and weights (None: the module has no such) their periods. Raises Unsure."""
+        others = periods[len(given) :]
+        for view, period, axes, some in zip(given, periods, repeats, others, strict=False):
+            if view is not None:
+                fold = Fold.of(view, period, axes, some.numel(), sampled.asked)
+                memory = torch.cat([period.reshape(-1), some])
+                sampled.folds[session.storages[view.storage]._cdata] = fold, memory
 
     def follow(self, trace: dict[str, Any], kernels: list[str]) -> dict[str, Any]:
         """What reaches the outputs of the steady call, planned completely; nothing if no loop of the `kernels` has more rounds
@@ -547,10 +561,20 @@ class InterpretDevice(Service):
         for launch in engine.launches:
             self._large.setdefault(launch.function.fn, []).append(declared_constants(launch))
 
-    def _run_slice(self, session: InterpretedSession, candidate: Candidate, sampled: Sampled) -> int:
-        """Run sampled writers of outputs, after what they need; how many stored only where others had. Raises Unsure."""
-        outputs = {session.storages[view.storage]._cdata: view for view in candidate.steady.outputs()}
-        demand = Demand(self.engine, self.engine.planned, outputs, self.engine.dice)
+    def _run_slice(
+        self,
+        session: InterpretedSession,
+        candidate: Candidate,
+        sampled: Sampled,
+        repeats: list[list[Repeats | None]],
+    ) -> int:
+        """Run sampled writers of outputs, whose axes repeat as given, after what they need; how many stored only where others had.
+        Raises Unsure."""
+        views = candidate.steady.outputs()
+        keys = [session.storages[view.storage]._cdata for view in views]
+        outputs = dict(zip(keys, views, strict=True))
+        axes = dict(zip(keys, repeats, strict=True)) if len(outputs) == len(keys) else {}
+        demand = Demand(self.engine, self.engine.planned, outputs, self.engine.dice, axes)
         self.engine.planned_steps = 0
         demand.choose()
 

@@ -1,6 +1,7 @@
 """Memory for a few programs of a full-size call that run on real values: repeating inputs are stored as a single period.
 
-The kernel sees full-size addresses, all of them checked. A read of an input is answered from its period. Fresh memory is
+The kernel sees full-size addresses, all of them checked. A read of an input is answered from its period, or, at indices on which
+nothing depends that the programs write, from numbers as the task draws them, so that no two rows are alike there. Fresh memory is
 real, and uncommitted until written. Whatever the programs that are run do not determine (memory that others write, constants
 that nobody sent) ends the run as unsure, which is no accusation.
 """
@@ -8,7 +9,7 @@ that nobody sent) ends the run as unsure, which is no accusation.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -42,11 +43,23 @@ class Fold:
     """Byte offset of the full tensor in its storage."""
     width: str
     """Integer type for element offsets: 64 bits only if 32 are too few."""
+    others: Repeats | None = None
+    """Which of the numbers behind the period stands at an element of which no asked index depends; None if there are none."""
+    behind: int = 0
+    """Elements of the period."""
+    asked: Mapping[Repeats, np.ndarray] = dataclasses.field(default_factory=dict)
+    """See `Sampled.asked`."""
 
     @staticmethod
-    def of(view: View, period: torch.Tensor, repeats: Sequence[Repeats | None]) -> Fold:
-        """`period` is contiguous; `repeats` by axis. Raises Unsure for a tensor with gaps, whose bytes cannot be told from those
-        between."""
+    def of(
+        view: View,
+        period: torch.Tensor,
+        repeats: Sequence[Repeats | None],
+        others: int = 0,
+        asked: Mapping[Repeats, np.ndarray] | None = None,
+    ) -> Fold:
+        """`period` is contiguous; `repeats` by axis; `others`: count of numbers behind the period. Raises Unsure for a tensor with
+        gaps, whose bytes cannot be told from those between."""
         axes = sorted(
             (
                 (stride, size, inner, drawn)
@@ -71,19 +84,32 @@ class Fold:
             follows = inner * size if drawn is None else -1
         # numpy vectorises division of 32-bit numbers by a scalar
         width = "uint32" if view.end // view.itemsize < 1 << 32 else "uint64"
-        return Fold(tuple(reversed(merged)), view.itemsize, view.offset * view.itemsize, width)
+        made = Fold(tuple(reversed(merged)), view.itemsize, view.offset * view.itemsize, width)
+        drawn = next((one for one in repeats if one is not None), None)
+        if not others or drawn is None:
+            return made
+        pick = dataclasses.replace(drawn, count=others)
+        return dataclasses.replace(
+            made, others=pick, behind=period.numel(), asked={} if asked is None else asked
+        )
 
     def __call__(self, offsets: np.ndarray) -> np.ndarray:
         """Byte offsets in the period for byte offsets in the full storage."""
         offsets = offsets - np.uint64(self.start)
         shift = self.itemsize.bit_length() - 1
         width = np.dtype(self.width).type
-        rest: np.ndarray = (offsets >> np.uint64(shift)).astype(self.width)
-        found = np.zeros_like(rest)
+        elements: np.ndarray = (offsets >> np.uint64(shift)).astype(self.width)
+        rest, found = elements, np.zeros_like(elements)
+        asked: np.ndarray | None = None
         for stride, drawn, inner in self.steps:
             at = rest // width(stride) if stride > 1 else rest
             rest = rest - at * width(stride)
             found += (at if drawn is None else drawn(at)).astype(self.width, copy=False) * width(inner)
+            if drawn is not None and drawn in self.asked:
+                here = self.asked[drawn].take(at.astype(np.intp), mode="clip")
+                asked = here if asked is None else asked & here
+        if asked is not None and self.others is not None and not asked.all():
+            found = np.where(asked, found, self.others(elements) + width(self.behind)).astype(self.width)
         return (found.astype(np.uint64) << np.uint64(shift)) | (offsets & np.uint64(self.itemsize - 1))
 
 
@@ -105,6 +131,8 @@ class Sampled:
     def __init__(self) -> None:
         self.folds: dict[int, tuple[Fold, torch.Tensor]] = {}
         """Inputs and weights, by `_cdata` of the full storage."""
+        self.asked: dict[Repeats, np.ndarray] = {}
+        """By axis that repeats, a mask of the indices whose outputs are asked, the last one False; none: all may be."""
         self.fresh: set[int] = set()
         """Storages that the call allocates, and scratch that it finds: only what is written to them is known."""
         self.memory: dict[int, torch.Tensor] = {}
@@ -124,6 +152,13 @@ class Sampled:
         self._loaded: dict[str, float] = {}
         self.compared_to: dict[int, Compared] = {}
         """Work of a launch's programs, by launch."""
+
+    def ask(self, indices: Mapping[Repeats, np.ndarray]) -> None:
+        """Outputs at these indices are asked, by axis that repeats: all others get numbers that do not repeat."""
+        self.asked.clear()
+        for axis, some in indices.items():
+            self.asked[axis] = np.zeros(int(some.max()) + 2, dtype=bool)
+            self.asked[axis][some] = True
 
     def begin(self) -> None:
         """Begin another program."""
@@ -316,6 +351,20 @@ class Sampled:
         )
         values = made[torch.from_numpy(offsets[inside] // view.itemsize)]
         return torch.from_numpy(positions[inside]), values
+
+
+def indices(view: View, offsets: np.ndarray) -> dict[int, np.ndarray]:
+    """By axis, the distinct indices of elements at byte offsets of the storage; none if an offset lies between the elements."""
+    if any(stride <= 0 for extent, stride in zip(view.shape, view.stride, strict=True) if extent > 1):
+        return {}
+    rest, found = distinct(offsets.astype(np.int64) // view.itemsize) - view.offset, {}
+    for axis in sorted(range(len(view.shape)), key=lambda axis: -view.stride[axis]):
+        if view.shape[axis] > 1:
+            at, rest = np.divmod(rest, view.stride[axis])
+            if at.min() < 0 or at.max() >= view.shape[axis]:
+                return {}
+            found[axis] = distinct(at)
+    return found if not rest.any() else {}
 
 
 def _places(view: View) -> np.ndarray:

@@ -596,7 +596,7 @@ class InterpretedVerification(Verification):
         if full is None:
             return False
         patch = self.judge.patch(self.task) if self._blank else None
-        given = [] if patch is None else [*patch.case.inputs, *patch.state.values()]
+        given = [] if patch is None else [*patch.case.inputs, *patch.state.values(), *patch.others]
         body: dict[str, object] = {"command": "sample", "trace": full.answer, "names": [], "repeats": []}
         if patch is not None:
             body |= {"names": list(patch.state), "repeats": patch.described()}

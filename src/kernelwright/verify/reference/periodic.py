@@ -73,6 +73,9 @@ _TRIED, _FAR_FEWER = 16, 0.6
 """Elements whose reach is tried; the reach at the first quartile must be below this share of that at the third."""
 _NEAR_END = 0.01
 """A range that begins above 0 by less than this share of its end counts as beginning at 0."""
+_OTHERS, _NEAR = 1 << 16, 0.01
+"""Numbers that stand at indices of an input that nobody asks about, and by how much they differ from the small case's: few of those
+would repeat."""
 _SPARSE = 0.01
 """Share of zeros from which they may be a structure that kernels rely on."""
 
@@ -89,10 +92,15 @@ class Patch:
     """How indices repeat: by input, then by weight, by axis. None: the axis is stored in full."""
     returned: list[list[Repeats | None]]
     """By output, by axis."""
+    others: list[torch.Tensor]
+    """By input, then by weight: numbers as the task draws them, for indices that nobody asks about; none where there are no such."""
 
     def described(self) -> list[list[list[int] | None]]:
-        """`given` as plain data."""
-        return [[list(dataclasses.astuple(axis)) if axis else None for axis in axes] for axes in self.given]
+        """`given` and `returned` as plain data."""
+        return [
+            [list(dataclasses.astuple(axis)) if axis else None for axis in axes]
+            for axes in (*self.given, *self.returned)
+        ]
 
     def expected(
         self, output: int, positions: torch.Tensor, shape: tuple[int, ...], rounded: Protocol | None = None
@@ -292,7 +300,21 @@ def patch(
     if own_digits:
         case.expected = list(map(allowances.own_digits, case.expected))
     given, returned = _drawn_along(axes, periods, shapes, outputs, dice)
-    return Patch(case, state, [given[name] for name in (*range(len(case.inputs)), *state)], returned)
+    names = [*range(len(case.inputs)), *state]
+    with private_rng(seed):
+        others = [_others(values[name], any(given[name])) for name in names]
+    return Patch(case, state, [given[name] for name in names], returned, others)
+
+
+def _others(values: torch.Tensor, repeats: bool) -> torch.Tensor:
+    """Numbers near a tensor's values, for indices that nobody asks about; none for integers, which may be indices themselves."""
+    if not (repeats and values.is_floating_point()):
+        return values.new_empty(0)
+    known = values.detach().reshape(-1).double()
+    found = known[torch.randint(known.numel(), (_OTHERS,))]
+    if 2 * known.unique().numel() > known.numel():  # not labels
+        found = (found * (1.0 - _NEAR * torch.rand(_OTHERS))).clamp(known.min(), known.max())
+    return found.to(values.dtype)
 
 
 def _drawn_along(
