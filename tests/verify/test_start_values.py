@@ -79,3 +79,9 @@ def test_identity_matrices_get_numbers_beside_their_diagonal() -> None:
     assert even_places(draw(0), draw) == [0]
     moved = flatten(with_others(draw(0), {0: True}))[0]
     assert bool((moved != 0).all())
+
+
+def test_floats_of_a_byte_are_looked_at() -> None:
+    kept = torch.full((4,), 2.0).to(torch.float8_e4m3fn)
+    assert even_places([kept], lambda number: [kept.clone()]) == [0]
+    assert even_places([kept[:1]], lambda number: [kept[:1].clone()]) == []

@@ -9,6 +9,7 @@ Not changed: integers and booleans (0 may mean no index), and other structures (
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -57,7 +58,7 @@ def _is_even(tensor: torch.Tensor) -> bool:
     if not tensor.is_floating_point() or not tensor.numel():
         return False
     first = tensor.reshape(-1)[0]
-    return bool(torch.isfinite(first) & (tensor == first).all() & ((first == 0.0) | (tensor.numel() > 1)))
+    return math.isfinite(first) and bool((tensor == first).all() & ((first == 0.0) | (tensor.numel() > 1)))
 
 
 def _is_identity(tensor: torch.Tensor) -> bool:
