@@ -27,6 +27,8 @@ from kernelwright.parsing import parse
 from kernelwright.records import PrecisionName, Task
 
 NAMES: tuple[PrecisionName, ...] = get_args(PrecisionName)
+HALF = ("float16", "bfloat16")
+FLOATS = ("float64", "float32", *HALF)
 CAST = {"bf16": "bfloat16", "fp16": "float16"}
 """The dtype to which a precision casts, if it does."""
 _SWITCHES = {

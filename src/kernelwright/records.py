@@ -74,9 +74,10 @@ class Task(Record):
     lowered: Literal[""] = Field(default="", exclude=True, repr=False)
     """Always empty; kept to read older files, and no longer written."""
 
-    def shape_sets(self, prefix: str) -> dict[str, dict[str, int]]:
-        """The shape sets whose name starts with `prefix` (`small` also matches `small_odd`)."""
-        return {name: dict(over) for name, over in self.shapes.items() if name.startswith(prefix)}
+    @property
+    def small_sets(self) -> dict[str, dict[str, int]]:
+        """The shape sets that the interpreter runs: `small`, `small_odd` and other names that start so."""
+        return {name: dict(over) for name, over in self.shapes.items() if name.startswith("small")}
 
     @property
     def digest(self) -> str:

@@ -55,7 +55,7 @@ def test_a_task_is_judged_as_it_is_at_its_own_sizes() -> None:
     case = of_task(task)
     assert case.form is not None
     assert case.form.task == task
-    assert set(case.shapes) == set(task.shape_sets("small"))
+    assert set(case.shapes) == set(task.small_sets)
     assert {one.name for one in case.graph.symbols} == set(next(iter(case.shapes.values())))
 
 

@@ -32,7 +32,7 @@ def one_task(spec: str, precision: str = "default") -> Task:
     from kernelwright.cli import fit
 
     task = small_shapes(load_task(spec))
-    if not task.shape_sets("small"):
+    if not task.small_sets:
         if why := fit.error_of(task):
             raise UserError(f"task {task.id}: Model.forward {why}; fix the task")
         raise UserError(
@@ -255,7 +255,7 @@ def suite(spec: str, limit: int = 0, precision: str = "default", whole: bool = F
 
 def judgeable(tasks: Sequence[Task]) -> tuple[list[Task], list[Task]]:
     """(tasks with small sizes, tasks for which none were found)."""
-    if all(task.shape_sets("small") for task in tasks):
+    if all(task.small_sets for task in tasks):
         return list(tasks), []
     from kernelwright.progress import Bar
     from kernelwright.tasks.probe import ReferenceProbe
@@ -265,7 +265,7 @@ def judgeable(tasks: Sequence[Task]) -> tuple[list[Task], list[Task]]:
         for task in tasks:
             sized.append(small_shapes(task, probe))
             bar.advance()
-    return [t for t in sized if t.shape_sets("small")], [t for t in sized if not t.shape_sets("small")]
+    return [t for t in sized if t.small_sets], [t for t in sized if not t.small_sets]
 
 
 def kernel(path: Path) -> Candidate:

@@ -73,9 +73,7 @@ def _register(
         return not ranged or verdict is None or _inside(verdict, graph, _symbols(graph, values))
 
     def launch(*values: Any) -> Any:
-        if not holds(values):
-            return by_aten(*values)
-        return _flat(kernel(*_laid_out(graph, values)))
+        return by_aten(*values) if not holds(values) else _flat(kernel(*_laid_out(graph, values)))
 
     def by_aten(*values: Any) -> Any:
         return _flat([_own_memory(made, values) for made in run(values)])

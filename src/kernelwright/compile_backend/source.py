@@ -38,8 +38,8 @@ logger = logging.getLogger(__name__)
 class LadderSource:
     """Compiler and library rungs over the user's cache; as thread-safe as the ladder."""
 
-    def __init__(self, target: str = "") -> None:
-        self.target = target or target_here()
+    def __init__(self) -> None:
+        self.target = target_here()
         self._cache = KernelCache.of()
         self._small: dict[str, Shrunk] = {}
         """By digest, since each graph is shrunk once."""

@@ -37,6 +37,7 @@ from kernelwright.graph.capture import Call, state_kept
 from kernelwright.graph.execute import DTYPES
 from kernelwright.graph.pairs import complex_view, real_view
 from kernelwright.graph.task import lay_out, order_of
+from kernelwright.precision import HALF
 from kernelwright.records import Record, Verdict
 from kernelwright.search.cache import Row, versions
 
@@ -202,7 +203,7 @@ class _State:
         self.default_dtype = torch.get_default_dtype()
         self.graph = verified.graph
         types_ = self.graph.types().values()
-        self.half = any(isinstance(one, TensorType) and one.dtype in _HALF for one in types_)
+        self.half = any(isinstance(one, TensorType) and one.dtype in HALF for one in types_)
         """Whether any value, intermediate ones included, has half precision."""
         self.orders = {
             one.name: order_of(one.type, self.graph.symbols) if isinstance(one.type, TensorType) else None
@@ -478,7 +479,6 @@ class _Unfit(Exception):
     """The kernels do not apply to a call; the message says why."""
 
 
-_HALF = ("float16", "bfloat16")
 _TENSORS = (torch.Tensor, nn.Parameter, nn.Buffer)
 
 

@@ -25,9 +25,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from kernelwright.errors import UserError
 from kernelwright.graph import draws, operators
 from kernelwright.graph.capture import Part, state_kept
-from kernelwright.graph.execute import FLOATS, Runner
+from kernelwright.graph.execute import Runner
 from kernelwright.graph.pairs import complex_view, real_view
 from kernelwright.graph.types import Argument, NumberType, TensorType
+from kernelwright.precision import FLOATS
 
 _FP64 = 1e-7
 """Largest difference in fp64 relative to the largest value: allows for another order of sums, not for another function."""

@@ -23,8 +23,8 @@ from typing import Any
 import torch
 
 from kernelwright.graph import operators, sizes
-from kernelwright.graph.execute import FLOATS
 from kernelwright.graph.types import Argument, Dim, Graph, Ref, TensorType, refs_in
+from kernelwright.precision import FLOATS
 
 INLINE = 32
 """Most elements of a table that is written out."""

@@ -32,6 +32,7 @@ from kernelwright.graph.types import (
     Size,
     TensorType,
 )
+from kernelwright.precision import FLOATS
 
 DTYPES: dict[str, torch.dtype] = {
     "float64": torch.float64, "float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16,
@@ -39,7 +40,6 @@ DTYPES: dict[str, torch.dtype] = {
     "bool": torch.bool,
 }  # fmt: skip
 DTYPE_NAMES = {dtype: name for name, dtype in DTYPES.items()}
-FLOATS = frozenset({"float64", "float32", "float16", "bfloat16"})
 
 OTHERS: dict[str, Any] = {
     "torch.strided": torch.strided, "torch.contiguous_format": torch.contiguous_format,

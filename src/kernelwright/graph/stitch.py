@@ -22,11 +22,11 @@ from pathlib import Path
 
 from kernelwright.errors import UserError
 from kernelwright.graph import sizes
-from kernelwright.graph.execute import FLOATS
 from kernelwright.graph.partition import Group, Partition
 from kernelwright.graph.public import call
 from kernelwright.graph.types import Graph, Node, TensorType
 from kernelwright.parsing import names_within
+from kernelwright.precision import FLOATS
 
 ENTRY = "kernel"
 """Name of the function that a kernel's source defines."""

@@ -24,7 +24,7 @@ import torch
 from kernelwright.errors import UserError
 from kernelwright.graph import draws, operators, sizes
 from kernelwright.graph.draws import Draw
-from kernelwright.graph.execute import FLOATS, execute
+from kernelwright.graph.execute import execute
 from kernelwright.graph.types import (
     Argument,
     Dim,
@@ -40,6 +40,7 @@ from kernelwright.graph.types import (
     Symbol,
     TensorType,
 )  # fmt: skip
+from kernelwright.precision import FLOATS
 from kernelwright.records import Task
 
 _HEAD = "import torch\nimport torch.nn as nn\n"

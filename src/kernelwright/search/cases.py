@@ -162,13 +162,12 @@ def of_task(task: Task, contractions: Contractions = "own", *, large: bool = Fal
     if task.graph:
         graph = Graph.model_validate_json(task.graph)
         shapes = {
-            name: {key.lower(): size for key, size in one.items()}
-            for name, one in task.shape_sets("small").items()
+            name: {key.lower(): size for key, size in one.items()} for name, one in task.small_sets.items()
         }
 
         return Case(task.id, graph, shapes=shapes, form=graph_form(task, graph))
     why = "it has no smaller sizes that run"
-    if task.shape_sets("small"):
+    if task.small_sets:
         try:
             return _of_module(task)
         except CannotCompile as error:
@@ -179,7 +178,7 @@ def of_task(task: Task, contractions: Contractions = "own", *, large: bool = Fal
 def _of_module(task: Task) -> Case:
     """The case of a task in the KernelBench form, whose sizes are module constants. Raises CannotCompile."""
     whole = read(task)
-    small = dict(zip(task.shape_sets("small"), whole.sizes[1:], strict=True))
+    small = dict(zip(task.small_sets, whole.sizes[1:], strict=True))
 
     def text(code: str, rung: Rung) -> str:
         entry = entry_of(code)

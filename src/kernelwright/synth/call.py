@@ -26,9 +26,7 @@ class Call:
 
     def arg(self, place: int, name: str = "", default: Any = None) -> Any:
         """An argument by position or name, or the default."""
-        if place < len(self.args):
-            return self.args[place]
-        return self.kwargs.get(name, default)
+        return self.args[place] if place < len(self.args) else self.kwargs.get(name, default)
 
     @property
     def x(self) -> Val:

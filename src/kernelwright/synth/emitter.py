@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from kernelwright.precision import FLOATS, HALF
 from kernelwright.synth.index import Base, Index, flatten, match_reshape, split
 from kernelwright.synth.lowering import Lowered
 from kernelwright.synth.pointwise import RULES
-from kernelwright.synth.primitives import FLOATS, Prim, Unsupported, Val, promote, wide
+from kernelwright.synth.primitives import Prim, Unsupported, Val, promote, wide
 from kernelwright.synth.shapes import Shapes
 from kernelwright.synth.sizes import ONE, ZERO, Size, Varying, contiguous_strides, product
 
@@ -146,10 +147,10 @@ class Emitter:
         scope = self.scopes.pop()
         self.scopes[-1].lines.extend(scope.lines)
 
-    def close_into(self, depth: int) -> None:
-        """Close the innermost loop and append its lines to the scope at `depth`."""
+    def close_loop(self) -> None:
+        """Close the innermost loop and append its lines to the kernel's."""
         scope = self.scopes.pop()
-        self.scopes[depth].lines.extend(scope.lines)
+        self.scopes[0].lines.extend(scope.lines)
 
     @contextmanager
     def otherwise(self, test: str, *lines: str) -> Iterator[None]:
@@ -257,7 +258,7 @@ class Emitter:
         other = "0.0" if value.dtype in FLOATS else "0"
         text = f"tl.load({where}, mask={' & '.join(masks)}, other={other})" if masks else f"tl.load({where})"
         dtype = value.dtype
-        if not raw and value.dtype in ("float16", "bfloat16"):
+        if not raw and value.dtype in HALF:
             text, dtype = f"{text}.to(tl.float32)", "float32"
         loops = place.loops.union(*(one.loops for one in guard))
         name = self.name(value.name if value.name not in self.shapes.symbols else f"{value.name}_value")
@@ -686,9 +687,7 @@ def literal(value: Any, dtype: str) -> str:
     if dtype not in FLOATS:
         return str(int(value))
     value = float(value)
-    if math.isinf(value) or math.isnan(value):
-        return f'float("{value}")'
-    return repr(value)
+    return f'float("{value}")' if math.isinf(value) or math.isnan(value) else repr(value)
 
 
 def _literal(text: str) -> bool:

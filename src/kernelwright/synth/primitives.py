@@ -10,7 +10,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-FLOATS = ("float64", "float32", "float16", "bfloat16")
+from kernelwright.precision import FLOATS, HALF
+
 _RANK = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64")
 
 
@@ -52,14 +53,12 @@ class Prim:
 
 def promote(*dtypes: str) -> str:
     """The dtype to which operands promote; float16 with bfloat16 gives float32."""
-    if {"float16", "bfloat16"} <= set(dtypes):
-        return "float32"
-    return max(dtypes, key=_RANK.index)
+    return "float32" if set(HALF) <= set(dtypes) else max(dtypes, key=_RANK.index)
 
 
 def wide(dtype: str) -> str:
     """The type in which a float is computed."""
-    return "float32" if dtype in ("float16", "bfloat16") else dtype
+    return "float32" if dtype in HALF else dtype
 
 
 class Builder:

@@ -25,6 +25,8 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from kernelwright.precision import FLOATS
+
 _CREATES = frozenset({"tensor", "zeros", "ones", "eye", "full", "linspace", "arange"})
 _DTYPES = {
     "float": "float32",
@@ -34,7 +36,6 @@ _DTYPES = {
     "int": "int32",
     "short": "int16",
 }
-_FLOATS = frozenset({"float16", "bfloat16", "float32", "float64"})
 _ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -97,7 +98,7 @@ def redrawn(found: Written, node: ast.expr, use: Use) -> tuple[str, str]:
     shape = f"({size},)" if found.shape else size
     if found.dtype == "bool":
         return "", _shuffle(found, node) if use.counted else f"torch.rand({size}) < 0.5"
-    if found.dtype not in _FLOATS:
+    if found.dtype not in FLOATS:
         low, high = int(min(found.elements)), int(max(found.elements))
         dtype = "" if found.dtype == "int64" else f", dtype=torch.{found.dtype}"
         if use.index:

@@ -50,7 +50,7 @@ def small_shapes(task: Task, runs: Runs | None = None) -> Task:
     `runs` defaults to a `ReferenceProbe` opened for this call; for many tasks, pass an open one. `small_odd` is omitted if only
     rounded sizes run.
     """
-    if task.shape_sets("small"):
+    if task.small_sets:
         return task
     if runs is None:
         from kernelwright.tasks.probe import ReferenceProbe

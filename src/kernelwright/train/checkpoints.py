@@ -135,7 +135,7 @@ def save_model(model: Any, tokenizer: Any, path: Path) -> Path:
 
     Every process must call it, since FSDP splits the weights among them; the first one writes.
     """
-    weights = whole_weights(model, on_cpu=True)
+    weights = whole_weights(model)
     if first():
         with new_folder(path) as staging:
             chosen = {"selected_adapters": ["default"]} if hasattr(model, "peft_config") else {}
@@ -156,12 +156,11 @@ def whole_tensor(parameter: Any) -> Any:
     return parameter.full_tensor() if hasattr(parameter, "full_tensor") else parameter
 
 
-def whole_weights(model: Any, *, on_cpu: bool = False) -> dict[str, Any] | None:
-    """The full state dict of a sharded model, in every process (`on_cpu`: only in the first, in host memory; empty in the
-    others). None for a model that is not sharded. Every process must call it."""
+def whole_weights(model: Any) -> dict[str, Any] | None:
+    """The full state dict of a sharded model in the first process, in host memory; empty in the others. None for a model that is not sharded. Every process must call it."""
     if not is_sharded(model):
         return None
     from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
 
-    options = StateDictOptions(full_state_dict=True, cpu_offload=on_cpu)
+    options = StateDictOptions(full_state_dict=True, cpu_offload=True)
     return get_model_state_dict(model, options=options)

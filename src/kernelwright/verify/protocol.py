@@ -7,10 +7,9 @@ import math
 from collections.abc import Mapping
 
 from kernelwright.errors import UserError
-from kernelwright.precision import DEFAULT, Precision
+from kernelwright.precision import DEFAULT, HALF, Precision
 from kernelwright.records import ProtocolName
 
-_HALF = ("float16", "bfloat16")
 BELOW_ZERO = -math.inf
 """Stands among the factors for inputs all below zero, which reveal a maximum that starts at 0."""
 
@@ -54,7 +53,7 @@ PROTOCOLS: dict[str, Protocol] = {
             tolerance={
                 "default": (1e-4, 1e-4),
                 "float64": (1e-7, 1e-7),
-                **dict.fromkeys(_HALF, (1e-2, 1e-2)),
+                **dict.fromkeys(HALF, (1e-2, 1e-2)),
             },
             calibrated=True,
             honesty=True,
@@ -66,7 +65,7 @@ PROTOCOLS: dict[str, Protocol] = {
             distributions=(1.0,),
             affine=False,
             seeds=5,
-            tolerance={"default": (1e-4, 1e-4), **dict.fromkeys(_HALF, (1e-2, 1e-2))},
+            tolerance={"default": (1e-4, 1e-4), **dict.fromkeys(HALF, (1e-2, 1e-2))},
             calibrated=False,
             honesty=False,
             more_shapes=False,

@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from kernelwright.policy.compiler.pooling import symbolic, wide, windows
+from kernelwright.policy.compiler.pooling import in_float, symbolic, wide, windows
 
 _MOST_TAPS = 1024
 """Largest window of a depthwise convolution that is written as a plain sum."""
@@ -60,10 +60,8 @@ def _depthwise(
         x = x.repeat_interleave(times, 1)
     kernel = list(weight.shape[2:])
     seen = windows(x, kernel, stride, dilation, [(edge, edge) for edge in padding], 0.0)
-    taken, factors = seen, weight.reshape(weight.shape[0], *([1] * rank), *kernel)
-    if x.dtype in (torch.float16, torch.bfloat16):
-        taken, factors = taken.float(), factors.float()
-    found = (taken * factors).sum(tuple(range(2 + rank, 2 + 2 * rank)))
+    factors = weight.reshape(weight.shape[0], *([1] * rank), *kernel)
+    found = (in_float(seen) * in_float(factors)).sum(tuple(range(2 + rank, 2 + 2 * rank)))
     if bias is not None:
         found = found + bias.reshape(-1, *([1] * rank))
     return found.to(x.dtype)

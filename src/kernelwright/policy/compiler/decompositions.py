@@ -265,7 +265,7 @@ def _mean_and_spread(
 ) -> tuple[Any, Any]:
     axes = [axis % x.dim() for axis in (dim or range(x.dim()))]
     count = math.prod([x.shape[axis] for axis in axes])
-    wide = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+    wide = pooling.in_float(x)
     mean = wide.sum(axes, keepdim=True) / count
     centred = wide - mean
     correction = 1 if correction is None else correction

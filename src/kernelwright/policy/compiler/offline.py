@@ -105,9 +105,7 @@ def _host() -> None:
 
     def pow_by_natural(base: Any, power: Any) -> Any:
         """Handles sizes of strided convolutions: as fractions, torch has no range for them and would fail."""
-        if ValueRanges.wrap(power).upper < 0:
-            return ValueRanges.unknown()
-        return natural(base, power)
+        return ValueRanges.unknown() if ValueRanges.wrap(power).upper < 0 else natural(base, power)
 
     setattr(SymPyValueRangeAnalysis, "pow_by_natural", staticmethod(pow_by_natural))  # noqa: B010
 

@@ -62,8 +62,7 @@ def average(rank: int) -> Callable[..., Any]:
         if any(map(symbolic, (*kernel, *step, *edge))) or (math.prod(kernel) <= _SMALL and rank < 3):
             return NotImplemented
         edges, beyond = _edges(x, kernel, step, edge, ceil_mode)
-        exact = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
-        seen = windows(exact, kernel, step, [1] * rank, edges, 0.0)
+        seen = windows(in_float(x), kernel, step, [1] * rank, edges, 0.0)
         total = seen.sum(tuple(range(seen.dim() - rank, seen.dim())))
         if divisor_override is not None:
             return (total / divisor_override).to(x.dtype)
@@ -130,7 +129,7 @@ def adaptive(rank: int, largest: bool) -> Callable[..., Any]:
             spans = [(size - 1) // count + 2 for size, count in zip(sizes, counts, strict=True)]
             if math.prod(spans) <= _SMALL:
                 return NotImplemented
-        found, place, inner = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x, None, 1
+        found, place, inner = in_float(x), None, 1
         for axis in range(-1, -rank - 1, -1):
             seen, inside, at = _uneven(found, axis, counts[axis])
             if not largest:
@@ -198,6 +197,11 @@ def _beyond(size: Any, span: int, step: int, edge: int, ceil: bool) -> int:
     if (count - 1) * step >= size + edge:
         count -= 1
     return max(0, (count - 1) * step + span - size - 2 * edge)
+
+
+def in_float(x: Any) -> Any:
+    """`x`, in float32 if it is in half precision."""
+    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
 
 
 def wide(value: Any, rank: int) -> list[Any]:

@@ -19,16 +19,12 @@ LONGEST = 1024
 def sort(x: Any, *rest: Any, stable: Any = None, dim: int = -1, descending: bool = False) -> Any:
     """`aten.sort.default(x, dim, descending)` and `aten.sort.stable(x, *, stable, dim, descending)`: values and indices."""
     dim, descending = rest[0] if rest else dim, rest[1] if len(rest) > 1 else descending
-    if not _short(x, dim):
-        return NotImplemented
-    return _pick(x, x.shape[dim], dim, descending)
+    return NotImplemented if not _short(x, dim) else _pick(x, x.shape[dim], dim, descending)
 
 
 def topk(x: Any, k: Any, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
     """`aten.topk.default`, always sorted: values and indices."""
-    if not _short(x, dim):
-        return NotImplemented
-    return _pick(x, k, dim, largest)
+    return NotImplemented if not _short(x, dim) else _pick(x, k, dim, largest)
 
 
 def _short(x: Any, dim: int) -> bool:

@@ -114,7 +114,7 @@ def _print(task: Task) -> Whole:
 def _builds(task: Task) -> tuple[list[Build], list[dict[str, int]]]:
     """Captures at and near the small shape sets; and the sizes of each shape set, the full one first."""
     full = _sizes(task, task.shapes.get("full", {}))
-    small = [dict(over) for over in task.shape_sets("small").values()] or [{}]
+    small = [dict(over) for over in task.small_sets.values()] or [{}]
     sets = [full, *(_sizes(task, over) for over in small)]
     found = [_build(task, over) for over in small]
     varying = [name for name in full if any(one[name] != full[name] for one in sets)]

@@ -45,7 +45,7 @@ def walk_online(printer: RowPrinter) -> None:
     emitter.line("total_acc *= tl.where(peak_acc == peak_new, 1.0, tl.exp(peak_acc - peak_new))")
     emitter.line(f'total_acc += tl.where({value} == float("-inf"), 0.0, tl.exp({value} - peak_new))')
     emitter.line("peak_acc = peak_new")
-    emitter.close_into(0)
+    emitter.close_loop()
     keep = f"axis={printer.axis}" + (", keep_dims=True" if printer.wide else "")
     printer.done[peak.out.name] = printer.row_term(peak.out.name, f"tl.max(peak_acc, {keep})", "float32")
     largest = printer.done[peak.out.name].text

@@ -11,9 +11,10 @@ import dataclasses
 import math
 from collections.abc import Callable
 
+from kernelwright.precision import FLOATS
 from kernelwright.synth.emitter import Coordinates, Emitter, Guard, Term
 from kernelwright.synth.index import Base, Index, split_index
-from kernelwright.synth.primitives import FLOATS, REDUCTIONS, Prim, Unsupported, Val
+from kernelwright.synth.primitives import REDUCTIONS, Prim, Unsupported, Val
 from kernelwright.synth.program import RowSchedule
 from kernelwright.synth.sizes import ONE, Size, next_power_of_two
 from kernelwright.synth.source import Buffer, Source, numel
@@ -221,7 +222,7 @@ class RowPrinter:
         if also is not None:
             also(base)
         assert depth == len(emitter.scopes) - 1
-        emitter.close_into(0)
+        emitter.close_loop()
         for prim, acc, dtype in finish:
             if prim.op in ("argmax", "argmin"):
                 keep = f"axis={self.axis}" + (", keep_dims=True" if self.wide else "")

@@ -6,9 +6,10 @@ rows leave most of a GPU idle.
 
 from __future__ import annotations
 
+from kernelwright.precision import FLOATS
 from kernelwright.synth.emitter import Coordinates, Guard, Term, emit_value
 from kernelwright.synth.index import Base, Index, split_index
-from kernelwright.synth.primitives import FLOATS, SCANS, Prim, Unsupported
+from kernelwright.synth.primitives import SCANS, Prim, Unsupported
 from kernelwright.synth.program import ScanSchedule
 from kernelwright.synth.schedules.row import Space
 from kernelwright.synth.sizes import ONE

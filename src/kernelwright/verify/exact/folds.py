@@ -34,9 +34,7 @@ def _tensor(value: Data, dtype: tl.dtype) -> tl.tensor:
 
 
 def _take(value: Data, axis: int, lane: int | np.ndarray) -> Data:
-    if isinstance(value, Exact):
-        return value.taken(lane, axis)
-    return np.take(value, lane, axis=axis)
+    return value.taken(lane, axis) if isinstance(value, Exact) else np.take(value, lane, axis=axis)
 
 
 def _lanes(

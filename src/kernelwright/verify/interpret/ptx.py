@@ -110,9 +110,7 @@ class _Machine:
         return _as_values(self.bits(operand, kind.bits * kind.lanes), kind)
 
     def truth(self, operand: str) -> np.ndarray:
-        if operand.startswith("!"):
-            return ~self.truth(operand[1:])
-        return self.bits(operand, 8) != 0
+        return ~self.truth(operand[1:]) if operand.startswith("!") else self.bits(operand, 8) != 0
 
     def write(self, operand: str, bits: np.ndarray, where: np.ndarray | None) -> None:
         if operand == "_":
@@ -218,15 +216,11 @@ def _as_bits(values: np.ndarray, kind: _Kind) -> np.ndarray:
 
 
 def _least(parts: list[str], kind: _Kind, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    if kind.letter in ("f", "bf") and "NaN" not in parts:
-        return np.fmin(a, b)
-    return np.minimum(a, b)
+    return np.fmin(a, b) if kind.letter in ("f", "bf") and "NaN" not in parts else np.minimum(a, b)
 
 
 def _most(parts: list[str], kind: _Kind, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    if kind.letter in ("f", "bf") and "NaN" not in parts:
-        return np.fmax(a, b)
-    return np.maximum(a, b)
+    return np.fmax(a, b) if kind.letter in ("f", "bf") and "NaN" not in parts else np.maximum(a, b)
 
 
 def _divide(parts: list[str], kind: _Kind, a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -414,7 +414,7 @@ def kept_at_powers(task: Task, refused: str = "") -> Iterator[tuple[Task, list[s
     names of these sizes: a block as wide as a head is honest if the head's full width is a power of two. If the candidate was
     `refused` for too narrow blocks, sizes that are powers already count as well; if it asserts, wider powers are tried
     last."""
-    full, sets = full_sizes(task), task.shape_sets("small")
+    full, sets = full_sizes(task), task.small_sets
     if task.ranges:
         return
     names = [name for name in dict.fromkeys(itertools.chain(*sets.values())) if _power(full.get(name, 3))]

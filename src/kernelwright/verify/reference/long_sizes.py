@@ -62,7 +62,7 @@ def held_sizes(
 ) -> dict[str, int]:
     """The full sizes, with as many as possible made small while `holds` stays true; tried one by one, the one that shrinks
     most first. If the result does not fit, they are made smaller still."""
-    sizes, sets = full_sizes(task), list(task.shape_sets("small").values())
+    sizes, sets = full_sizes(task), list(task.small_sets.values())
     small = {
         name: min(one.get(name, sizes[name]) for one in sets) for one in sets for name in one if name in sizes
     }

@@ -318,9 +318,7 @@ def _further(values: list[Any], times: int) -> object:
             return None
         with np.errstate(all="ignore"):
             return now + (now - values[-2]) * np.asarray(min(times, 1 << 20)).astype(now.dtype)
-    if isinstance(now, tuple):
-        return _further_tuple(values, times)
-    return None
+    return _further_tuple(values, times) if isinstance(now, tuple) else None
 
 
 def _further_tuple(values: list[Any], times: int) -> object:
