@@ -1,7 +1,10 @@
 """Harvests graphs to write kernels for from packages' models, and records the packages' licences.
 
-        models() -> build each -> submodules with arguments of a real call -> capture -> groups -> symbols and small sizes
+        models() -> build each -> submodules with arguments of a real call -> capture -> symbols -> groups -> small sizes
                  -> one task in function form for each group that has a nest
+
+As in `optimize`, sizes become symbols in the whole submodule before it is cut: a group's sizes are related as they are in the
+module, and those that its own arguments do not determine are number arguments.
 
 A function in a user's file names the models: it yields (name, build), and `build()` returns (model, args, kwargs). Each
 model is built and run in a forked process with limits, which contain accidents, not attacks. Groups that compute the
@@ -120,7 +123,7 @@ def _origin(name: str, called: Called) -> Origin:
     package, version, licence = _package(type(called.module).__module__.partition(".")[0])
     tasks, refused = [], []
     try:
-        graph = capture(called.module, called.args, called.kwargs).graph
+        graph = with_symbols(capture(called.module, called.args, called.kwargs).graph)
     except UserError as error:
         refused.append(f"not captured: {one_line(error, 80)}")
     else:
@@ -157,7 +160,6 @@ def _package(top: str) -> tuple[str, str, str]:
 def _task(graph: Graph, id: str, rng: random.Random) -> Task:
     if not any(operators.kind(node.op) not in ("view", "create") for node in graph.nodes):
         raise NotDrawn("views alone")
-    graph = with_symbols(graph)
     if program_of(graph) is None:
         raise NotDrawn("no nest")
     return to_task(graph, id, suite="harvest", shapes=small_sets(graph, rng), family="harvest")

@@ -140,8 +140,9 @@ def holds(graph: Graph, symbols: Mapping[str, int]) -> bool:
                 dtype=getattr(torch, one.type.dtype),
                 device="meta",
             )
-            for one in static.arguments
             if isinstance(one.type, TensorType)
+            else symbols[one.name]
+            for one in static.arguments
         }
         made = execute(static, values)
     except (RuntimeError, ValueError, LookupError, NotImplementedError, TypeError, UserError):
