@@ -9,6 +9,7 @@ has them judged.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import random
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -18,11 +19,12 @@ import torch
 from kernelwright import faults
 from kernelwright.data.naming import rename_values
 from kernelwright.data.settings import CorpusSettings
-from kernelwright.data.variety import vary_operators, vary_sizes
+from kernelwright.data.variety import add_batch, join_graphs, vary_operators, vary_sizes
 from kernelwright.errors import UserError
 from kernelwright.graph import sizes, stitch
 from kernelwright.graph.draws import Draw, describe
 from kernelwright.graph.execute import execute
+from kernelwright.graph.operators import kind
 from kernelwright.graph.recast import recast
 from kernelwright.graph.shrink import with_symbols
 from kernelwright.graph.structure import operator_count, structure
@@ -31,7 +33,7 @@ from kernelwright.graph.types import Graph
 from kernelwright.records import Candidate, PrecisionName, Task
 from kernelwright.synth.catalogue import ROWS
 from kernelwright.synth.drawing import Within
-from kernelwright.synth.extents import NotDrawn, small_sets, too_large
+from kernelwright.synth.extents import NotDrawn, holds, small_sets, too_large
 from kernelwright.synth.library import schedules_of
 from kernelwright.synth.plan import print_plan
 from kernelwright.synth.primitives import Unsupported
@@ -45,6 +47,8 @@ DTYPES: dict[PrecisionName, str] = {
 }  # fmt: skip
 _MOST_ALIKE = 0.9
 """Most of a result's elements that may be equal, as a share."""
+_PARTNERS = 200
+"""Graphs that are tried as another one's continuation."""
 TRIES = 30
 """Most draws for one problem."""
 
@@ -132,7 +136,7 @@ def _draw(
 ) -> tuple[Task, Graph, Literal["catalogue", "random", "harvest"]]:
     """Draw a task with its graph. Raises NotDrawn, Unsupported or UserError."""
     if tasks and rng.random() < 0.5:
-        return (*_harvest(tasks[rng.randrange(len(tasks))], settings.varied, precision, rng), "harvest")
+        return (*_harvest(tasks, settings.varied, precision, rng), "harvest")
     dtype = DTYPES[precision]
     if rng.random() < settings.catalogue:
         row = rng.choice(ROWS)
@@ -165,20 +169,47 @@ def _draw(
     return task, graph, source
 
 
-def _harvest(task: Task, varied: float, precision: PrecisionName, rng: random.Random) -> tuple[Task, Graph]:
-    """A harvested graph in the drawn precision or, with probability `varied`, a variation of it."""
-    graph = recast(Graph.model_validate_json(task.graph), DTYPES[precision])
-    identity = f"{task.id}/{precision}"
+def _harvest(
+    tasks: Sequence[Task], varied: float, precision: PrecisionName, rng: random.Random
+) -> tuple[Task, Graph]:
+    """A harvested graph in the drawn precision or, with probability `varied`, a variation of it: continued with another one, for
+    several inputs at once, with other operators. Raises NotDrawn."""
+    task = rng.choice(tasks)
+    graph = _recast(task.graph, DTYPES[precision])
+    identity, shapes = f"{task.id}/{precision}", task.shapes
     if varied and rng.random() < varied:
-        graph = vary_operators(graph, rng)
+        changed = _continued(graph, tasks, precision, rng) if rng.random() < 0.6 else sizes.static(graph, {})
+        batched = add_batch(changed, rng.randint(2, 16)) if rng.random() < 0.7 else changed
+        changed = batched if batched is changed or holds(batched, {}) else changed
+        if changed != sizes.static(graph, {}):
+            graph = with_symbols(changed)
+            if not graph.symbols or too_large(graph):
+                raise NotDrawn("no sizes that may vary, or too many elements")
+            shapes = small_sets(graph, rng)
+        if shapes is task.shapes or rng.random() < 0.5:
+            graph = vary_operators(graph, rng)
         identity += f"/{graph.digest}"
     free = {one.name for one in graph.symbols}
     shapes = {
         name: {key.lower(): size for key, size in one.items() if key.lower() in free}
-        for name, one in task.shapes.items()
+        for name, one in shapes.items()
     }
     made = to_task(graph, identity, suite="harvest", shapes=shapes, family="harvest")
     return made.model_copy(update={"precision": precision}), graph
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _recast(json: str, dtype: str) -> Graph:
+    return recast(Graph.model_validate_json(json), dtype)
+
+
+def _continued(graph: Graph, tasks: Sequence[Task], precision: PrecisionName, rng: random.Random) -> Graph:
+    """The graph continued with another one, without symbols. Raises NotDrawn if none of some fits."""
+    for task in rng.sample(tasks, min(_PARTNERS, len(tasks))):
+        joined = join_graphs(graph, _recast(task.graph, DTYPES[precision]), rng)
+        if joined is not None and sum(kind(node.op) == "contraction" for node in joined.nodes) < 2:
+            return joined
+    raise NotDrawn("no graph continues this one")
 
 
 def varies(graph: Graph, described: Mapping[str, Draw], shape: Mapping[str, int]) -> bool:

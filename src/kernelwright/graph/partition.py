@@ -27,7 +27,7 @@ Does not guarantee that a group is the best cut, nor that a kernel for it can be
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -487,7 +487,7 @@ def subgraph(
         for value in node.outputs:
             if value is not None and value.name in read:
                 names[value.name] = f"v{len(names) - len(inputs)}"
-        made.append(_rename(node, names, read))
+        made.append(rename_node(node, names, read))
     body = Graph(
         name=name or describe(nodes).replace("+", "_")[:60].lower(),
         arguments=tuple(arguments),
@@ -503,7 +503,9 @@ def subgraph(
     return body.model_copy(update={"arguments": (*body.arguments, *numbers)})
 
 
-def _rename(node: Node, names: dict[str, str], read: set[str]) -> Node:
+def rename_node(node: Node, names: Mapping[str, str], read: Collection[str]) -> Node:
+    """The node with its values renamed; outputs that are not in `read` are dropped."""
+
     def renamed(one: Operand) -> Operand:
         if isinstance(one, Ref):
             return Ref(ref=names[one.ref])
