@@ -23,7 +23,7 @@ from kernelwright.records import PrecisionName, ProtocolName
 Stage = Literal["sft", "frontend", "midend", "backend"]
 STAGES: tuple[Stage, ...] = get_args(Stage)
 Style = Literal["compact", "chat"]
-Cut = Literal["words", "whole", "names"]
+Cut = Literal["words", "names"]
 Kind = Literal["translate", "write", "repair", "improve"]
 _OF_PRINTS = ("model", "clock")
 """Judges of a stage that accept only the library's prints."""
@@ -131,7 +131,7 @@ class DataConfig(Section):
     heldout: float = Field(0.08, ge=0, lt=1)
     vocab_size: int = Field(2048, ge=260)
     cut: Cut = "words"
-    """How the tokenizer splits text: `data.tokenizer.PIECES`. `names` helps the smallest models to copy operators."""
+    """How the tokenizer splits text. `names`: an operator is the same token everywhere, which helps small models to copy it."""
     max_tokens: int = Field(400, ge=0)
 
 

@@ -4,31 +4,18 @@ import pytest
 from functions import pair, softmax_graph
 
 from kernelwright.candidates import parse
-from kernelwright.graph.shrink import with_symbols
-from kernelwright.graph.text import to_text
 from kernelwright.graph.types import Graph
 from kernelwright.prompts import example_pair
 from kernelwright.synth.building import GraphBuilder
-from kernelwright.synth.library import program_of
 from kernelwright.synth.program import MapSchedule, ProductSchedule, RowSchedule
-from kernelwright.synth.reasoning import bytes_of, facts, name_sizes, operations_of, outline, think
-from kernelwright.synth.to_triton import print_triton, source_of
+from kernelwright.synth.reasoning import bytes_of, facts, operations_of, outline, think
+from kernelwright.synth.to_triton import source_of
 
 
 def linear(m: int, n: int, k: int) -> Graph:
     builder = GraphBuilder("linear")
     x, w = builder.input("x", "bfloat16", (m, k)), builder.input("w", "bfloat16", (n, k), role="weight")
     return builder.graph(builder.op("aten.linear.default", x, w))
-
-
-@pytest.mark.parametrize("graph", [linear(64, 32, 128), with_symbols(linear(64, 32, 128))])
-def test_sizes_have_the_names_of_the_printed_kernel(graph: Graph) -> None:
-    shown = to_text(name_sizes(graph)).splitlines()
-    assert shown[:3] == ["sizes M=64 K=128 N=32", "x: bf16[M,K]", "w: bf16[N,K] weight"]
-    assert ": bf16[M,N] = linear(" in shown[3]
-    program = program_of(graph)
-    assert program is not None
-    assert "M, K = x.shape" in print_triton(program)
 
 
 def test_bytes_are_arguments_and_results_once() -> None:

@@ -22,13 +22,11 @@ PAD, END = "<|pad|>", "<|end|>"
 _BREAKS = r"\d+\.\d+|\d+|[^\w\n]*\n+|[^\w\n]+|\w"
 PIECES: dict[Cut, str] = {
     "words": rf"(?<=\n) +|^ +| ?[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*(?:\(| =)?|{_BREAKS}",
-    "whole": rf"(?<=\n) +|^ +|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+\(?|[A-Za-z_]\w*|{_BREAKS}",
     "names": rf"(?<=\n) +|^ +|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+\(?|[A-Za-z]+\d*|{_BREAKS}",
 }
 """Regular expressions of indentation, dotted names with their bracket, names, numbers and punctuation. In `words`, names
-include the space before and the bracket or equals sign after them, in `whole` they do not, so that a name is one token
-wherever it stands. `names` also splits at underscores, so that an operator is the same token in a graph, a plan, a kernel's
-name and an expression, and a small model can copy it."""
+include the space before and the bracket or equals sign after them. `names` also splits at underscores, so that an operator is
+the same token in a graph, a plan, a kernel's name and an expression, and a small model can copy it."""
 _LINE = re.compile(r"[^\n]*\n+|[^\n]+$")
 _NUMBER = re.compile(r"(?<![\w.])([2-9]|\d\d+|\d+\.\d*[1-9]\d*)(?![\w.])")
 """A number that a writer can choose, such as a tile size; not 0, 1, 0.0 or 1.0."""
@@ -61,7 +59,7 @@ def train_tokenizer(
         raise UserError(
             f"vocab_size {vocab_size} is too small: 256 bytes and 2 special tokens come first; use 512 or more"
         )
-    least = _BOILERPLATE if cut == "names" else share
+    least = share if cut == "words" else _BOILERPLATE
     common = dict(list(common_stretches(texts, least).items())[: room // _COMMON])
     from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast

@@ -99,7 +99,7 @@ def _bracket(size: Dim) -> str:
     return str(size) if isinstance(size, int) or _WORD.fullmatch(size) else f"({size})"
 
 
-_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_WORD = re.compile(r"[a-z_][a-z0-9_]*")
 
 
 def symbols_of(size: Dim) -> set[str]:

@@ -175,7 +175,7 @@ def _reasons(pair: Pair) -> str:
 def _graph(json: str) -> tuple[str, str]:
     """(a graph as text, its arguments' names); cached, since the same graph is asked about many times."""
     graph = Graph.model_validate_json(json)
-    return to_text(reasoning.name_sizes(graph)), ", ".join(one.name for one in graph.arguments)
+    return to_text(graph), ", ".join(one.name for one in graph.arguments)
 
 
 @lru_cache(maxsize=512)

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kernelwright.graph import sizes
-from kernelwright.graph.types import Graph, NumberType, Symbol, TensorType
+from kernelwright.graph.types import Graph, TensorType
 from kernelwright.synth.facts import extents_of, itemsize_of
 from kernelwright.synth.plan import print_plan
 from kernelwright.synth.primitives import REDUCTIONS, Unsupported
@@ -25,7 +25,7 @@ from kernelwright.synth.schedules.product import product_of
 from kernelwright.synth.schedules.row import levels_of, space_of
 from kernelwright.synth.sizes import next_power_of_two
 from kernelwright.synth.source import Source
-from kernelwright.synth.to_triton import label_of, scheduled_part, source_of
+from kernelwright.synth.to_triton import label_of, scheduled_part
 
 _WIDTHS = {"float64": 8, "int64": 8, "float32": 4, "int32": 4, "float16": 2, "bfloat16": 2, "int16": 2}
 _MOVES = (
@@ -83,43 +83,6 @@ def outline(graph: Graph) -> str:
     powers = [f"{name} {_power(size)}" for name, size in zip(_EXTENTS[nest], extents, strict=False)]
     powers += [f"bytes {_power(bytes_of(graph))}", f"operations {_power(operations_of(source))}"]
     return "  ".join([*fields, "log2 " + "  ".join(powers)])
-
-
-def name_sizes(graph: Graph) -> Graph:
-    """The graph with the names that sizes have in the printed kernel, to be shown and not to be run.
-
-    A small model can copy `B, C, H = x0.shape`, but it cannot find out which sizes are equal, nor what a printer would call
-    them. The graph itself if the library cannot lower it.
-    """
-    try:
-        shapes = source_of(graph).shapes
-    except Unsupported:
-        return graph
-    hints, captured = shapes.hints(), {one.name: one.hint for one in graph.symbols}
-    types = graph.types()
-    shown = sizes.rewrite_sizes(graph, shapes.text_of)
-
-    def named(one: Any) -> Any:
-        if one is None:
-            return None
-        kind = types[one.name]
-        if isinstance(kind, NumberType):
-            called = f"{kind.of} {shapes.text_of(one.name)}" if one.name in captured else kind.of
-            return one.model_copy(update={"type": kind.model_copy(update={"of": called})})
-        known = shapes.of.get(f"{one.name}_turned", shapes.of.get(one.name, ()))
-        if [size.value(hints) for size in known] != [sizes.evaluate(size, captured) for size in kind.shape]:
-            return one
-        shape = tuple(size.text(tight=True) if size.constant is None else size.constant for size in known)
-        return one.model_copy(update={"type": one.type.model_copy(update={"shape": shape})})
-
-    arguments = tuple(map(named, shown.arguments))
-    nodes = tuple(
-        node.model_copy(update={"outputs": tuple(map(named, node.outputs))}) for node in shown.nodes
-    )
-    shown = shown.model_copy(update={"arguments": arguments, "nodes": nodes})
-    hints = captured | hints
-    symbols = tuple(Symbol(name=name, hint=hints[name]) for name in sizes.occurring(shown) if name in hints)
-    return shown.model_copy(update={"symbols": symbols})
 
 
 def bytes_of(graph: Graph) -> int:

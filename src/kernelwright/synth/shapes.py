@@ -37,8 +37,6 @@ class Shapes:
         self.of: dict[str, Shape] = {}
         self._bound: dict[str, Size] = {}
         self._renamed: dict[str, Size] = {}
-        self._sums: dict[Size, Size] = {}
-        """The symbols of `name_sums`."""
         self._types = lowered.graph.types() if lowered.graph.symbols else {}
         for _ in range(2):
             self._arguments()
@@ -56,15 +54,6 @@ class Shapes:
     def now(self, number: int) -> Size:
         """A primitive's number as a size, under the symbols' current names."""
         return self._root(size_of(number)).replace(self._renamed)
-
-    def text_of(self, size: int | str) -> int | str:
-        """A size of the graph under the symbols' current names."""
-        made = Size.of(size) if isinstance(size, int) else parse(size)
-        if made is None:  # no polynomial
-            return re.sub(r"[A-Za-z_]\w*", lambda word: str(self.text_of(word[0])), str(size))
-        root = self._root(made)
-        named = self._sums.get(root, root).replace(self._renamed)
-        return named.text(tight=True) if named.constant is None else named.constant
 
     def canonical(self, shape: Shape) -> Shape:
         return tuple(self._root(size) for size in shape)
@@ -84,7 +73,7 @@ class Shapes:
         sums = {size for shape in self.of.values() for size in shape if len(size.terms) > 1}
         if any(len(names) > 1 for size in sums for names, _ in size.terms):
             return
-        by = self._sums
+        by: dict[Size, Size] = {}
         for size in sorted(sums, key=Size.text):
             name = f"sum{len(by)}"
             self.symbols[name] = Symbol(_put_in_braces(size.text(), size), size.value(self.hints()))
