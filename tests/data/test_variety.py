@@ -4,8 +4,9 @@ import random
 
 import torch
 
-from kernelwright.data.variety import vary_operators, vary_sizes
+from kernelwright.data.variety import add_batch, join_graphs, vary_operators, vary_sizes
 from kernelwright.graph.execute import execute
+from kernelwright.graph.shrink import with_symbols
 from kernelwright.graph.types import Graph, TensorType
 from kernelwright.synth.building import GraphBuilder
 
@@ -62,3 +63,39 @@ def test_other_operators_stand_where_some_stood_and_views_stay() -> None:
         "aten.maximum.default",
         "aten.tanh.default",
     } <= seen
+
+
+def norm(batch: int, width: int) -> Graph:
+    b = GraphBuilder("norm")
+    x, w = b.input("x", "float32", (batch, width)), b.input("w", "float32", (width,), role="weight")
+    return with_symbols(b.graph(b.op("aten.layer_norm.default", x, (width,), w, None)))
+
+
+def test_a_graph_is_continued_with_another_at_sizes_at_which_they_agree() -> None:
+    made = join_graphs(layer(), norm(4, 100), random.Random(3))
+    assert made is not None
+    assert [node.op.split(".")[1] for node in made.nodes] == ["linear", "gelu", "layer_norm"]
+    x, w, scale = torch.randn(8, 64), torch.randn(512, 64), torch.randn(512)
+    expected = torch.layer_norm(torch.nn.functional.gelu(x @ w.T), (512,), scale)
+    result = execute(made, dict(zip((one.name for one in made.arguments), (x, w, scale), strict=True)))[-1]
+    torch.testing.assert_close(result, expected)
+
+
+def test_graphs_of_other_ranks_and_types_do_not_continue_one_another() -> None:
+    b = GraphBuilder("other")
+    half = b.graph(b.op("aten.relu.default", b.input("x", "bfloat16", (8, 512))))
+    b = GraphBuilder("other")
+    three = b.graph(b.op("aten.relu.default", b.input("x", "float32", (8, 512, 2))))
+    assert join_graphs(layer(), half, random.Random(0)) is None
+    assert join_graphs(layer(), three, random.Random(0)) is None
+
+
+def test_one_image_becomes_several() -> None:
+    b = GraphBuilder("image")
+    x, w = b.input("x", "float32", (1, 6, 4)), b.input("w", "float32", (1, 1, 4), role="weight")
+    graph = b.graph(b.op("aten.reshape.default", b.op("aten.mul.Tensor", x, w), (1, 6, 2, 2)))
+    made = add_batch(graph, 3)
+    assert [one.type.shape for one in made.arguments if isinstance(one.type, TensorType)][:1] == [(3, 6, 4)]
+    [result] = execute(made, {"x": torch.ones(3, 6, 4), "w": torch.ones(1, 1, 4)})
+    assert result.shape == (3, 6, 2, 2)
+    assert add_batch(layer(), 3) == layer()

@@ -186,7 +186,9 @@ def add_batch(graph: Graph, size: int) -> Graph:
     for node in graph.nodes:
         args = node.args
         if any(name in batched for name in node.refs()):
-            batched |= {one.name for one in node.outputs if one and getattr(one.type, "shape", ())[:1] == (1,)}
+            batched |= {
+                one.name for one in node.outputs if one and getattr(one.type, "shape", ())[:1] == (1,)
+            }
             if node.op.split(".")[1] in _SHAPED and isinstance(args[1], tuple) and args[1][:1] == (1,):
                 args = (args[0], (size, *args[1][1:]), *args[2:])
         nodes.append(node.model_copy(update={"args": args, "outputs": tuple(map(typed, node.outputs))}))
