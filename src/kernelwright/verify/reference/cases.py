@@ -9,9 +9,10 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
+import functools
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -357,30 +358,36 @@ class _ReferenceRuns:
 
         return [digits(item, far) for item, far in zip(expected, reached, strict=True)]
 
-    def _nearby(self, keep: bool) -> Iterator[tuple[Any, list[torch.Tensor]]]:
-        """Inputs that are a rounding away, left unmodified if `keep`, and the outputs of honest runs on them. Inputs that the
+    def _nudged(self, run: int) -> Any:
+        """Inputs that are a rounding away."""
+        return convert(self.draw(), lambda tensor: _nudge(tensor, run))
+
+    @functools.cached_property
+    def _near(self) -> dict[int, list[torch.Tensor | None]]:
+        """By run, the outputs of an honest run on inputs a rounding away, None for those of many elements. Inputs that the
         reference does not accept, such as a likelihood above 1, are left out."""
+        found: dict[int, list[torch.Tensor | None]] = {}
         for run in range(_RUNS):
-            nudged = convert(self.draw(), lambda tensor, run=run: _nudge(tensor, run))
-            made: list[torch.Tensor] = []
+            nudged = self._nudged(run)
             with where_possible(), as_asked(nudged, self.protocol, Rounded(self.protocol.precision)):
-                given = convert(nudged, torch.clone) if keep else nudged
-                made = flatten(copy.deepcopy(self.module)(*given))
-            if made:
-                yield nudged, made
+                made = flatten(copy.deepcopy(self.module)(*nudged))
+                found[run] = [one.detach() if _few(one) else None for one in made]
+        return found
 
     def _strayed_nearby(self) -> list[float]:
-        """By output, the largest deviation of the reference from fp64 at inputs a rounding away: with few elements, a single
-        run may be lucky."""
+        """By output of few elements, the largest deviation of the reference from fp64 at inputs a rounding away: a single run may
+        be lucky."""
         most: list[float] = []
-        for nudged, made in self._nearby(True):
+        for run, made in self._near.items():
+            nudged = self._nudged(run)
             with torch.no_grad(), drawing(nudged), Wide():
                 wide = convert(
                     nudged, lambda tensor: tensor.double() if tensor.is_floating_point() else tensor
                 )
                 exact = flatten(copy.deepcopy(self.module).double()(*wide))
             errors = [
-                rms_difference(right, output.detach()) for right, output in zip(exact, made, strict=True)
+                0.0 if output is None else rms_difference(right, output)
+                for right, output in zip(exact, made, strict=True)
             ]
             most = [max(pair) for pair in zip(errors, most or errors, strict=True)]
         return most
@@ -395,10 +402,10 @@ class _ReferenceRuns:
         if not any(reduced):
             return expected
         worst = [item.honest_error for item in expected]
-        for _, outputs in self._nearby(False):
+        for outputs in self._near.values():
             for index, (output, right) in enumerate(zip(outputs, exact, strict=True)):
-                if reduced[index]:
-                    far = (output.detach().double() - right.double()).abs()
+                if reduced[index] and output is not None:
+                    far = (output.double() - right.double()).abs()
                     worst[index] = max(worst[index], float(torch.where(torch.isfinite(far), far, 0.0).max()))
         return [
             dataclasses.replace(one, honest_error=error) for one, error in zip(expected, worst, strict=True)
@@ -418,7 +425,7 @@ def _has_meaning(expected: Expected, special: bool) -> bool:
     )
 
 
-def _few(expected: Expected) -> bool:
+def _few(expected: Expected | torch.Tensor) -> bool:
     return expected.dtype.is_floating_point and 0 < math.prod(expected.shape) < MANY
 
 
