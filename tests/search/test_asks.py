@@ -65,7 +65,7 @@ def test_a_model_of_a_style_that_is_gone_is_one_line() -> None:
 
 
 @pytest.mark.parametrize(
-    ("style", "said"), [("compact", "v0: f32[B,S] = relu(x0)"), ("chat", "made: f32[B,S] = relu(some)")]
+    ("style", "said"), [("compact", "v0: f32[4,8] = relu(x0)"), ("chat", "made: f32[4,8] = relu(some)")]
 )
 def test_a_small_model_is_asked_by_the_names_that_it_was_trained_with(style: Any, said: str) -> None:
     builder = GraphBuilder("one")
