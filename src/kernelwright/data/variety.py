@@ -140,7 +140,7 @@ def _agree(
         if isinstance(size, str) and size.isidentifier() and isinstance(dim, int) and dim > 1:
             number = before.setdefault(size, dim)
         else:
-            number = sizes.evaluate(size, hints | before)
+            number = sizes.evaluate(size, {**hints, **before})
         other = after.setdefault(dim, number) if isinstance(dim, str) and dim.isidentifier() else dim
         if number != other or (number == 1) != (dim == 1):
             return None
