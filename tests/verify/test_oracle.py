@@ -419,6 +419,12 @@ def test_an_overflowing_distribution_is_passed_over() -> None:
     assert "small x30" not in names
 
 
+def test_a_distribution_that_nearly_overflows_is_passed_over() -> None:
+    names = [case.name for case in cases(task("return x.clamp(-3, 3) * 1e36 if x.abs().max() > 9 else x"))]
+    assert "small x1" in names
+    assert "small x30" not in names
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.floats(-1e4, 1e4, width=32), min_size=1, max_size=20),
