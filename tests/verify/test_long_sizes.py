@@ -11,7 +11,7 @@ from kernelwright.graph.capture import capture
 from kernelwright.records import Task
 from kernelwright.search.ladder import function_form
 from kernelwright.search.whole import shrunk
-from kernelwright.verify.judge import Judge
+from kernelwright.verify.judge import Judge, _estimated_sets
 from kernelwright.verify.protocol import protocol
 from kernelwright.verify.reference.long_sizes import between_sets, held_sizes, long_sets, one_more_full
 
@@ -44,6 +44,10 @@ def test_what_is_too_much_is_taken_as_far_as_may_be() -> None:
     found = long_sets(_task(), list(SETS), lambda sizes: _elements(sizes) * 16)
     assert all(_elements(one) * 16 <= 1.0 for one in found)
     assert any(1024 <= one["COLS"] < 8192 for one in found)
+
+
+def test_a_graph_without_work_has_no_estimate() -> None:
+    assert _estimated_sets(_task(), list(SETS), lambda sizes: 0.0, _elements, 1.0) is None
 
 
 def test_a_reference_that_takes_none_of_them_has_none() -> None:

@@ -170,7 +170,10 @@ def _estimated_sets(
     do not come close."""
     for _ in range(_ROUNDS):
         found = long_sets(task, small, lambda sizes, by=factor: by * estimate(sizes))  # type: ignore[misc]
-        shares = [done(sizes) / estimate(sizes) for sizes in found]
+        estimates = list(map(estimate, found))
+        if not all(estimates):  # moves alone
+            return None
+        shares = [done(sizes) / about for sizes, about in zip(found, estimates, strict=True)]
         if not all(map(math.isfinite, shares)):
             return None
         near = all(share > factor / _ABOUT for share in shares)
