@@ -96,7 +96,7 @@ def test_difficulties_are_drawn_by_their_shares() -> None:
     assert drawn["difficulty"]["2"] == pytest.approx(150, abs=40)
     assert sum(drawn["family"].values()) == 1000
     assert ids(Curriculum(asks(), 0, difficulties={"1": 0.7, "2-9": 0.3}).draw(9, 4)) == ids(made.draw(9, 4))
-    with pytest.raises(UserError, match=r"some that no task has \(there are 1, 2, 3\); leave them out"):
+    with pytest.raises(UserError, match=r"some that no task has \(tasks have 1, 2, 3\); leave them out"):
         Curriculum(asks(), 0, difficulties={"1": 0.5, "4+": 0.5})
 
 
