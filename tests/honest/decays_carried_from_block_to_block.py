@@ -20,7 +20,7 @@ def decay_kernel(x_ptr, decay_ptr, out_ptr, length, width, BLOCK_T: tl.constexpr
         g = tl.load(decay_ptr + batch * length + at, mask=at < length, other=0.0)
         c = tl.cumsum(g, axis=0)
         between = tl.where(t[:, None] >= t[None, :], c[:, None] - c[None, :], float("-inf"))
-        # Triton would make a TF32 product of a sum over the middle of three axes.
+        # Triton 3.6 would make a TF32 product of a sum over the middle of three axes.
         y = tl.sum(tl.exp(between)[:, None, :] * tl.trans(x)[None, :, :], axis=2) + tl.exp(c)[:, None] * carry[None, :]
         tl.store(out_ptr + (batch * length + at[:, None]) * width + d[None, :], y, mask=inside)
         carry = tl.sum(tl.where(t[:, None] == BLOCK_T - 1, y, 0.0), axis=0)
