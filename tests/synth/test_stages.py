@@ -9,7 +9,7 @@ from running_programs import agrees, agrees_at, graph_of
 from kernelwright.graph.types import Argument, Graph, Node, NumberType, Ref, Size, Symbol, TensorType, Value
 from kernelwright.synth.library import program_of, schedules_of
 from kernelwright.synth.primitives import Unsupported
-from kernelwright.synth.program import ConvolutionSchedule, DepthwiseSchedule, Program
+from kernelwright.synth.program import ConvolutionSchedule, DepthwiseSchedule, ProductSchedule, Program
 from kernelwright.synth.to_triton import print_triton, stages_of
 
 
@@ -71,6 +71,19 @@ def test_graphs_of_several_kernels_agree_with_fp64(make: Any, tmp_path: Path) ->
     assert len(stages_of(graph)) > 1
     assert agrees(graph, program_of(graph).schedule, tmp_path) == ""  # type: ignore[union-attr]
     assert len(schedules_of(graph)) > 1
+
+
+def product_of_a_norm(b: Any) -> Any:
+    x, w = b.input("x", "bfloat16", (40, 64)), b.input("w", "bfloat16", (48, 64), role="weight")
+    normal = b.op("aten.layer_norm.default", x, [64], b.input("scale", "bfloat16", (64,)), None)
+    return normal, b.op("aten.linear.default", normal, w)
+
+
+def test_a_descriptor_is_made_of_what_an_earlier_kernel_stored(tmp_path: Path) -> None:
+    graph = graph_of(product_of_a_norm)
+    schedule = ProductSchedule(tile=(16, 16, 32), stages=2, warps=4, loads="descriptor")
+    assert "from_tensor(out0, [16, 32])" in print_triton(Program(graph=graph, schedule=schedule))
+    assert agrees(graph, schedule, tmp_path) == ""
 
 
 def one_column(b: Any) -> Any:

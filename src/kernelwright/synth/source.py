@@ -143,6 +143,10 @@ class Source:
         constants = {"BLOCK": str(block), **constants}
         self.kernel(emitter, constants, grid, "num_warps=4", "summed", given={"partial_ptr": "partial"})
 
+    def hosted(self, name: str) -> str:
+        """The host's name of an argument, or of a value that an earlier kernel stored."""
+        return self.hosts.get(name, name)
+
     def hand_over(self, aligned: str, made: Mapping[str, tuple[str, str]]) -> dict[str, str]:
         """Host lines that create descriptors if `aligned`. `made`: parameter -> (plain tensor, descriptor). Returns the arguments
         for the parameters."""
@@ -183,7 +187,7 @@ class Source:
         body = "\n".join([*(f"    {line}" for line in head), *emitter.root.lines])
         self.kernels.append(f"@triton.jit\ndef {name}({parameters}):\n{body}\n")
         shown = {one: " * ".join(parts) for one, parts in emitter.compound.items()}
-        hosts = {one: self.hosts.get(name, name) for one, name in pointers.items()}
+        hosts = {one: self.hosted(name) for one, name in pointers.items()}
         values = [given.get(one, hosts.get(one, one)) for one in inputs]
         values += [*outputs, *(shown.get(one, one) for one in sizes)]
         values += [f"{one}={text}" for one, text in constants.items()]

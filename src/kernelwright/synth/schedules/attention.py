@@ -219,6 +219,7 @@ def _host_descriptors(source: Source, printer: AttentionPrinter, m: int, n: int)
     aligned += f" and {d} == max({power}({d}), 16) and {e} == max({power}({e}), 16)"
     made = {}
     for one, rows, width in ((printer.q.name, m, d), (printer.k.name, n, d), (printer.v.name, n, e)):
-        text = f"TensorDescriptor.from_tensor({one}.view(-1, {width}), [{rows}, {width}])"
-        made[f"{one}_desc"] = (one, text)
+        plain = source.hosted(one)
+        text = f"TensorDescriptor.from_tensor({plain}.view(-1, {width}), [{rows}, {width}])"
+        made[f"{one}_desc"] = (plain, text)
     return source.hand_over(aligned, made)

@@ -222,7 +222,7 @@ class ProductPrinter:
         own, own_size = (m, self.m) if side.row else (n, self.n)
         block = [own, k] if side.along_k else [k, own]
         width = self.k if side.along_k else own_size
-        flat = side.argument
+        flat = self.source.hosted(side.argument)
         if len(self.shapes.of[side.argument]) != 2:
             flat = f"{flat}.view(-1, {self.source.size(width)})"
         return f"TensorDescriptor.from_tensor({flat}, {block})"
@@ -372,7 +372,7 @@ def _host_descriptors(source: Source, printer: ProductPrinter, stores: bool = Tr
     made: dict[str, tuple[str, str]] = {}
     needed: list[Size] = []
     for side in (printer.a, *printer.rights):
-        made[f"{side.argument}_desc"] = (side.argument, printer.descriptor_of(side))
+        made[f"{side.argument}_desc"] = (source.hosted(side.argument), printer.descriptor_of(side))
         needed.append(printer.k if side.along_k else printer.m if side.row else printer.n)
     for _, buffer in source.outputs:
         if stores and printer.stored(buffer):
