@@ -34,6 +34,7 @@ from kernelwright.verify.reference import distributions, periodic
 from kernelwright.verify.reference.baseline import Baseline, baseline
 from kernelwright.verify.reference.gpu_cases import GpuCases
 from kernelwright.verify.reference.hidden_sizes import (
+    AGAIN,
     DECLINABLE,
     FEW,
     NONE,
@@ -291,6 +292,9 @@ class Judge:
         found = [self._shape_cases(task, name, task.shapes[name], at) for at, name in enumerate(shapes)]
         if len(shapes) > 1 or task.ranges:
             found += self._hidden_cases(task, shapes, found)
+        elif self.protocol.more_shapes:  # what is asked at a second size only
+            with contextlib.suppress(UserError), _ours("a second set of values"):
+                found.append(self._shape_cases(task, AGAIN, task.shapes[shapes[0]], 1))
         return found
 
     def _hidden_cases(self, task: Task, shapes: list[str], own: Sequence[ShapeCases]) -> list[ShapeCases]:

@@ -43,6 +43,8 @@ NONE = "hidden_none"
 """The set with one size 0, like an expert without tokens; on the task's own inputs only."""
 FAINT = "hidden_faint"
 """The set of ordinary sizes with weights as small as constants added to them; on the task's own inputs only."""
+AGAIN = "second_values"
+"""The second set of values of a task with one small set: what is asked at a second set only."""
 _FEW = (2, 3, 4)
 """Values of the first size while another one is 1."""
 _RATIOS = (3, 5, 7)

@@ -36,7 +36,7 @@ from kernelwright.verify.reference.disorder import Disorder
 from kernelwright.verify.reference.distributions import case_name, draws, near_one_number, scale_inputs
 from kernelwright.verify.reference.expected import Expected
 from kernelwright.verify.reference.gradient_cases import writable
-from kernelwright.verify.reference.hidden_sizes import FAINT, LEAST, NONE, ONE, own_only
+from kernelwright.verify.reference.hidden_sizes import AGAIN, FAINT, LEAST, NONE, ONE, own_only
 from kernelwright.verify.reference.operators import Operators, operators, sides
 from kernelwright.verify.reference.outweighed import outweigh
 from kernelwright.verify.reference.renumbered import in_another_type, names_of_inputs, with_other_numbers
@@ -75,6 +75,8 @@ _MASK_DRAWS = 8
 """Draws that tell which places of a mask never change."""
 _MORE_DRAWS, _MORE_SEED = 8, 32_452_843
 """Additional draws of inputs, if those of the distributions tell nothing."""
+_SECOND = ("distant", "tiny", "bounds", "faint")
+"""Special values of the second shape set, besides the first kind of all."""
 _FLAT = 1e-6
 """Elements whose range is within this share of the largest count as all equal."""
 
@@ -401,6 +403,8 @@ def _special_cases(
     pointwise, whole = special_values.pointwise(found), special_values.sums_whole(found)
     tried = [scale_inputs(drawn, factor) for factor in (1.0, _FAR_FACTOR, -_FAR_FACTOR)]
     kinds = special_kinds(making.module, found, drawn, position, ["long", "crowded"] if long else None)
+    if making.name == AGAIN:  # the first kind was asked at these sizes
+        kinds = [kind for kind in kinds if kind in _SECOND]
     if not smooth:  # at kinks and ties a gradient is a choice
         kinds = [kind for kind in kinds if kind in ("far", "offset", "integers", "masks")]
     for kind in kinds:
@@ -586,7 +590,7 @@ def special_kinds(
         return [kind for kind in kinds if kind in wanted]
     if position == 0:
         return [kind for kind in kinds if kind not in ("distant", "long", "crowded", "faint")]
-    second = (*kinds[:1], "distant", "tiny", "bounds", "faint")
+    second = (*kinds[:1], *_SECOND)
     return [kind for kind in kinds if kind in second] if position == 1 else []
 
 
