@@ -322,6 +322,10 @@ VERIFY = ["verify", "--task", "wright/relu", "--kernel", "{relu}"]
             "unknown reward preset",
         ),
         (["eval", "-s", "wright/relu", "-p", "gold", "--agent", "linker", "-o", "{out}"], "unknown agent"),
+        (
+            ["eval", "-s", "wright/relu", "-p", "gold", "--answer", "code", "-o", "{out}"],
+            "valid: plan+code, plan",
+        ),
         (["eval", "-s", "wright/relu", "-p", "gold", "--agent", "midend", "-o", "{out}"], "--kernels RUN"),
         (["train", "{nowhere}.toml"], "does not exist"),
         (["train", "{broken.toml}"], "is not TOML"),

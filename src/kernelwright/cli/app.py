@@ -238,6 +238,7 @@ def evaluate(
     temperature: Annotated[float, typer.Option(min=0.0)] = 1.0,
     top_p: Annotated[float, typer.Option(min=0.0, max=1.0)] = 1.0,
     max_tokens: Annotated[int, typer.Option(help="Longest completion.", min=1)] = 1024,
+    answer: options.Answer = "plan+code",
     limit: options.Limit = 0,
     workers: options.Workers = 0,
     deadline: options.Deadline = 30.0,
@@ -253,22 +254,18 @@ def evaluate(
     Writes rollouts.jsonl and metrics.json as it goes.
     """
     from kernelwright.cli import pipeline, read, show
-    from kernelwright.search.suite import POLICIES as LADDER
+    from kernelwright.search.suite import POLICIES
 
     return pipeline.evaluate_suite(
-        read.suite(suite, limit, precision, whole=policy in LADDER),
+        read.suite(suite, limit, precision, whole=policy in POLICIES),
         policy,
         out or Path("runs") / f"eval-{_slug(suite)}-{_slug(policy)}",
         agent=agent,
         kernels=kernels,
-        judge={
-            "backend": backend, "protocol": protocol, "target": target, "workers": workers, "deadline_s": deadline,
-            "addresses": judge_at,
-        },
-        sampling={
-            "samples": samples, "reward": reward, "temperature": temperature, "top_p": top_p, "max_tokens": max_tokens,
-            "seed": seed, "migrating": migrate,
-        },
+        judge={"backend": backend, "protocol": protocol, "target": target, "workers": workers, "deadline_s": deadline,
+               "addresses": judge_at},
+        sampling={"samples": samples, "reward": reward, "temperature": temperature, "top_p": top_p, "max_tokens": max_tokens,
+                  "seed": seed, "migrating": migrate, "answer": answer},
         resume=resume,
         console=show.console(),
         search={"seconds": seconds, "contractions": contractions, "precision": precision},

@@ -56,6 +56,7 @@ Contractions = Annotated[
     str,
     typer.Option(help="own: kernels do all the work; auto: products may stay with ATen where it is faster."),
 ]
+Answer = Annotated[str, typer.Option(help="plan+code, or plan: the library prints its code.")]
 SearchSeconds = Annotated[
     float, typer.Option(help="Search time per task, for the ladder and its rungs.", min=1.0)
 ]

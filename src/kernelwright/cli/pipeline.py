@@ -198,7 +198,6 @@ def evaluate_suite(
 
     `search`: settings if the policy is the ladder, or one of its rungs.
     """
-    from kernelwright import rewards
     from kernelwright.cli import show
     from kernelwright.evaluate import evaluate, rollouts_of
     from kernelwright.policy import load_policy
@@ -207,11 +206,7 @@ def evaluate_suite(
     from kernelwright.search.suite import POLICIES
     from kernelwright.verify import opened
 
-    if agent not in get_args(Agent):
-        raise UserError(f"unknown agent {agent!r}; valid: {', '.join(get_args(Agent))}")
-    rewards.check_preset(sampling["reward"])
-    if agent != "frontend" and kernels is None:
-        raise UserError(f"{agent} improves verified kernels; name whose with --kernels RUN")
+    _check_sampling(agent, kernels, sampling)
     log = kernels and kernels / "rollouts.jsonl"
     if log is not None and not log.exists():
         raise UserError(f"{log}: no such file; --kernels wants a folder that eval or optimize wrote")
@@ -239,6 +234,20 @@ def evaluate_suite(
     console.print(show.functions(summary) + show.gains([(agent, summary)]), style="dim", end="")
     console.print(f"run {out}: see kernelwright report {out}")
     return 0
+
+
+def _check_sampling(agent: str, kernels: Path | None, sampling: dict[str, Any]) -> None:
+    """Raises UserError for an unknown agent, reward preset or kind of answer, and for an agent without kernels to improve."""
+    from kernelwright import rewards
+    from kernelwright.prompts import Answer
+
+    if agent not in get_args(Agent):
+        raise UserError(f"unknown agent {agent!r}; valid: {', '.join(get_args(Agent))}")
+    rewards.check_preset(sampling["reward"])
+    if sampling["answer"] not in get_args(Answer):
+        raise UserError(f"--answer {sampling['answer']}: valid: {', '.join(get_args(Answer))}")
+    if agent != "frontend" and kernels is None:
+        raise UserError(f"{agent} improves verified kernels; name whose with --kernels RUN")
 
 
 def _evaluate_rungs(
