@@ -27,7 +27,7 @@ import torch
 from torch import fx
 
 from field.cause import cause
-from field.graphs import runs_without_data, static_of
+from field.graphs import static_of
 from field.intervals import exact
 from field.sources import MEASUREMENT_ONLY
 from field.worker import say
@@ -36,6 +36,7 @@ from kernelwright.graph import Graph
 from kernelwright.graph.execute import execute
 from kernelwright.graph.fx import to_fx
 from kernelwright.records import Task
+from kernelwright.synth.extents import holds
 
 Row = dict[str, Any]
 LOST = ("illegal", "launch failure", "device-side assert")
@@ -162,7 +163,7 @@ def rehearse_module(row: Row) -> Row:
         first = attempts(problem, Path("."), 1) if problem and fits(problem) else []
         said = rehearse(first[0].code, problem.graph) if first and problem else "no schedule"
         compiled["compiled" if "registers" in said else said[:60]] += 1
-    ok = errors["eager"] == errors["graph"] and runs_without_data(static_of(task))
+    ok = errors["eager"] == errors["graph"] and holds(static_of(task), {})
     return {"ok": ok, "error": errors, "groups": dict(compiled)} | ({} if ok else {"cause": "clock: apart"})
 
 

@@ -19,13 +19,13 @@ from field.cause import cause
 from kernelwright.errors import UserError
 from kernelwright.graph import sizes
 from kernelwright.graph.capture import capture
-from kernelwright.graph.execute import DTYPES, execute
 from kernelwright.graph.partition import Group, partition
 from kernelwright.graph.task import to_task
 from kernelwright.graph.types import Graph, TensorType
 from kernelwright.records import Task
 from kernelwright.search.ladder import pose
 from kernelwright.search.whole import Sizes, examples_of, shrunk, sizes_of
+from kernelwright.synth.extents import holds
 
 TIMES, MOST = 64, 2**31
 """How many times the harvested batch, at most; and most elements of all values of a module together."""
@@ -87,7 +87,7 @@ def enlarged(graph: Graph) -> tuple[int, dict[str, int]]:
     batch, times = batch_of(graph), TIMES
     while batch and times > 1:
         full = {**hints, batch: hints[batch] * times}
-        if elements(sizes.static(graph, full)) <= MOST and runs_without_data(sizes.static(graph, full)):
+        if elements(sizes.static(graph, full)) <= MOST and holds(graph, full):
             return times, full
         times //= 2
     return 1, hints
@@ -115,26 +115,6 @@ def elements(graph: Graph) -> int:
     """Of all values of a graph without symbols together."""
     return sum(
         math.prod(map(int, one.shape)) for one in graph.types().values() if isinstance(one, TensorType)
-    )
-
-
-def runs_without_data(graph: Graph) -> bool:
-    """Whether operators accept the sizes, and give results of the types that the graph says."""
-    types = graph.types()
-    given = {
-        name: torch.empty(tuple(map(int, one.shape)), dtype=DTYPES[one.dtype], device="meta")
-        for name, one in types.items()
-        if isinstance(one, TensorType) and name in {argument.name for argument in graph.arguments}
-    }
-    numbers = {one.name: 1 for one in graph.arguments if one.name not in given}
-    try:
-        made = execute(graph, {**given, **numbers})
-    except (UserError, RuntimeError, NotImplementedError):
-        return False
-    said = [types[name] for name in graph.results]
-    return all(
-        not isinstance(one, TensorType) or tuple(value.shape) == tuple(one.shape)
-        for value, one in zip(made, said, strict=True)
     )
 
 

@@ -178,10 +178,11 @@ def _harvest(
     graph = _recast(task.graph, DTYPES[precision])
     identity, shapes = f"{task.id}/{precision}", task.shapes
     if varied and rng.random() < varied:
-        changed = _continued(graph, tasks, precision, rng) if rng.random() < 0.6 else sizes.static(graph, {})
+        as_harvested = sizes.static(graph, {})
+        changed = _continued(graph, tasks, precision, rng) if rng.random() < 0.6 else as_harvested
         batched = add_batch(changed, rng.randint(2, 16)) if rng.random() < 0.7 else changed
         changed = batched if batched is changed or holds(batched, {}) else changed
-        if changed != sizes.static(graph, {}):
+        if changed != as_harvested:
             graph = with_symbols(changed)
             if not graph.symbols or too_large(graph):
                 raise NotDrawn("no sizes that may vary, or too many elements")

@@ -243,8 +243,9 @@ class Demand:
             if any((number, program) not in self._targets for program in order):
                 raise Unsure("what an atomic access found decides")
             self._dice.shuffle(order)
+        alone = self._alone
         for place, program in enumerate(order):
-            if self._alone:
+            if alone:
                 self._sampled.ask(self._asked([(number, program)]))
             engine.mode, engine.flops = "sample", 0.0
             self._sampled.begin()
