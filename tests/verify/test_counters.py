@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from kernelwright.verify.trace.counters import Counters
+from kernelwright.verify.trace.counters import Counters, set_version
 
 DICE = random.Random(3)
 
@@ -151,6 +151,18 @@ def test_a_version_counter_is_moved_on() -> None:
     assert module.lock._version > 100
     counters.undo()
     assert module.lock._version == 4
+
+
+def test_versions_of_inputs_that_happen_to_fall_stay_possible() -> None:
+    versions = iter((9, 7, 4, 2))
+
+    def keep(module: Module, _: Any) -> None:
+        module.kept = torch.zeros(2)
+        set_version(module.kept, next(versions))
+
+    module, _, moved = called(keep)
+    assert moved
+    assert module.kept._version == 0
 
 
 def test_truth_values_and_forms_that_go_round_stay_unmoved() -> None:

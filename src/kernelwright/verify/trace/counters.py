@@ -377,14 +377,14 @@ def _onto(owner: object, name: str) -> Put:
 
 def _seed_setter(generator: torch.Generator) -> Put:
     def put(value: Any) -> None:
-        generator.manual_seed(value)
+        generator.manual_seed(value % 2**64)
 
     return put
 
 
 def set_version(tensor: torch.Tensor, version: int) -> None:
-    """Set a tensor's version counter, as if it had been written in place that often."""
-    torch._C._autograd._unsafe_set_version_counter((tensor,), (min(version, _MOST_VERSION),))
+    """Set a tensor's version counter to the nearest it can hold, as if it had been written in place that often."""
+    torch._C._autograd._unsafe_set_version_counter((tensor,), (min(max(version, 0), _MOST_VERSION),))
 
 
 def _version_setter(tensor: torch.Tensor) -> Put:
