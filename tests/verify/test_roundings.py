@@ -14,7 +14,7 @@ from kernelwright.records import Task
 from kernelwright.verify.protocol import PROTOCOLS
 from kernelwright.verify.reference import roundings
 from kernelwright.verify.reference.comparison import compare
-from kernelwright.verify.reference.expected import expected_of
+from kernelwright.verify.reference.expected import expected_of, rms_difference
 from kernelwright.verify.reference.gpu_cases import GpuCases
 
 STRICT = PROTOCOLS["strict"]
@@ -129,6 +129,31 @@ def test_a_softmax_may_be_followed_back_by_the_half_precision_output_that_was_ke
         for wrong in (lambda out: out * 0.95, lambda out: out.to(torch.float8_e4m3fn)):
             assert compare(0, _attention_backward(wrong, *given).half(), with_roundings, STRICT).kind
     assert refused, "or this shows nothing"
+
+
+def test_what_was_kept_in_half_precision_sets_the_spread_where_one_key_has_all_the_weight() -> None:
+    """There the reference's own sums cancel exactly."""
+
+    def of_queries(*given: torch.Tensor) -> torch.Tensor:
+        query, key, value, gradient = given
+        query = query.detach().requires_grad_()
+        scores = query @ key.transpose(-1, -2)
+        weights = torch.softmax(scores.double() if query.dtype == torch.float64 else scores.float(), dim=-1)
+        return torch.autograd.grad(weights.to(query.dtype) @ value, query, gradient)[0]
+
+    for seed in range(4):
+        dice = torch.Generator().manual_seed(seed)
+        query, key, value, gradient = (-torch.randn(2, 48, 32, generator=dice).abs() for _ in range(4))
+        key[:, 0] -= 0.6
+        given = [one.half() for one in (query, key, value, gradient)]
+        exact = of_queries(*(one.double() for one in given))
+        (held,) = roundings.with_kept_in_half(Module(of_queries), given) or [exact]
+        right = _attention_backward(lambda out: out, *given).half()
+        wrong = _attention_backward(lambda out: out.to(torch.float8_e4m3fn), *given).half()
+        own, far = (rms_difference(exact, one) for one in (of_queries(*given), held))
+        assert 2.0 * own < rms_difference(exact, right) < far
+        assert rms_difference(exact, wrong) > 20.0 * far
+    assert roundings.with_kept_in_half(Module(torch.relu), [torch.zeros(4).half()]) is None
 
 
 def test_a_share_may_be_made_of_the_logarithm_that_was_kept() -> None:

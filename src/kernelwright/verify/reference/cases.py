@@ -125,9 +125,11 @@ class Case:
                     ties: roundings.largest_moves(self.module, self.inputs, exact, ties)
                     for ties in sorted(set(tied))
                 }
+                kept = roundings.with_kept_in_half(self.module, self.inputs) or exact
             far = [moved[ties][place] for place, ties in enumerate(tied)]
             self._rounded = [
-                dataclasses.replace(one, moved=by) for one, by in zip(self.expected, far, strict=True)
+                dataclasses.replace(one, moved=by, spread=max(one.spread, rms_difference(right, held)))
+                for one, by, right, held in zip(self.expected, far, exact, kept, strict=True)
             ]
         return self._rounded or self.expected
 

@@ -213,7 +213,7 @@ def largest_moves(
     nor exact ties are off.
     """
     largest = [torch.zeros_like(right, dtype=torch.float64) for right in exact]
-    kept = next((one.dtype for one in flatten(inputs) if one.dtype in _HALF), None)
+    kept = _half_of(inputs)
     for run in range(RUNS):
         rounding = _Rounding(run, ties, kept)
 
@@ -230,6 +230,37 @@ def largest_moves(
             strayed = (output.detach().double() - right.double()).abs_()
             largest[index] = torch.maximum(largest[index], strayed.nan_to_num_(0.0, 0.0, 0.0))
     return largest
+
+
+class _Kept(TorchDispatchMode):
+    """Sums in a softmax's backward pass what a forward pass kept in half precision; all else is as it is."""
+
+    def __init__(self, kept: torch.dtype) -> None:
+        super().__init__()
+        self._kept = kept
+        self.used = False
+
+    def __torch_dispatch__(self, func: Op, types: object, args: Args = (), kwargs: Kwargs = None) -> object:
+        if func._schema.name != "aten::_softmax_backward_data":
+            return func(*args, **(kwargs or {}))
+        self.used = True
+        return _softmax_backward(*args, **(kwargs or {}), kept=self._kept)
+
+
+def with_kept_in_half(module: torch.nn.Module, inputs: Any) -> list[torch.Tensor] | None:
+    """Outputs and gradients of an honest run that keeps in half precision what its backward pass needs of a softmax; None if
+    nothing is kept or the inputs have no half-precision dtype."""
+    kept = _half_of(inputs)
+    if kept is None:
+        return None
+    with _Kept(kept) as mode:
+        outputs = flatten(copy.deepcopy(module)(*convert(inputs, torch.clone)))
+    return [output.detach() for output in outputs] if mode.used else None
+
+
+def _half_of(inputs: Any) -> torch.dtype | None:
+    """The half-precision dtype of the inputs, if any."""
+    return next((one.dtype for one in flatten(inputs) if one.dtype in _HALF), None)
 
 
 class _Numbers(TorchDispatchMode):
