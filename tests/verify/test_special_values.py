@@ -224,6 +224,14 @@ def test_a_vector_is_cut_into_parts() -> None:
     assert math.isclose(float((made[30:] < -1e4).double().mean()), 1.0)
 
 
+def test_rows_of_several_scales_keep_scores_within_what_single_precision_holds() -> None:
+    given = [torch.randn(64, 32, generator=torch.Generator().manual_seed(1)) for _ in range(2)]
+    for weighed in (False, True):
+        query, key = special_values.with_special_values(given, "ladder", 3, (), weighed=weighed)
+        most = float((query @ key.T).abs().max()) / math.sqrt(32)
+        assert 1e6 < most < 1e8 if weighed else most > 1e9
+
+
 def test_of_two_operators_that_round_no_bracket_may_overflow_where_a_number_is_asked_for() -> None:
     case = cases("F.silu(x) * x")["extreme"]
     (x,) = case.inputs

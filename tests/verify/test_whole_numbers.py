@@ -110,6 +110,7 @@ def test_axes_sizes_and_places_from_the_end_are_no_numbers_that_a_task_names() -
     named = "y = f(x, ignore_index=-100) + (x == -7) + torch.eq(x, -3)"
     assert not [number for number in named_in(counted) if number < 0]
     assert [number for number in named_in(named) if number < 0] == [-100, -7, -3]
+    assert named_in("B, H = 2, 8\nPAD = 7\nN: int = 3\ny = x == 5", ("B", "H")) == [3, 5, 7]
 
 
 def test_numbers_that_name_kinds_stay_those_kinds() -> None:

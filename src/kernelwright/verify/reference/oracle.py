@@ -401,6 +401,7 @@ def _special_cases(
     reference, drawn, seed, position = making.reference, making.drawn, making.seed, making.position
     smooth = not reference.task.gradients
     pointwise, whole = special_values.pointwise(found), special_values.sums_whole(found)
+    weighed = special_values.weighs(found)
     tried = [scale_inputs(drawn, factor) for factor in (1.0, _FAR_FACTOR, -_FAR_FACTOR)]
     kinds = special_kinds(making.module, found, drawn, position, ["long", "crowded"] if long else None)
     if making.name == AGAIN:  # the first kind was asked at these sizes
@@ -417,7 +418,7 @@ def _special_cases(
 
             def change(widest: int = 0) -> Any:
                 return special_values.with_special_values(
-                    drawn, kind, seed, found.landmarks, closed, root, pointwise, whole, widest
+                    drawn, kind, seed, found.landmarks, closed, root, pointwise, whole, widest, weighed
                 )
 
             inputs = change((_widest(making.module, change) or 0) if kind == "integers" and pointwise else 0)
@@ -437,7 +438,7 @@ def _special_cases(
             yield case
     if not smooth and position == 0 and not long:
         yield from _of_gradients(making)
-    if (position == 0 or long) and smooth and special_values.weighs(found):
+    if (position == 0 or long) and smooth and weighed:
         inputs = _outweigh(making.module, drawn, seed)
         case = inputs and making.case(_OUTWEIGHED, inputs, _SCALED_UP)
         if case and not any(one.step for one in case.expected):
@@ -493,7 +494,8 @@ def _of_whole_numbers(making: _Making, found: Operators) -> Iterator[Case]:
         return outputs
 
     with where_possible():
-        named = [one for one in whole_numbers.named_in(reference.task.source) if one in found.landmarks]
+        named = whole_numbers.named_in(reference.task.source, reference.overrides or ())
+        named = [one for one in named if one in found.landmarks]
         again = reference.inputs(seed + 1)
         made = {}
         if not special_values.pointwise(found):

@@ -60,6 +60,9 @@ _DISTANT, _LADDER = (3.5, 6.0), (-3.0, 3.5)
 """Ranges of exponents of ten."""
 _SPIKED, _SPIKE = 1 / 3, 1000.0
 """Share of rows with an element far above the others, and its factor."""
+_MOST_WEIGHED = 1e4
+"""Where a softmax of products follows, elements are no larger by that factor. Scores of 1e10 are off by hundreds as they are rounded, so
+`exp2(s * scale - max)` overflows if the product is contracted with the subtraction, as published kernels' are."""
 _LEAST, _SMALLEST, _NEAR_ONE = 1e-6, 1e-15, (4.0, 7.0)
 """Limit below which constants are tiny; least factor on inputs; negated exponents of ten for logarithms."""
 _HALVES = 9
@@ -211,12 +214,13 @@ def _tiny_constants(landmarks: Sequence[float]) -> list[float]:
 
 @dataclasses.dataclass(frozen=True)
 class _Draw:
-    """Parameters of a draw of special values; `root` as in `with_special_values`."""
+    """Parameters of a draw of special values; `root` and `weighed` as in `with_special_values`."""
 
     generator: torch.Generator
     landmarks: Sequence[float]
     dtype: torch.dtype
     root: bool
+    weighed: bool = False
 
 
 def with_special_values(
@@ -229,10 +233,11 @@ def with_special_values(
     elementwise: bool = True,
     whole: int = 0,
     widest: int = 0,
+    weighed: bool = False,
 ) -> Any:
     """The inputs with special values of one kind, including `landmarks`, numbers that the reference names. `closed`: ranges
     include their ends. `root`: tiny values are as small as a constant's root, not the constant. `elementwise`: integers are
-    not summed. `whole`: see `sums_whole`. `widest`: the most bits of 32-bit integers."""
+    not summed. `whole`: see `sums_whole`. `widest`: the most bits of 32-bit integers. `weighed`: a softmax of products follows."""
     generator = torch.Generator().manual_seed(seed)
     changes: dict[str, Callable[[torch.Tensor, _Draw], torch.Tensor]] = {
         "rows": _rows,
@@ -272,7 +277,9 @@ def with_special_values(
             return _empty(tensor, generator) if tensor.dtype == torch.bool and tensor.numel() > 1 else tensor
         if not tensor.is_floating_point() or tensor.numel() < 2 or _symmetric(tensor):
             return tensor
-        made = change(tensor.detach().double().cpu(), _Draw(generator, landmarks, tensor.dtype, root))
+        made = change(
+            tensor.detach().double().cpu(), _Draw(generator, landmarks, tensor.dtype, root, weighed)
+        )
         made = made.to(tensor.dtype).to(tensor.device)
         made = _of_one_sign(made, float(tensor.min()), float(tensor.max()), closed or kind == "tiny")
         kept = tensor == 0 if bool((tensor == 0).any()) else None
@@ -543,7 +550,8 @@ def _ladder(x: torch.Tensor, draw: _Draw) -> torch.Tensor:
     signs = 2.0 * torch.randint(0, 2, scale.shape, generator=draw.generator) - 1.0
     rows.mul_(signs * scale.clamp_max(10.0**high / (8.0 if draw.dtype == torch.float16 else 1.0)))
     some = torch.randperm(len(rows), generator=draw.generator)[: math.ceil(_SPIKED * len(rows))]
-    rows[some, torch.randint(rows.shape[1], some.shape, generator=draw.generator)] *= _SPIKE
+    place = some, torch.randint(rows.shape[1], some.shape, generator=draw.generator)
+    rows[place] *= (_MOST_WEIGHED / rows[place].abs()).clamp(1.0, _SPIKE) if draw.weighed else _SPIKE
     return made
 
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -56,12 +56,15 @@ _ENOUGH = 0.5
 """Share of the previously finite elements that must stay finite."""
 
 
-def named_in(source: str) -> list[int]:
+def named_in(source: str, sizes: Collection[str] = ()) -> list[int]:
     """Integers that a task's own source names: one that is ignored, or stands for padding. Negative ones that are axes, sizes
-    or indices from the end do not count."""
+    or indices from the end do not count, nor what is assigned to the task's `sizes`."""
     found = set()
     tree = parse(source)
     counted = {id(part) for node in ast.walk(tree) for part in _counts_from_the_end(node)}
+    for statement in tree.body:
+        if isinstance(statement, ast.Assign) and not _assigned(statement).isdisjoint(sizes):
+            counted.update(map(id, ast.walk(statement)))
     for node in ast.walk(tree):
         if id(node) in counted:
             continue
@@ -72,6 +75,12 @@ def named_in(source: str) -> list[int]:
             if type(value) is int:
                 found.add(-value)
     return sorted(found)
+
+
+def _assigned(statement: ast.Assign) -> set[str]:
+    return {
+        part.id for target in statement.targets for part in ast.walk(target) if isinstance(part, ast.Name)
+    }
 
 
 def _counts_from_the_end(node: ast.AST) -> list[ast.expr]:
