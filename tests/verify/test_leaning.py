@@ -49,3 +49,11 @@ def test_errors_of_one_sign_in_all_draws_are_told_and_those_that_vary_are_not() 
     assert noted([-1.5, 0.9, -1.1, 0.2, -0.9, 0.1]).too_far() is None
     assert noted([-0.5] * 3).too_far() is None
     assert noted([0.2] * 12).too_far() is None
+
+
+def test_less_bias_than_the_references_own_is_no_fault() -> None:
+    made = Leanings()
+    for number in range(8):
+        made.note(0, f"draw {number}", (-0.1, 0.1), (-1.2, 1.2))
+        made.note(1, f"draw {number}", (0.5, 0.0), (-1.2, 0.0))
+    assert made.too_far() == (1, "0.50 units of the last digit away from zero")

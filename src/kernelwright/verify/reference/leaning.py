@@ -49,6 +49,13 @@ def leaning(exact: torch.Tensor, made: torch.Tensor) -> Leaning | None:
     return float((error * value.sign()).mean()), float(error.mean())
 
 
+def _beyond(made: float, honest: float) -> float:
+    """How far a bias is outside of those from none to the reference's: less than the reference's (which rounds a bound first, on
+    a CPU) is no fault."""
+    low, high = sorted((0.0, honest))
+    return made - min(max(made, low), high)
+
+
 class Leanings:
     """Biases of a candidate beyond the reference's own, by output and draw."""
 
@@ -56,7 +63,8 @@ class Leanings:
         self._known: dict[int, dict[str, Leaning]] = {}
 
     def note(self, output: int, draw: str, made: Leaning, honest: Leaning) -> None:
-        self._known.setdefault(output, {})[draw] = made[0] - honest[0], made[1] - honest[1]
+        away, up = map(_beyond, made, honest)
+        self._known.setdefault(output, {})[draw] = away, up
 
     def too_far(self) -> tuple[int, str] | None:
         """An output with more bias than honest kernels have, and a description; None if there is none."""
