@@ -240,11 +240,12 @@ class _Kept(TorchDispatchMode):
         self._kept = kept
         self.used = False
 
-    def __torch_dispatch__(self, func: Op, types: object, args: Args = (), kwargs: Kwargs = None) -> object:
+    def __torch_dispatch__(self, func: Op, types: object, args: Any = (), kwargs: Any = None) -> object:
+        kwargs = kwargs or {}
         if func._schema.name != "aten::_softmax_backward_data":
-            return func(*args, **(kwargs or {}))
+            return func(*args, **kwargs)
         self.used = True
-        return _softmax_backward(*args, **(kwargs or {}), kept=self._kept)
+        return _softmax_backward(*args, **{**kwargs, "kept": self._kept})
 
 
 def with_kept_in_half(module: torch.nn.Module, inputs: Any) -> list[torch.Tensor] | None:
