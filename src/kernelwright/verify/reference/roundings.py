@@ -240,15 +240,15 @@ class _Kept(TorchDispatchMode):
         self._kept = kept
         self.used = False
 
-    def __torch_dispatch__(self, func: Op, types: object, args: Any = (), kwargs: Any = None) -> object:
+    def __torch_dispatch__(self, func: Op, types: object, args: Args = (), kwargs: Kwargs = None) -> object:
         kwargs = kwargs or {}
         if func._schema.name != "aten::_softmax_backward_data":
             return func(*args, **kwargs)
         self.used = True
-        return _softmax_backward(*args, **{**kwargs, "kept": self._kept})
+        return _ELEMENTARY[func._schema.name](*args, **{**kwargs, "kept": self._kept})
 
 
-def with_kept_in_half(module: torch.nn.Module, inputs: Any) -> list[torch.Tensor] | None:
+def with_kept_in_half(module: torch.nn.Module, inputs: object) -> list[torch.Tensor] | None:
     """Outputs and gradients of an honest run that keeps in half precision what its backward pass needs of a softmax; None if
     nothing is kept or the inputs have no half-precision dtype."""
     kept = _half_of(inputs)
@@ -259,7 +259,7 @@ def with_kept_in_half(module: torch.nn.Module, inputs: Any) -> list[torch.Tensor
     return [output.detach() for output in outputs] if mode.used else None
 
 
-def _half_of(inputs: Any) -> torch.dtype | None:
+def _half_of(inputs: object) -> torch.dtype | None:
     """The half-precision dtype of the inputs, if any."""
     return next((one.dtype for one in flatten(inputs) if one.dtype in _HALF), None)
 

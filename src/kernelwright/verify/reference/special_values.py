@@ -40,7 +40,7 @@ import dataclasses
 import functools
 import math
 import tomllib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -239,32 +239,11 @@ def with_special_values(
     include their ends. `root`: tiny values are as small as a constant's root, not the constant. `elementwise`: integers are
     not summed. `whole`: see `sums_whole`. `widest`: the most bits of 32-bit integers. `weighed`: a softmax of products follows."""
     generator = torch.Generator().manual_seed(seed)
-    changes: dict[str, Callable[[torch.Tensor, _Draw], torch.Tensor]] = {
-        "rows": _rows,
-        "ties": _ties,
-        "far": _far,
-        "offset": _offset,
-        "extreme": _extreme,
-        "distant": _distant,
-        "tiny": _tiny,
-        "nan": _nan,
-        "ladder": _ladder,
-        "masked": _mask,
-        "lone": _mask_apart,
-        "long": _long,
-        "bounds": _bounds,
-        "signs": _signs,
-        "sparse": _sparse,
-        "faint": lambda x, *_: x * _FAINT,
-        "named": _named,
-        "beyond": _beyond,
-        "crowded": _crowd,
-    }
     if kind in degenerate.KINDS:
         return degenerate.with_kind(inputs, kind, generator)
     if kind == "padding":
         return convert(inputs, lambda tensor: _with_padding(tensor) if is_mask(tensor) else tensor)
-    change = changes.get(kind, _rows)
+    change = _CHANGES.get(kind, _rows)
     first = next((one for one in flatten(inputs) if one.is_floating_point() and one.numel() > 1), None)
 
     def special(tensor: torch.Tensor) -> torch.Tensor:
@@ -667,3 +646,27 @@ def _large_integers(
         chosen = torch.rand(tensor.shape, generator=generator) < 0.25
         made = torch.where(chosen, values.to(tensor.dtype), made)
     return made.to(tensor.device)
+
+
+_CHANGES: Mapping[str, Callable[[torch.Tensor, _Draw], torch.Tensor]] = {
+    "rows": _rows,
+    "ties": _ties,
+    "far": _far,
+    "offset": _offset,
+    "extreme": _extreme,
+    "distant": _distant,
+    "tiny": _tiny,
+    "nan": _nan,
+    "ladder": _ladder,
+    "masked": _mask,
+    "lone": _mask_apart,
+    "long": _long,
+    "bounds": _bounds,
+    "signs": _signs,
+    "sparse": _sparse,
+    "faint": lambda x, *_: x * _FAINT,
+    "named": _named,
+    "beyond": _beyond,
+    "crowded": _crowd,
+}
+"""What a kind makes of a tensor."""
