@@ -42,23 +42,28 @@ def pool(args: argparse.Namespace, gpus: int) -> Iterator[Any]:
 
 
 @contextmanager
-def service(args: argparse.Namespace, gpus: int) -> Iterator[Any]:
-    workers = args.workers * gpus
-    command = [sys.executable, "-m", "kernelwright", "serve", "--port", "0", "--token", TOKEN, "--backend", args.backend,
-               "--target", args.target, "--workers", str(workers), "--deadline-s", "60", "--queue", "1024",
-               "--per-token", "1024"]  # fmt: skip
+def served(*options: str) -> Iterator[str]:
+    """The address of a server that is ended afterwards; its token is TOKEN."""
+    command = [sys.executable, "-m", "kernelwright", "serve", "--port", "0", "--token", TOKEN, "--deadline-s", "60",
+               "--queue", "1024", "--per-token", "1024", *options]  # fmt: skip
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
     assert server.stdout is not None
     try:
-        found = next(filter(None, (re.search(r"http://[\d.]+:\d+", line) for line in server.stdout)))
-        with RemotePool(found.group(), TOKEN, workers=2 * workers) as made:
-            yield made
+        yield next(filter(None, (re.search(r"http://[\d.]+:\d+", line) for line in server.stdout))).group()
     finally:
         server.send_signal(signal.SIGINT)
         try:
             server.wait(20)
         except subprocess.TimeoutExpired:
             os.killpg(server.pid, signal.SIGKILL)
+
+
+@contextmanager
+def service(args: argparse.Namespace, gpus: int) -> Iterator[Any]:
+    workers = args.workers * gpus
+    options = ("--backend", args.backend, "--target", args.target, "--workers", str(workers))
+    with served(*options) as address, RemotePool(address, TOKEN, workers=2 * workers) as made:
+        yield made
 
 
 @contextmanager
