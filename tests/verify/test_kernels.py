@@ -32,6 +32,30 @@ def rebuilt(*args: Any, **kwargs: Any) -> jit.JITFunction:
     return Kernels([spec(*args, **kwargs)])[0]
 
 
+# what a loop leaves behind
+
+
+@pytest.mark.parametrize(
+    ("body", "used"),
+    [
+        ("for i in range(n):\n        pass\n    j = i", "i"),
+        ("i = 0\n    for i in tl.range(n):\n        pass\n    i += 1", "i"),
+        ("if n > 1:\n        for i in range(n):\n            pass\n    while i < 3:\n        break", "i"),
+        ("for i in range(n):\n        for j in range(i):\n            i = j\n        n += j", "j"),
+        ("for i in tl.static_range(3):\n        pass\n    j = i", ""),
+        ("for i in range(n):\n        j = i\n    i = 3\n    j = i", ""),
+        ("for i in range(n):\n        pass\n    for i in range(n):\n        j = i", ""),
+        ("for i in range(n):\n        pass\n    j = [i for i in (1, 2)]", ""),
+    ],
+)
+def test_a_loops_variable_is_undefined_after_it(body: str, used: str) -> None:
+    if not used:
+        rebuilt(body)
+        return
+    with pytest.raises(NotAKernel, match=f"`{used}` after its loop"):
+        rebuilt(body)
+
+
 # what a kernel may be
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import operator
 from typing import Any, NamedTuple
 
 from triton.language import constexpr
@@ -38,7 +39,9 @@ def bind(function: Any, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     values = {name: plain(value) for name, value in bound.arguments.items()}
     if callable(grid):
         grid = grid(dict(values))
-    extents = tuple(int(plain(extent)) for extent in (grid if isinstance(grid, (tuple, list)) else (grid,)))
+    extents = tuple(
+        operator.index(plain(extent)) for extent in (grid if isinstance(grid, (tuple, list)) else (grid,))
+    )
     x, y, z = (*extents, 1, 1)[:3]
     for extent, most in zip((x, y, z), MAX_GRID, strict=True):
         if not 0 <= extent <= most:

@@ -730,9 +730,8 @@ def _patch_triton(worker: HostWorker) -> None:
     def tune(tuner: autotuner.Autotuner, *args: object, **kwargs: object) -> object:
         tuner.cache.clear()  # every tape records the alternatives
         tuner.__dict__["_launched"] = None  # meanwhile only Triton itself reads the results
-        if worker.recorder is not None:
-            worker.recorder.restored = _restore(tuner)
-        given = original(tuner, *args, **kwargs)
+        with _tuned_before(tuner, worker.recorder):
+            given = original(tuner, *args, **kwargs)
         tuner.__dict__["_launched"] = worker.recorder and worker.recorder.chosen
         return given
 
@@ -754,6 +753,19 @@ def _patch_triton(worker: HostWorker) -> None:
     jit.JITFunction.device_caches = property(_unknown, lambda function, value: None)
     for name in ("best_config", "configs_timings"):
         setattr(autotuner.Autotuner, name, _notice(name))
+
+
+@contextlib.contextmanager
+def _tuned_before(tuner: autotuner.Autotuner, recorder: Recorder | None) -> Iterator[None]:
+    """Inside the block, leave out what the tuner resets after its trials, as for a known key."""
+    hook = tuner.pre_hook
+    if recorder is not None:
+        recorder.restored = _restore(tuner)
+        tuner.pre_hook = recorder.only_once()(hook)
+    try:
+        yield
+    finally:
+        tuner.pre_hook = hook
 
 
 def _restore(tuner: autotuner.Autotuner) -> list[str] | None:

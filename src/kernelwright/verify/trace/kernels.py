@@ -32,6 +32,7 @@ from triton.runtime import jit
 
 from kernelwright.parsing import names_within
 from kernelwright.verify.trace import assembly
+from kernelwright.verify.trace.ended_loops import use_after_loop
 
 if TYPE_CHECKING:
     from kernelwright.verify.structures import Function
@@ -428,6 +429,10 @@ class _Checker:
             plain = default.operand if isinstance(default, ast.UnaryOp) else default
             if plain is not None and not isinstance(plain, (ast.Constant, ast.Attribute, ast.Name)):
                 raise NotAKernel(f"line {plain.lineno}: a default that is computed")
+        if (late := use_after_loop(root)) is not None:
+            raise NotAKernel(
+                f"line {late.lineno}: `{late.id}` after its loop, where Triton leaves it undefined"
+            )
         callees = {id(node.func): node for node in ast.walk(root) if isinstance(node, ast.Call)}
         made = {*names_within(root, ast.Store)}
         for node in ast.walk(root):

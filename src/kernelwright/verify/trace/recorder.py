@@ -5,6 +5,7 @@ Tensors have no data; a storage is a number. The format is in `trace/tape.py`.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import random
 from collections.abc import Callable, Iterator
@@ -290,6 +291,15 @@ class Recorder(TorchDispatchMode):
         )
         view = [number, offset, shape, strides, dtype]
         return [{"view": view}, block, str(given.padding), bool(getattr(given, "round_f32_to_tf32", False))]
+
+    @contextlib.contextmanager
+    def only_once(self) -> Iterator[None]:
+        """Drop what is recorded inside the block: what a tuner resets after its trials, at the first call of a key only."""
+        kept, self.operations = self.operations, []
+        try:
+            yield
+        finally:
+            self.operations = kept
 
     def bench(self, call: Callable[[], object], secret: int) -> list[float]:
         """Record one configuration of an autotuned kernel; the choice is made where there is a device. Returns times (ms) that
