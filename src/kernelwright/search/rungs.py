@@ -44,12 +44,12 @@ def rungs_of(
         if name == "compiler":
             made.append(CompilerRung(target, contractions))
         elif name == "library":
-            made.append(LibraryRung(target, "tf32" if precision == "tf32" else "ieee"))
+            made.append(LibraryRung(target, precision))
         elif name == "model":
             check_name(model)
             made.append(ModelRung(model, target))
         elif name == "tune":
-            made.append(TuneRung(target, "tf32" if precision == "tf32" else "ieee"))
+            made.append(TuneRung(target, precision))
         else:
             raise UserError(f"unknown rung {name!r}; valid: {', '.join(NAMES)}")
     return made

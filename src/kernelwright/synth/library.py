@@ -63,7 +63,8 @@ def candidates(graph: Graph, target: str, precision: str = "ieee") -> Iterator[A
         return
     if known is not None:
         best = _SCHEDULE.validate_python(known)
-        own = (getattr(best, "precision", "ieee") == "tf32") == (precision == "tf32")
+        coarse = precision == "tf32" or (precision == "default" and nest == "convolution")
+        own = (getattr(best, "precision", "ieee") == "tf32") == coarse
         if own or itemsize_of(source) == 2:  # the table has no separate entries for the two precisions
             yield best
     yield from rules
