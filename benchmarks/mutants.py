@@ -5,9 +5,9 @@
 A mutant ends as one of `STATES`. The kill rate is killed / (killed + survived). Excluded and counted separately:
 *stillborn* mutants, which Triton's compiler or Python refuses (any judge would find them); *unjudged* ones, which the
 backend cannot run; and *equivalent* ones, which survived but change nothing. A mutant is equivalent if its operator says so
-(`faults`), if a person reviewed it (`equivalent_mutants.toml` has the reason), if it compiles to the same binaries, launched the
-same way, as the original (trivial compiler equivalence: Papadakis et al., ICSE 2015), or if a fault of masks and addresses touches
-the same elements at every size and gives the same bits (`lanes.py`). The raw rate counts these as survivors.
+(`faults`), if it compiles to the same binaries, launched the same way, as the original (trivial compiler equivalence: Papadakis
+et al., ICSE 2015), or if a fault of masks and addresses touches the same elements at every size and gives the same bits
+(`lanes.py`). The raw rate counts these as survivors.
 """
 
 from __future__ import annotations
@@ -16,11 +16,9 @@ import argparse
 import collections
 import contextlib
 import dataclasses
-import functools
 import json
 import random
 import sys
-import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -170,11 +168,11 @@ def run(
     verdicts = pool.verify_many(
         [(task, Candidate(code=fault.code)) for task, fault in planted], on_result=note
     )
-    known_before, found = reviewed(), []
+    found = []
     for (task, fault), verdict in zip(planted, verdicts, strict=True):
         state, detail = _state(verdict), verdict.detail
         if state == "survived":
-            known = fault.equivalent or known_before.get((task.id, fault.line, fault.what), "")
+            known = fault.equivalent
             if not known and pool.same_binaries(task, gold(task.id), fault.code):
                 known = "compiles to the same binaries, launched alike"
             if not known and fault.kind in _PLACES and pool.same_lanes(task, gold(task.id), fault.code):
@@ -183,13 +181,6 @@ def run(
                 state, detail = "equivalent", known
         found.append(Mutant(task.id, fault, state, verdict.outcome.value, detail))
     return found
-
-
-@functools.cache
-def reviewed() -> dict[tuple[str, int, str], str]:
-    """(task id, line, what) -> reason, for mutants of built-in golds that a person reviewed and found equivalent."""
-    rows = tomllib.loads(Path(__file__).with_name("equivalent_mutants.toml").read_text("utf-8"))["equivalent"]
-    return {(row["task"], row["line"], row["what"]): row["reason"] for row in rows}
 
 
 def _state(verdict: Verdict) -> State:

@@ -142,7 +142,7 @@ def test_every_written_gold_with_its_knobs_turned_parses_and_keeps_its_knobs() -
                 ast.parse(made)
                 assert made != code
                 counted += 1
-    assert counted > 150
+    assert counted > 50
 
 
 @pytest.mark.parametrize(
