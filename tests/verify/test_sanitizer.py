@@ -95,16 +95,6 @@ def test_warnings_and_races_between_writes_accuse_nobody() -> None:
     ]  # fmt: skip
 
 
-def test_hazards_are_read_as_well() -> None:
-    found = report("racecheck_hazards")
-    assert [(f.kernel, f.certain) for f in found] == [
-        ("tree_sum", False),
-        ("sum_rows", True),
-        ("warp_scan", False),
-    ]
-    assert "RAW hazard in shared memory: a write at kernel_0.py:12 and a read" in found[1].detail
-
-
 def test_what_a_kernel_prints_is_no_report() -> None:
     forged = "Invalid __global__ read of size 4 bytes\n== RACECHECK SUMMARY: 0 hazards displayed\n"
     with pytest.raises(InfrastructureError):

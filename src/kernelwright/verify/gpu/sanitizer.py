@@ -127,10 +127,6 @@ _RACE = re.compile(
     r"^(?P<level>error|warning|info): Race reported between (?P<kind>\w+) access at (?P<place>.+)", re.I
 )
 _OTHER = re.compile(r"^and (?P<kind>\w+) access at (?P<place>.+)", re.IGNORECASE)
-_HAZARD = re.compile(
-    r"^(?P<level>error|warning|info|warn):\s*(?:\(.*?\)\s*)?Potential (?P<kind>RAW|WAR|WAW) hazard", re.I
-)
-_ACCESS = re.compile(r"^(?P<kind>Read|Write) Thread \([\d, ]+\) at (?P<place>.+)", re.IGNORECASE)
 _SUMMARY = re.compile(r"^(?:ERROR|RACECHECK) SUMMARY: (?P<count>[\d,]+)")
 _PLACES_OF_CODE = (
     re.compile(r"^(?P<kernel>.+?)\+0x[0-9a-f]+(?: in (?P<file>\S+:\d+))?$", re.IGNORECASE),
@@ -152,9 +148,9 @@ def parse(report: str) -> list[Finding]:
         raise InfrastructureError(f"{NAME} did not finish: {' '.join(last.split())[:200]}")
     found: dict[Finding, None] = {}
     for lines in entries:
-        for finding in (_access(lines), _race(lines), _hazard(lines)):
-            if finding is not None:
-                found[finding] = None
+        finding = _access(lines) or _race(lines)
+        if finding is not None:
+            found[finding] = None
     return list(found)
 
 
@@ -167,7 +163,7 @@ def _entries(report: str) -> tuple[list[list[str]], bool]:
             continue
         line = _PREFIX.sub("", raw).strip()
         whole |= _SUMMARY.match(line) is not None
-        if not line or _INVALID.match(line) or _RACE.match(line) or _HAZARD.match(line):
+        if not line or _INVALID.match(line) or _RACE.match(line):
             entries.append([])
         entries[-1].append(line)
     return entries, whole
@@ -210,23 +206,6 @@ def _race(lines: list[str]) -> Finding | None:
     certain = head["level"].lower() == "error" and "read" in kinds
     detail = f"{kernel or 'a kernel'}: threads race in shared memory: {between}"
     return Finding(Outcome.NONDETERMINISTIC, kernel, detail, certain)
-
-
-def _hazard(lines: list[str]) -> Finding | None:
-    """Parse a hazard report of racecheck: two threads access one byte."""
-    head = _HAZARD.match(lines[0])
-    if head is None:
-        return None
-    accesses = [match for line in lines[1:] if (match := _ACCESS.match(line))]
-    kernel = next((_place(match["place"])[0] for match in accesses), "")
-    between = " and ".join(
-        dict.fromkeys(f"a {match['kind'].lower()}{_place(match['place'])[1]}" for match in accesses)
-    )
-    kind = head["kind"].upper()
-    detail = f"{kernel or 'a kernel'}: {kind} hazard in shared memory: {between}"
-    return Finding(
-        Outcome.NONDETERMINISTIC, kernel, detail, head["level"].lower() == "error" and kind != "WAW"
-    )
 
 
 def _place(text: str) -> tuple[str, str]:
