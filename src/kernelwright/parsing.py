@@ -5,12 +5,15 @@ fail with "recursion depth mismatch" (python/cpython#106905).
 """
 
 import ast
+import copy
 import re
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
 
 _ONE_AT_A_TIME = threading.Lock()
 
+Tree = TypeVar("Tree", bound=ast.AST)
 Span = tuple[int, int]
 """First byte, and one past the last."""
 Edit = tuple[int, int, str]
@@ -39,6 +42,17 @@ def rename_within(node: ast.AST, new: Mapping[str, str]) -> None:
     for one in ast.walk(node):
         if isinstance(one, ast.Name):
             one.id = new.get(one.id, one.id)
+
+
+def substitute(tree: Tree, values: Mapping[str, ast.expr]) -> Tree:
+    """Replace names that a tree reads by copies of expressions, in place. Returns the tree, or what replaces it."""
+
+    class Put(ast.NodeTransformer):
+        def visit_Name(self, node: ast.Name) -> ast.expr:
+            return copy.deepcopy(values.get(node.id, node)) if isinstance(node.ctx, ast.Load) else node
+
+    made: Tree = Put().visit(tree)
+    return made
 
 
 def is_kernel(node: ast.AST) -> bool:

@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from kernelwright.graph import public
 from kernelwright.graph.sizes import solve
-from kernelwright.parsing import names_within, rename_within
+from kernelwright.parsing import names_within, rename_within, substitute
 from kernelwright.policy.compiler import helpers, kernels, wrapper
 from kernelwright.policy.compiler.lower import Lowered
 from kernelwright.policy.compiler.naming import Names, local_names
@@ -80,7 +80,7 @@ def _use(kernel: kernels.Kernel, names: Sequence[str], launch: Launch) -> _Use:
         raise CannotCompile("unsupported", "a launch whose arguments do not match its kernel")
     arguments = dict(zip(names, values, strict=True))
     for name, expression in kernel.scalars.items():
-        arguments[name] = _substitute(expression, arguments)
+        arguments[name] = substitute(copy.deepcopy(expression), arguments)
     kept = set(kernel.parameters)
     if not grid:
         grid = _grid(kernel, arguments)
@@ -442,14 +442,6 @@ def _shorten(expression: ast.expr, names: Mapping[str, str]) -> ast.expr:
             if isinstance(node, ast.expr) and ast.unparse(node) in names:
                 return ast.Name(names[ast.unparse(node)], ast.Load())
             return super().visit(node)
-
-    return cast(ast.expr, Put().visit(copy.deepcopy(expression)))
-
-
-def _substitute(expression: ast.expr, values: Mapping[str, Any]) -> ast.expr:
-    class Put(ast.NodeTransformer):
-        def visit_Name(self, node: ast.Name) -> ast.AST:
-            return copy.deepcopy(values.get(node.id, node))
 
     return cast(ast.expr, Put().visit(copy.deepcopy(expression)))
 

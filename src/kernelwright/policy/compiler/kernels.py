@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kernelwright.parsing import callee, names_within
+from kernelwright.parsing import callee, names_within, substitute
 from kernelwright.policy.compiler import helpers
 from kernelwright.policy.compiler.reasons import CannotCompile
 from kernelwright.policy.compiler.simplify import assignments, simplify
@@ -197,7 +197,7 @@ def _constants(kernel: Kernel) -> None:
             if value is not None and _TILE_NAME.match(name) and isinstance(value, ast.Constant):
                 kernel.tiles[name] = int(ast.literal_eval(value))
             elif value is not None:
-                values[name] = value
+                values[name] = substitute(value, values)
             continue
         if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
             name = statement.targets[0].id
@@ -207,7 +207,7 @@ def _constants(kernel: Kernel) -> None:
                 continue
         body.append(statement)
     function.body = body
-    _Put(values).visit(function)
+    substitute(function, values)
     persistent = kernel.kind == "persistent_reduction"
     for name in [*kernel.tiles, *(name for name in given if _TILE_NAME.match(name))]:
         given.pop(name, None)
@@ -287,16 +287,6 @@ class _HostForm(ast.NodeTransformer):
             return ast.BinOp(node.args[0], ast.Pow(), node.args[1])
         if name in ("sqrt", "rsqrt"):
             return ast.BinOp(node.args[0], ast.Pow(), ast.Constant(0.5 if name == "sqrt" else -0.5))
-        return node
-
-
-class _Put(ast.NodeTransformer):
-    def __init__(self, values: Mapping[str, ast.expr]) -> None:
-        self.values = values
-
-    def visit_Name(self, node: ast.Name) -> ast.AST:
-        if isinstance(node.ctx, ast.Load) and node.id in self.values:
-            return self.visit(self.values[node.id])
         return node
 
 

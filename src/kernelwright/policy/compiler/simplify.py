@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from kernelwright.parsing import callee, names_within, rename_within
+from kernelwright.parsing import callee, names_within, rename_within, substitute
 
 LINE = 92
 """Most characters to which inlining may grow an expression."""
@@ -321,7 +321,7 @@ class Inline:
                 continue
             if self.copies:
                 if isinstance(value, ast.Name) or (_literal(value) is not None and self._may_stand(name)):
-                    _replace(self.function, name, value)
+                    substitute(self.function, {name: value})
             elif self.uses[name] == 1 and not _loads(value):
                 self._once(name, value, block[position + 1 :])
 
@@ -344,9 +344,9 @@ class Inline:
             if isinstance(statement, (ast.For, ast.If, ast.While)):
                 return
             grown = copy.deepcopy(statement)
-            _replace(grown, name, value)
+            substitute(grown, {name: value})
             if len(ast.unparse(grown)) <= LINE:
-                _replace(statement, name, value)
+                substitute(statement, {name: value})
                 self.uses[name] = 0
             return
 
@@ -448,16 +448,6 @@ def _in_order(node: ast.AST) -> Iterator[ast.AST]:
         yield node
         for child in ast.iter_child_nodes(node):
             yield from _in_order(child)
-
-
-def _replace(tree: ast.AST, name: str, value: ast.expr) -> None:
-    class Put(ast.NodeTransformer):
-        def visit_Name(self, node: ast.Name) -> ast.AST:
-            if node.id == name and isinstance(node.ctx, ast.Load):
-                return copy.deepcopy(value)
-            return node
-
-    Put().visit(tree)
 
 
 def _drop_unused(function: ast.FunctionDef) -> None:

@@ -12,11 +12,11 @@ import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 from kernelwright.graph import operators
 from kernelwright.graph.types import Dim
-from kernelwright.parsing import names_within
+from kernelwright.parsing import names_within, substitute
 from kernelwright.policy.compiler.lower import Lowered
 from kernelwright.policy.compiler.reasons import CannotCompile
 
@@ -288,13 +288,7 @@ class _Reader:
 
     def resolve(self, node: ast.expr) -> ast.expr:
         """The expression with every scalar of the wrapper substituted."""
-        scalars = self.scalars
-
-        class Put(ast.NodeTransformer):
-            def visit_Name(self, name: ast.Name) -> ast.AST:
-                return copy.deepcopy(scalars.get(name.id, name))
-
-        return cast(ast.expr, Put().visit(copy.deepcopy(node)))
+        return substitute(copy.deepcopy(node), self.scalars)
 
 
 def dims(sizes: Sequence[Dim]) -> list[ast.expr]:
