@@ -5,8 +5,7 @@
         decide.py         verdicts -> pairs: write, improve, repair
         chunks.py         a corpus in parts, judged by a given verifier or by one process per core (worker.py)
         contamination.py  removes what computes a benchmark's function, by structure
-        merge.py          parts -> examples.jsonl, tasks.jsonl, tokenizer/ (tokenizer.py), card (card.py)
-        build.py          all of it in one call
+        merge.py          parts -> examples.jsonl, tasks.jsonl, tokenizer/ (tokenizer.py), card (card.py); all of it in one call
         validate.py       judges a corpus again
         harvest.py        tasks from packages' models, cut into graphs
         distill.py        kernels from a language model; importing.py imports existing pairs
@@ -17,9 +16,8 @@
     card = build(CorpusSettings.of(recipe.data, recipe.seed), run / "data", pool)
 """
 
-from kernelwright.data.build import build
 from kernelwright.data.chunks import make_parts
-from kernelwright.data.merge import merge
+from kernelwright.data.merge import build, merge
 from kernelwright.data.settings import CorpusSettings
 from kernelwright.data.streams import Progress
 

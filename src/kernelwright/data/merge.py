@@ -1,4 +1,5 @@
-"""Merges parts into the corpus that training reads; duplicates, benchmarks' functions and long pairs are dropped and counted.
+"""Builds a corpus: makes its parts, and merges them into what training reads. Duplicates, benchmarks' functions and long pairs are
+dropped and counted.
 
         DIR/examples.jsonl        `Pair` records, graphs in random order   DIR/tokenizer/   trained on the training pairs
         DIR/tasks.jsonl           practice tasks, none with a held-out structure
@@ -15,21 +16,25 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kernelwright import prompts
 from kernelwright.children import on_all_cores
 from kernelwright.data import card as cards
-from kernelwright.data.chunks import parts_of, summary
-from kernelwright.data.contamination import Benchmarks
+from kernelwright.data.chunks import make_parts, parts_of, summary
+from kernelwright.data.contamination import Benchmarks, tasks_of
 from kernelwright.data.settings import CorpusSettings
 from kernelwright.data.streams import Progress
 from kernelwright.data.tokenizer import train_tokenizer
 from kernelwright.errors import UserError
 from kernelwright.graph.structure import structure
 from kernelwright.graph.types import Graph
+from kernelwright.hardware import cores
 from kernelwright.records import Pair, Task, read_jsonl
 from kernelwright.runs import RunFolder, new_folder, write_records, write_text
+
+if TYPE_CHECKING:
+    from kernelwright.rollouts import Verifier
 
 LEARNED = 6000
 """Most texts that the tokenizer is trained on."""
@@ -78,6 +83,29 @@ def merge(
     write_text(folder / "README.md", cards.text(card))
     run.finish("corpus")
     return card
+
+
+def build(
+    settings: CorpusSettings,
+    folder: Path,
+    verifier: Verifier | None = None,
+    progress: Progress | None = None,
+    *,
+    pricing: Verifier | None = None,
+    workers: int = 0,
+    benchmarks: Sequence[Path] = (),
+) -> dict[str, Any]:
+    """Make (or resume) the corpus in `folder`. Returns its card.
+
+    With a verifier, its workers judge, and those of `pricing` price kernels if `settings.priced`; otherwise `workers` processes
+    judge (0: one per core). Raises UserError for a folder with a corpus of other settings, or if no training pair is left.
+    """
+    for place in benchmarks:
+        next(tasks_of(place), None)  # an empty place should fail now, not after hours
+    run = RunFolder(folder)
+    run.start(settings, resume=True)
+    make_parts(settings, folder, workers or cores(), verifier, progress, pricing)
+    return merge(settings, folder, benchmarks=benchmarks, progress=progress)
 
 
 def _keep_new(
