@@ -146,6 +146,16 @@ def test_attention_takes_masks(mask: str, tmp_path: Path) -> None:
     )
 
 
+def test_attention_of_a_single_query_sums_over_fewer_heads_of_keys(tmp_path: Path) -> None:
+    def decode(b: Any) -> Any:
+        q, k, v = (b.input(name, "bfloat16", (2, heads, n, 24)) for name, heads, n in (("q", 4, 1), ("k", 2, 41), ("v", 2, 41)))
+        k, v = (b.op("aten.repeat_interleave.self_int", one, 2, 1) for one in (k, v))
+        made = b.op("aten.scaled_dot_product_attention.default", q, k, v, b.input("mask", "bool", (1, 1, 1, 41)))
+        return b.op("aten.view.default", b.op("aten.permute.default", made, [0, 2, 1, 3]), [2, 1, 96])
+
+    assert agrees(graph_of(decode), AttentionSchedule(tile=(32, 16), warps=4), tmp_path) == ""
+
+
 def convolution(x: tuple[int, ...], w: tuple[int, ...], stride: int = 1, padding: int = 0, dilation: int = 1, groups: int = 1,
                 transposed: bool = False) -> Any:  # fmt: skip
     rank = len(x) - 2

@@ -1,7 +1,8 @@
 """Attention forward: softmax(q k' * scale + mask) v with a running maximum and sum (Dao et al., 2022).
 
 One program takes a tile of queries of one head and loops over the keys. Under a causal mask it stops at the diagonal, and only
-tiles on the diagonal compare positions. There may be fewer heads of keys than of queries. Forward only.
+tiles on the diagonal compare positions. There may be fewer heads of keys than of queries. A single query (a step of decoding) is
+multiplied by sums. Forward only.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from kernelwright.synth.emitter import TL, Coordinates, Emitter, Guard, Term, em
 from kernelwright.synth.index import Base, Index, split_index
 from kernelwright.synth.primitives import Prim, Unsupported, Val
 from kernelwright.synth.program import AttentionSchedule
-from kernelwright.synth.sizes import product
+from kernelwright.synth.sizes import ONE, product
 from kernelwright.synth.source import Source
 
 _LOG2E = 1.4426950408889634
@@ -42,22 +43,32 @@ class AttentionPrinter:
         self.emitter.names |= set(_NAMES)
         self.causal: bool = self.prim.attr("causal")
         self.scale: float | None = self.prim.attr("scale")
-        self.m_base = Base("m[:, None]", self.queries, frozenset({0}), ("in_m[:, None]",))
+        self.single = self.queries == ONE
+        m_base = Base("m[:, None]", self.queries, frozenset({0}), ("in_m[:, None]",))
+        self.m_index = Index() if self.single else Index.whole(m_base)
         self.e_base = Base("e[None, :]", self.values, frozenset({1}), ("in_e[None, :]",))
         self.emitter.given[self.prim.out.name] = self._accumulate
         self.descriptors = schedule.loads == "descriptor"
         plain = {one.name for one in source.lowered.arguments}
         if self.descriptors and not {self.q.name, self.k.name, self.v.name} <= plain:
             raise Unsupported("descriptors of operands that are computed")
+        if self.descriptors and self.single:
+            raise Unsupported("descriptors of a single query")
         if self.descriptors and self.kv_heads != self.heads[1]:
             raise Unsupported("descriptors of fewer heads of keys than of queries")
+
+    @property
+    def tile(self) -> tuple[int, int]:
+        """Queries and keys of a tile."""
+        m, n = self.schedule.tile
+        return 1 if self.single else m, n
 
     def head_coordinates(self) -> tuple[Index, ...]:
         return split_index(Base("batch", product(self.heads)), self.heads)
 
     def own_coordinates(self) -> Coordinates:
         """Coordinates of a program's results: its head, its queries, the accumulated values."""
-        return (*self.head_coordinates(), Index.whole(self.m_base), Index.whole(self.e_base))
+        return (*self.head_coordinates(), self.m_index, Index.whole(self.e_base))
 
     def kv_coordinates(self) -> tuple[Index, ...]:
         """Coordinates of keys and values: several heads of queries may share one of theirs."""
@@ -82,10 +93,12 @@ class AttentionPrinter:
         if self.kv_heads != self.heads[1] and self.kv_heads.constant != 1:
             heads = emitter.size(self.heads[1], True)
             emitter.line(f"head_kv = batch % {heads} // ({heads} // {emitter.size(self.kv_heads, True)})")
-        emitter.line("m = tile_m * BLOCK_M + tl.arange(0, BLOCK_M)")
+        if self.causal or not self.single:
+            emitter.line("m = tile_m * BLOCK_M + tl.arange(0, BLOCK_M)")
         emitter.line("d = tl.arange(0, BLOCK_D)")
         emitter.line("e = tl.arange(0, BLOCK_E)" if self.width != self.values else "e = d")
-        emitter.line(f"in_m = m < {emitter.size(self.queries)}")
+        if not self.single:
+            emitter.line(f"in_m = m < {emitter.size(self.queries)}")
         emitter.line(f"in_d = (d < {emitter.size(self.width)}) | EVEN_D")
         emitter.line(
             f"in_e = (e < {emitter.size(self.values)}) | EVEN_E"
@@ -93,7 +106,7 @@ class AttentionPrinter:
             else "in_e = in_d"
         )
         d = Base("d[None, :]", self.width, frozenset({1}), ("in_d[None, :]",))
-        self._load("q", self.q, (*self.head_coordinates(), Index.whole(self.m_base), Index.whole(d)),
+        self._load("q", self.q, (*self.head_coordinates(), self.m_index, Index.whole(d)),
                    f"batch * {emitter.size(self.queries, True)} + tile_m * BLOCK_M")  # fmt: skip
         emitter.line('peak = tl.full((BLOCK_M,), float("-inf"), tl.float32)')
         emitter.line("total = tl.zeros((BLOCK_M,), dtype=tl.float32)")
@@ -128,15 +141,16 @@ class AttentionPrinter:
             n = Base("n[None, :]", self.keys, frozenset({1}), ("in_n[None, :]",), loops)
         self._load("k", self.k, (*self.kv_coordinates(), Index.whole(n), Index.whole(d)), row)
         precision = input_precision(self.q.dtype, self.schedule.precision)
-        emitter.line(f"scores = tl.dot(q, {'k.T' if self.descriptors else 'k'}{precision}) * SCALE")
+        if self.single:
+            emitter.line("scores = tl.sum(q.to(tl.float32).T * k, axis=0)[None, :] * SCALE")
+        else:
+            emitter.line(f"scores = tl.dot(q, {'k.T' if self.descriptors else 'k'}{precision}) * SCALE")
         column = Base("n[None, :]", self.keys, frozenset({1}), ("in_n[None, :]",), loops)
         allowed = ["in_n[None, :]"]
         if self.mask is not None:
             term = emitter.value(
                 self.mask,
-                emitter.broadcast(
-                    self.mask, (*self.head_coordinates(), Index.whole(self.m_base), Index.whole(column))
-                ),
+                emitter.broadcast(self.mask, (*self.head_coordinates(), self.m_index, Index.whole(column))),
             )
             if self.mask.dtype == "bool":
                 allowed.append(term.text)
@@ -156,7 +170,10 @@ class AttentionPrinter:
         emitter.line("acc = acc * shrink[:, None]")
         n_rows = Base("n[:, None]", self.keys, frozenset({0}), ("in_n[:, None]",), loops)
         self._load("v", self.v, (*self.kv_coordinates(), Index.whole(n_rows), Index.whole(self.e_base)), row)
-        emitter.line(f"acc = tl.dot(powers.to({TL[self.v.dtype]}), v, acc{precision})")
+        if self.single:
+            emitter.line("acc += tl.sum(powers.T * v, axis=0)[None, :]")
+        else:
+            emitter.line(f"acc = tl.dot(powers.to({TL[self.v.dtype]}), v, acc{precision})")
         emitter.line("peak = new_peak")
         emitter.close()
 
@@ -170,7 +187,7 @@ class AttentionPrinter:
 
     def constants(self) -> dict[str, str]:
         """Host values of the kernel's constants."""
-        source, (m, n) = self.source, self.schedule.tile
+        source, (m, n) = self.source, self.tile
         d, e, keys = (source.size(one, True) for one in (self.width, self.values, self.keys))
         found = {"BLOCK_M": str(m), "BLOCK_N": str(n), "BLOCK_D": f"max(triton.next_power_of_2({d}), 16)",
                  "EVEN_N": f"{keys} % {n} == 0", "EVEN_D": f"{d} == max(triton.next_power_of_2({d}), 16)"}  # fmt: skip
@@ -200,7 +217,7 @@ def print_attention(source: Source, schedule: AttentionSchedule) -> None:
     else:
         printer.walk("keys", "0", keys, False)
     printer.finish()
-    (m, n), given = schedule.tile, dict[str, str]()
+    (m, n), given = printer.tile, dict[str, str]()
     queries = source.size(printer.queries, True)
     if printer.descriptors:
         given = _host_descriptors(source, printer, m, n)
