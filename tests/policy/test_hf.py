@@ -90,6 +90,13 @@ def test_a_prompt_without_room_gets_an_empty_answer_and_the_others_are_served(po
     assert all(c.token_ids for c in fine)
 
 
+def test_samples_that_do_not_end_in_time_are_not_waited_for(policy: HFPolicy) -> None:
+    before = policy.generate([ask("x")], seed=4)
+    with pytest.raises(TimeoutError):
+        policy.generate([ask("x")], until=0.0)
+    assert policy.generate([ask("x")], seed=4) == before
+
+
 def test_each_completion_is_handed_on_once(policy: HFPolicy) -> None:
     judged: Counter[tuple[int, int]] = Counter()
     said: dict[tuple[int, int], Completion] = {}

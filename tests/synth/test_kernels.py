@@ -148,12 +148,33 @@ def test_attention_takes_masks(mask: str, tmp_path: Path) -> None:
 
 def test_attention_of_a_single_query_sums_over_fewer_heads_of_keys(tmp_path: Path) -> None:
     def decode(b: Any) -> Any:
-        q, k, v = (b.input(name, "bfloat16", (2, heads, n, 24)) for name, heads, n in (("q", 4, 1), ("k", 2, 41), ("v", 2, 41)))
+        q, k, v = (
+            b.input(name, "bfloat16", (2, heads, n, 24))
+            for name, heads, n in (("q", 4, 1), ("k", 2, 41), ("v", 2, 41))
+        )
         k, v = (b.op("aten.repeat_interleave.self_int", one, 2, 1) for one in (k, v))
-        made = b.op("aten.scaled_dot_product_attention.default", q, k, v, b.input("mask", "bool", (1, 1, 1, 41)))
+        made = b.op(
+            "aten.scaled_dot_product_attention.default", q, k, v, b.input("mask", "bool", (1, 1, 1, 41))
+        )
         return b.op("aten.view.default", b.op("aten.permute.default", made, [0, 2, 1, 3]), [2, 1, 96])
 
     assert agrees(graph_of(decode), AttentionSchedule(tile=(32, 16), warps=4), tmp_path) == ""
+
+
+def test_a_product_less_its_maximum_is_rounded_first(tmp_path: Path) -> None:
+    """Contracted, a product of 10^12 is off by more than an exponential can take."""
+
+    def scores(b: Any) -> Any:
+        x, t = b.input("x", "float32", (6, 70)), b.input("t", "float32", (1,))
+        return b.op(
+            "aten.softmax.int",
+            b.op("aten.mul.Tensor", x, b.op("aten.exp.default", b.op("aten.mul.Tensor", t, 30.0))),
+            1,
+        )
+
+    graph, schedule = graph_of(scores), RowSchedule()
+    assert "libdevice.mul_rn(" in print_triton(Program(graph=graph, schedule=schedule))
+    assert agrees(graph, schedule, tmp_path) == ""
 
 
 def convolution(x: tuple[int, ...], w: tuple[int, ...], stride: int = 1, padding: int = 0, dilation: int = 1, groups: int = 1,

@@ -7,6 +7,8 @@ its place in the batch, so dropping rows changes nothing.
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -46,6 +48,7 @@ class _Request:
     top_p: float
     seed: int
     keep: OnCompletion
+    until: float = math.inf
 
     @property
     def rows(self) -> list[int]:
@@ -56,6 +59,10 @@ class _Request:
         return _uniform(self.seed, self.numbers[row], sample, count)
 
     def draw(self, logits: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
+        if (
+            not logits.is_cuda and time.monotonic() >= self.until
+        ):  # on a GPU this is recorded once, and takes seconds
+            raise TimeoutError("the samples did not end in time")
         return draw(logits, uniform, self.temperature, self.top_p)
 
 
@@ -131,9 +138,10 @@ class HFPolicy:
         top_p: float = 1.0,
         seed: int = 0,
         on_completion: OnCompletion | None = None,
+        until: float = math.inf,
     ) -> list[list[Completion]]:
         """`n` samples of each prompt. Temperature 0 is greedy. Log-probs are those of the distribution sampled from (after
-        temperature and top-p; for greedy, at temperature 1).
+        temperature and top-p; for greedy, at temperature 1). On a CPU, raises TimeoutError at `until` on the monotonic clock.
 
         A prompt that leaves no room in the model's context gets an empty completion with `finish_reason="error"`.
         """
@@ -154,7 +162,7 @@ class HFPolicy:
             if budget <= 0:
                 for sample in range(n):
                     keep(row, sample, Completion(text="", finish_reason="error", policy=self.name))
-        request = _Request(encoded, budgets, numbers, n, temperature, top_p, seed, keep)
+        request = _Request(encoded, budgets, numbers, n, temperature, top_p, seed, keep, until)
         training = self.model.training
         self.model.eval()
         slots = self.continuous and request.rows and in_layers(self.model) and has_room(self.model)

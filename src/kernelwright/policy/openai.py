@@ -8,6 +8,7 @@ honour it.
 from __future__ import annotations
 
 import json
+import math
 import os
 import time
 import urllib.error
@@ -62,8 +63,11 @@ class OpenAIPolicy:
         top_p: float = 1.0,
         seed: int = 0,
         on_completion: OnCompletion | None = None,
+        until: float = math.inf,
     ) -> list[list[Completion]]:
         def one(job: tuple[int, int]) -> Completion:
+            if time.monotonic() >= until:
+                raise TimeoutError("the samples did not end in time")
             row, sample = job
             prompt = prompts[row]
             body = {

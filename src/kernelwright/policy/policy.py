@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable
 
@@ -26,8 +27,10 @@ class Policy(Protocol):
         top_p: float = 1.0,
         seed: int = 0,
         on_completion: OnCompletion | None = None,
+        until: float = math.inf,
     ) -> list[list[Completion]]:
-        """`n` completions of each prompt, in order. The same seed gives the same answer if the policy can reproduce it."""
+        """`n` completions of each prompt, in order. The same seed gives the same answer if the policy can reproduce it. Raises
+        TimeoutError if it is still at work at `until` on the monotonic clock, where it can stop."""
         ...
 
     def pieces(self, completion: Completion) -> tuple[str, ...] | None:

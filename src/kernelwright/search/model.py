@@ -7,7 +7,7 @@
 It abstains up front, with the reason in one line, if it was trained on a prompt style that is no longer supported, if the
 graph has operators that its card does not list, or if no prompt leaves room for a completion.
 
-May exceed its time: samples of a prompt are generated to their end once begun.
+May exceed its time on a GPU: samples of a prompt are generated to their end once begun.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ AGENTS: tuple[Agent, ...] = ("frontend", "midend", "backend")
 _TURNS = 2
 """Most turns of each agent."""
 LEAST = 15.0
-"""Seconds that must be left to ask a model, since it finishes what it has begun to write."""
+"""Seconds that must be left to ask a model, since only what it has written to the end counts."""
 
 
 def agents_of(spec: str, target: str = "") -> dict[Agent, str]:
@@ -114,7 +114,7 @@ class ModelRung:
             if not shown:
                 return []
             each, seed = max(1, self.samples // len(shown)), self.seed + 1000 * len(before)
-            texts = policy.generate(shown, each, temperature=self.temperature, seed=seed)
+            texts = policy.generate(shown, each, temperature=self.temperature, seed=seed, until=climb.until)
         if climb.left <= 0:
             raise TimeoutError
         return self._judged(

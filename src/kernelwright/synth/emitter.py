@@ -30,6 +30,7 @@ TL = {
 }  # fmt: skip
 
 
+_MOVES = ("alias", "view", "permute", "expand", "slice", "flip")
 _RESERVED = ("tl", "triton", "torch", "libdevice", "kernel")
 _PLAIN = {"sum": "total", "max": "peak", "amax": "peak", "min": "least", "amin": "least", "abs": "size", "pow": "power",
           "all": "every", "any": "some", "round": "rounded", "iota": "place"}  # fmt: skip
@@ -91,6 +92,21 @@ class Emitter:
         self.given: dict[str, Callable[[Coordinates, tuple[Guard, ...]], Term]] = {}
         self.reduce: Callable[[Prim, Coordinates, tuple[Guard, ...]], Term] | None = None
         self.names: set[str] = {*_RESERVED, *dir(builtins), *shapes.symbols}
+        self.rounded = frozenset(self._rounded_products())
+        """Products that no instruction may contract."""
+
+    def _rounded_products(self) -> Iterator[str]:
+        """Products x * y in exp(x * y - peak), as in a softmax: against the peak, which was rounded, an exact product is off by as
+        much as its last digit is worth, and above 10^9 that overflows."""
+        for prim in self.made.values():
+            gap = self.made.get(prim.reads()[0].name) if prim.op == "exp" else None
+            if gap is None or gap.op != "sub" or not isinstance(gap.args[0], Val):
+                continue
+            source = self.made.get(gap.args[0].name)
+            while source is not None and source.op in _MOVES:
+                source = self.made.get(source.reads()[0].name)
+            if source is not None and source.op == "mul" and len(source.reads()) == 2:
+                yield source.out.name
 
     # -- text -------------------------------------------------------------------------------------------------
 
@@ -299,6 +315,8 @@ class Emitter:
             parts.append(term)
         integral = rule.integer and dtype not in FLOATS
         template = rule.integer if integral else rule.template
+        if prim.out.name in self.rounded and dtype == "float32" and not any(map(_literal, texts)):
+            template = "libdevice.mul_rn({0}, {1})"
         self.libdevice |= "libdevice." in template
         result = "bool" if rule.kind in ("compare", "logical") else wide(prim.out.dtype)
         text = template.format(*texts)

@@ -306,3 +306,13 @@ def test_a_pick_among_halves_is_made_of_rounded_ones(compiler: Compiler) -> None
     assert ".to(tl.bfloat16)" in found.code
     plain = compiler.answer(capture(lambda x: torch.sigmoid(x).amax(-1), (X8.bfloat16(),)).graph)
     assert ".to(tl.bfloat16)" not in plain.code
+
+
+def test_a_product_less_its_maximum_is_rounded_first(compiler: Compiler) -> None:
+    def scores(x: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(x * t.exp(), -1)
+
+    code = compiler.answer(capture(scores, (X8, torch.tensor(2.0))).graph).code
+    assert "from triton.language.extra import libdevice" in code
+    assert "libdevice.mul_rn(" in code
+    assert "libdevice" not in compiler.answer(capture(lambda x: torch.softmax(x * 0.5, -1), (X8,)).graph).code

@@ -18,7 +18,7 @@ from typing import Any
 from kernelwright.parsing import callee, names_within, substitute
 from kernelwright.policy.compiler import helpers
 from kernelwright.policy.compiler.reasons import CannotCompile
-from kernelwright.policy.compiler.simplify import assignments, simplify
+from kernelwright.policy.compiler.simplify import Facts, assignments, simplify
 
 AXES = ("x", "y", "z")
 _GRIDS = ("Grid1D", "Grid2D", "Grid3D", "Grid2DWithYZOverflow", "FixedGrid", "BatchMatmulGrid3D")
@@ -119,6 +119,9 @@ def plain(kernel: Kernel) -> None:
         name: _ELEMENT.get(text[1:], "") for name, text in kernel.signature.items() if text.startswith("*")
     }
     simplify(function, types)
+    if (rounded := _Rounded(function, types)).products:
+        rounded.visit(function)
+        kernel.helpers[helpers.LIBDEVICE] = None
     _host_scalars(kernel)
     _whole_operands(function)
     simplify(function, types)
@@ -128,6 +131,41 @@ def plain(kernel: Kernel) -> None:
     kernel.function.args.args = [argument for argument in function.args.args if argument.arg in used]
     kernel.tiles = {name: size for name, size in kernel.tiles.items() if name in used}
     ast.fix_missing_locations(function)
+
+
+class _Rounded(ast.NodeTransformer):
+    """Rounds products x * y in exp(x * y - peak), as in a softmax: against the peak, which was rounded, a contracted product is
+    off by as much as its last digit is worth, and above 10^9 that overflows."""
+
+    def __init__(self, function: ast.FunctionDef, types: Mapping[str, str]) -> None:
+        self.facts = Facts(function, types)
+        calls = [node for node in ast.walk(function) if isinstance(node, ast.Call) and callee(node) == "exp"]
+        gaps = [self._made(call.args[0]) for call in calls]
+        ours = [
+            self._made(gap.left) for gap in gaps if isinstance(gap, ast.BinOp) and isinstance(gap.op, ast.Sub)
+        ]
+        self.products = {id(one) for one in ours if self._of_tensors(one)}
+
+    def _made(self, node: ast.expr) -> ast.expr:
+        while isinstance(node, ast.Name) and node.id in self.facts.values:
+            node = self.facts.values[node.id]
+        return (
+            self._made(node.args[0])
+            if isinstance(node, ast.Call) and callee(node) == "broadcast_to"
+            else node
+        )
+
+    def _of_tensors(self, node: ast.expr) -> bool:
+        if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Mult):
+            return False
+        return self.facts.type_of(node.left) == self.facts.type_of(node.right) == "float32"
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
+        self.generic_visit(node)
+        if id(node) not in self.products:
+            return node
+        name = ast.Attribute(ast.Name(helpers.LIBDEVICE, ast.Load()), "mul_rn", ast.Load())
+        return ast.Call(name, [node.left, node.right], [])
 
 
 class _Strip(ast.NodeTransformer):

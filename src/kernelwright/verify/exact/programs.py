@@ -269,6 +269,8 @@ class Programs:
             name = "erf"
         if name in methods:
             made = getattr(calculator, methods[name])(*given)
+        elif name in ("fmul_rn", "dmul_rn"):
+            made = calculator.multiply(*given)
         elif name == "hypot":
             squares = [calculator.power(one, 2) for one in given]
             made = calculator.sqrt(calculator.add(*squares))
