@@ -247,6 +247,22 @@ def test_groups_of_a_network_are_written_once_and_judged_in_the_whole(
     torch.testing.assert_close(fast(X), network()(X))
 
 
+def test_a_recurrence_without_products_is_asked_in_one_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kernelwright.search.whole.MANY", 4)
+
+    def scan(x: torch.Tensor) -> torch.Tensor:
+        held, made = torch.zeros_like(x[0]), []
+        for step in x:
+            held = torch.tanh(held + step)
+            made.append(held.sum(-1))
+        return torch.stack(made)
+
+    fast, said = optimized(scan, torch.randn(4, 3, 8))
+    assert said == []
+    assert AtenRung.asked == 1
+    assert len(fast.verified.rows) == 1
+
+
 def test_a_network_whose_groups_are_refused_together_is_asked_in_one_piece(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

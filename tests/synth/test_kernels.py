@@ -161,6 +161,16 @@ def test_attention_of_a_single_query_sums_over_fewer_heads_of_keys(tmp_path: Pat
     assert agrees(graph_of(decode), AttentionSchedule(tile=(32, 16), warps=4), tmp_path) == ""
 
 
+def test_a_number_of_groups_is_no_size_that_it_happens_to_equal() -> None:
+    """Eight groups of an image of eight by eight, whose sides vary."""
+    graph = with_symbols(
+        graph_of(lambda b: b.op("aten.group_norm.default", b.input("x", "float32", (2, 16, 8, 8)), 8))
+    )
+    text = print_triton(Program(graph=graph, schedule=RowSchedule()))
+    assert "% 8" in text
+    assert "[(B * 8,)]" in text
+
+
 def test_a_product_less_its_maximum_is_rounded_first(tmp_path: Path) -> None:
     """Contracted, a product of 10^12 is off by more than an exponential can take."""
 

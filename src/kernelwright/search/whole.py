@@ -6,7 +6,7 @@
 
 1. If these rungs were asked before, the cached result of the whole is the answer, good or bad.
 2. Unless it is long, the rungs are asked for the graph in one piece, as one group. A user's kernel is judged first. For a
-   network of many nodes whose times are modelled, kernels are written for each distinct group before that, stitched and
+   network of many nodes, contractions among them, whose times are modelled, kernels are written for each distinct group before that, stitched and
    judged once, as a whole.
 3. If that gives nothing or is not worth it, or if a GPU can measure which is faster, the graph is cut into groups. Each
    distinct one goes up the ladder, the most expensive first. A group's kernel is used if it is
@@ -48,7 +48,8 @@ from kernelwright.verify.pool import VerifierPool
 LONG = 250
 """Nodes beyond which a graph is not compiled in one piece."""
 MANY = 50
-"""Nodes beyond which compiling a graph in one piece costs more than compiling its groups, many of which are alike."""
+"""Nodes beyond which compiling a graph with contractions in one piece costs more than compiling its groups, many of which are
+alike. Without contractions the compiler makes few kernels of it, and the groups' make slow ones: a recurrence's steps are apart."""
 ENOUGH = 0.98
 """Least speed, relative to the faster baseline, that counts as no slower: the rest is measurement noise."""
 _ONE_VALUE = re.compile(r"specialised: Eq\((\w+), (\d+)\)")
@@ -278,7 +279,7 @@ class _Search:
                 verifier, rungs, self.cache, target=s.target, contractions=s.contractions, precision=s.precision,
                 protocol=s.protocol, gpu=s.gpu, watch=self.watch,
             )  # fmt: skip
-            many = len(self.graph.nodes) > MANY
+            many = self._long or (len(self.graph.nodes) > MANY and self._contracts)
             if many and not (s.gpu or self.user):
                 found += self._written(ladder, _WHOLE_UNTIL)
             # Modelled times cannot decide between two kernels that are both worth it.
@@ -286,7 +287,7 @@ class _Search:
             if found and not settled:
                 found += self._beside_aten(ladder)
                 settled = any(one.worth_it for one in found)
-            if not settled and (self.user or len(self.graph.nodes) <= LONG):
+            if not settled and (self.user or not self._long):
                 before = len(found)
                 ladder.rungs = [*([UserRung(self.user)] if self.user else []), *rungs]
                 found += self._in_one_piece(ladder)
@@ -317,16 +318,24 @@ class _Search:
         return True
 
     @property
+    def _long(self) -> bool:
+        return len(self.graph.nodes) > LONG
+
+    @property
+    def _contracts(self) -> bool:
+        return any(part_of(node) == "contraction" for node in self.graph.nodes)
+
+    @property
     def _may_stay_with_aten(self) -> bool:
         """Whether products may be left to ATen if our own are slower: that takes the compiler rung."""
         s = self.settings
         own = s.contractions == "own" and not (s.gpu or self.form) and "compiler" in s.rungs
-        return own and any(part_of(node) == "contraction" for node in self.graph.nodes)
+        return own and self._contracts
 
     def _beside_aten(self, ladder: Ladder) -> list[_Option]:
         """The compiler's kernels in one piece with ATen's products, for when our own are slow or not verified in time."""
         s = self.settings
-        if not self._may_stay_with_aten or self._asked_beside_aten or len(self.graph.nodes) > LONG:
+        if not self._may_stay_with_aten or self._asked_beside_aten or self._long:
             return []
         self._asked_beside_aten = True
         with_aten = Ladder(
@@ -443,7 +452,7 @@ class _Search:
 
     def _in_groups(self, ladder: Ladder) -> list[_Option]:
         whole = partition(self.graph)
-        if len(self.graph.nodes) <= LONG and [one.nodes for one in whole.groups] == [self.graph.nodes]:
+        if not self._long and [one.nodes for one in whole.groups] == [self.graph.nodes]:
             return []  # it is one piece, which was already searched
         distinct, cost, total = self._costs(whole)
         order = sorted(distinct, key=lambda digest: -cost[digest])

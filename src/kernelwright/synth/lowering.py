@@ -566,7 +566,7 @@ def _group_norm(call: Call) -> Val:
         call.arg(4, "eps", 1e-5),
     )
     batch, channels, rest = x.shape[0], x.shape[1], x.shape[2:]
-    split = b.view(x, (batch, groups, channels // groups * math.prod(rest)))
+    split = b.view(x, (batch, groups, channels // groups * math.prod(rest)), fixed=(1,))
     made, _, _ = norm_of(b, split, (2,), eps)
     per_channel = (channels, *(1,) * len(rest))
     return affine(b, b.view(made, x.shape, like=x), weight, bias, per_channel, call.out.dtype)

@@ -138,7 +138,7 @@ def _pixels(call: Call) -> Val:
 def _channel_shuffle(call: Call) -> Val:
     x, groups = call.x, call.arg(1)
     b, c, *rest = x.shape
-    made = call.b.view(x, (b, groups, c // groups, *rest))
+    made = call.b.view(x, (b, groups, c // groups, *rest), fixed=(1,))
     made = call.b.permute(made, (0, 2, 1, *range(3, 3 + len(rest))))
     return call.b.view(made, x.shape, like=x)
 

@@ -101,9 +101,12 @@ class Builder:
             shape = [size for i, size in enumerate(shape) if i not in dims]
         return self.add(op, (x,), dtype or wide(x.dtype), tuple(shape), name, dims=dims, keep=keep)
 
-    def view(self, x: Val, shape: tuple[int, ...], like: Val | None = None) -> Val:
-        """Append a view. `like`: a value with that shape, with which the sizes vary."""
-        return self.add("view", (x,), x.dtype, shape, like="" if like is None else like.name)
+    def view(
+        self, x: Val, shape: tuple[int, ...], like: Val | None = None, fixed: tuple[int, ...] = ()
+    ) -> Val:
+        """Append a view. `like`: a value with that shape, with which the sizes vary. `fixed`: dimensions whose sizes are an operator's
+        own numbers, whatever other sizes equal them at capture."""
+        return self.add("view", (x,), x.dtype, shape, like="" if like is None else like.name, fixed=fixed)
 
     def permute(self, x: Val, order: tuple[int, ...], name: str = "") -> Val:
         order = tuple(one % len(order) for one in order)

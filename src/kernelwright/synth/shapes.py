@@ -346,10 +346,11 @@ class Shapes:
         sizes: list[Size] = []
         for left, right in groups_of(have, want):
             given, made = [inputs[0][i] for i in left], [want[j] for j in right]
-            sizes += self._group(f"{prim.out.name}_{right}", given, made)
+            fixed = [place for place, j in enumerate(right) if j in prim.attr("fixed")]
+            sizes += self._group(f"{prim.out.name}_{right}", given, made, fixed)
         return tuple(sizes)
 
-    def _group(self, name: str, sizes: list[Size], want: list[int]) -> list[Size]:
+    def _group(self, name: str, sizes: list[Size], want: list[int], fixed: list[int]) -> list[Size]:
         total = product(sizes)
         if len(want) <= 1:
             return [total] if want else []
@@ -360,14 +361,18 @@ class Shapes:
             name: self.symbols[name].hint for name in symbols
         }  # in order: sides of a square stay as they are
         found: list[Size] = []
-        for number in want:
+        for place, number in enumerate(want):
             match = next((name for name, hint in left.items() if hint == number and number != 1), None)
-            if match is not None:
+            if match is not None and place not in fixed:
                 del left[match]
-            found.append(Size.of(match) if match is not None else Size.of(number))
+                found.append(Size.of(match))
+            else:
+                found.append(self.now(number) if place in fixed else Size.of(number))
         if product(found) == total or total.constant is not None:
             return found
-        numbers = [place for place, size in enumerate(found) if size.constant not in (None, 1)]
+        numbers = [
+            place for place, size in enumerate(found) if size.constant not in (None, 1) and place not in fixed
+        ]
         for place in numbers:
             quotient = total.over(product(size for at, size in enumerate(found) if at != place))
             if quotient is not None:
