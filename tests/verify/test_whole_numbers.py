@@ -153,3 +153,14 @@ def test_positions_that_follow_one_another_begin_later_where_the_reference_takes
     assert int(made[0].min()) >= 4096
     made = wider([positions, table], [positions, table], looked_up, Operators(["index_select"]), [], 3)
     assert int(made[0].max()) < 16
+
+
+def test_offsets_of_parts_of_one_element_are_no_positions() -> None:
+    def numbered(inputs: Any) -> list[torch.Tensor]:
+        rows, offsets = inputs
+        return [rows * torch.searchsorted(offsets, torch.arange(len(rows)), right=True)[:, None]]
+
+    given = [torch.randn(12, 3), torch.arange(13)]
+    for seed in range(6):
+        made = wider(given, given, numbered, Operators(["searchsorted", "mul"]), [], seed)
+        assert made is None or int(made[1].max()) <= 12

@@ -118,8 +118,9 @@ def wider(
     if all(tensor.is_floating_point() or tensor.is_complex() for tensor in given):
         return None
     generator = torch.Generator().manual_seed(seed)
+    extents = {extent for one in given if one.is_floating_point() for extent in one.shape}
     changes = [
-        _changes(tensor, other, names | _as_places(tensor, operators.kinds), named, generator)
+        _changes(tensor, other, names | _as_places(tensor, operators.kinds), named, extents, generator)
         for tensor, other in zip(given, flatten(again), strict=True)
     ]
     return _take(inputs, changes, call)
@@ -224,6 +225,12 @@ def _climbs(numbers: torch.Tensor) -> bool:
     return bool((numbers.diff() >= 0).all())
 
 
+def _are_positions(numbers: torch.Tensor, extents: Collection[int]) -> bool:
+    """Whether numbers are consecutive, and no offsets of parts of one element each."""
+    divide = int(numbers[0]) == 0 and int(numbers[-1]) in extents
+    return not divide and bool((numbers.diff() == 1).all())
+
+
 def _other_offsets(drawn: torch.Tensor, low: int, high: int, generator: torch.Generator) -> Iterator[Change]:
     """Other offsets between the same ends; and the same with a later beginning, or an earlier end, than those of what they
     divide."""
@@ -295,9 +302,10 @@ def _changes(
     other: torch.Tensor,
     names: set[str],
     named: Sequence[int],
+    extents: Collection[int],
     generator: torch.Generator,
 ) -> Iterator[Change]:
-    """What is tried on a tensor, in order; nothing on floats."""
+    """What is tried on a tensor, in order; nothing on floats. `extents` of the inputs that offsets may divide."""
     if tensor.is_floating_point() or tensor.is_complex() or not tensor.numel():
         return
 
@@ -327,9 +335,8 @@ def _changes(
         return
     if tensor.ndim == 1 and tensor.numel() > 2 and _climbs(tensor) and _climbs(other):
         yield from _other_offsets(drawn(low, high), low, high, generator)
-        if all(bool((one.diff() == 1).all()) for one in (tensor, other)):
-            later = int(torch.randint(*_LATER, (), generator=generator))
-            yield lambda old: old + later
+        if all(_are_positions(one, extents) for one in (tensor, other)):
+            yield functools.partial(torch.add, other=int(torch.randint(*_LATER, (), generator=generator)))
         return
     summed = not any(name.startswith(_LAST_WINS) and not name.startswith(_SUMMED) for name in names)
     if summed and tensor.numel() > 1:
