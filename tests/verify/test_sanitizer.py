@@ -226,7 +226,7 @@ class Recorded(Session):
 
     def launch(self, kernel: Any, launches: Any, place: int) -> None:
         launch = launches[self.choices[place]]
-        views = {name: self.tensor(view) for name, view in launch.views()}
+        views = {name: self.tensor(view) for name, view in launch.views}
         self.seen.append((launch.options, {name: t.untyped_storage().nbytes() for name, t in views.items()}))
 
 

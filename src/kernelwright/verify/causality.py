@@ -92,7 +92,7 @@ def spread_by_torch(tape: Tape) -> float:
     copied = touched = 0
     for step in tape.operations:
         if step.kind == "launch":
-            views = {view for _, view in step.fields["launches"][0].views()}
+            views = {view for _, view in step.fields["launches"][0].views}
             made |= {view.storage for view in views}
             touched += sum(_bytes_held(view) for view in views)
         elif step.kind == "copy" and step.fields["source"].storage in made and not _plain(step):
@@ -107,7 +107,7 @@ def repeated_by_torch(tape: Tape) -> list[float]:
     repeated: dict[int, int] = {}
     for step in tape.operations:
         if step.kind == "launch":
-            touched = {view.storage for _, view in step.fields["launches"][0].views()}
+            touched = {view.storage for _, view in step.fields["launches"][0].views}
             made |= touched
             for storage in touched:
                 repeated.pop(storage, None)
@@ -193,7 +193,7 @@ def copied_share(tape: Tape, given: Iterable[int]) -> float:
                 sources.add(target.storage)
         elif step.kind == "launch":
             launch = step.fields["launches"][0]
-            sources -= {view.storage for _, view in launch.views()} - set(given)
+            sources -= {view.storage for _, view in launch.views} - set(given)
     return moved / max(sum(map(_bytes, returned.values())), 1)
 
 
@@ -204,7 +204,7 @@ def recast(tape: Tape, given: Sequence[View]) -> str:
     moved = [
         step.fields[name] for step in tape.operations if step.kind == "copy" for name in ("source", "target")
     ]
-    kernels = (view for launch in tape.launches() for _, view in launch.views())
+    kernels = (view for launch in tape.launches() for _, view in launch.views)
     for view in (*given, *tape.outputs(), *kernels, *moved):
         seen.setdefault(view.storage, set()).add(view.itemsize)
     for step in tape.operations:

@@ -86,7 +86,7 @@ def used_storages(trace: Trace) -> dict[int, str]:
 def _views(step: Operation) -> Iterator[View]:
     """The tensors that a step of a tape touches."""
     if step.kind == "launch":
-        for _, view in step.fields["launches"][0].views():
+        for _, view in step.fields["launches"][0].views:
             yield view
     elif step.kind == "copy":
         yield from (step.fields["target"], step.fields["source"])

@@ -202,6 +202,17 @@ class Trace:
         known |= {view.storage for view in self.traced.inputs[call]}
         return set(self.traced.tapes[call].foreign) <= known
 
+    def warmed_up(self) -> dict[str, object]:
+        """The answer for a device that plays the calls of `warm_up` and the steady one."""
+        return self.only() if self.traced.alone else self.answer
+
+    def only(self, call: int = -1) -> dict[str, object]:
+        """The answer with one call, as its last one, if that needs no other before it."""
+        if not self.stands_alone(call):
+            return self.answer
+        tapes, inputs = self.answer["tapes"], self.answer["inputs"]
+        return {**self.answer, "tapes": [tapes[call]], "inputs": [inputs[call]]}
+
     def copied_outputs(self) -> bool:
         """Whether torch copies into an output's memory."""
         returned = {view.storage for view in self.tape.outputs()}
@@ -285,7 +296,7 @@ class Trace:
         for launch in self.tape.launches()[:64]:
             given = launch.arguments.items()
             scalars = {name: _scalar(v) for name, v in given if "view" not in v}
-            types = {name: f"*{view.dtype}" for name, view in launch.views()}
+            types = {name: f"*{view.dtype}" for name, view in launch.views}
             found.append(
                 Launch(
                     kernel=self.kernels[launch.kernel],
@@ -304,7 +315,7 @@ def storages_of(launch: TracedLaunch, described: Launched) -> dict[str, int]:
     work = described["work"]
     names = work["loaded_bytes"].keys() | work["stored_bytes"].keys()
     loaded = {name: int(name.removeprefix(OF_STORAGE)) for name in names if name.startswith(OF_STORAGE)}
-    return loaded | {name: view.storage for name, view in launch.views()}
+    return loaded | {name: view.storage for name, view in launch.views}
 
 
 def _is_choice(given: Mapping[str, Any]) -> bool:

@@ -335,7 +335,7 @@ class Verification:
         with self._said_of("in evaluation mode"):
             self._policy(trace)
             self._form(Gate.SMALL, trace, case)
-            key = self._open_another(device, shape, trace, "evaluating")
+            key = self._open_another(device, shape, trace, "evaluating", trace.warmed_up())
             for call in (*trace.warm_up(), -1):
                 self._interpret(device, Gate.SMALL, Run(key, call), case)
 
@@ -383,10 +383,11 @@ class Verification:
             views = trace.traced.tapes[call].outputs()
             if [view.shape for view in views] != [one.shape for one in wanted.expected]:
                 raise Stop(Outcome.WRONG_SHAPE, Gate.SMALL, "outputs of other shapes", where=wanted.name)
-            key = self._open_another(device, shape, trace, way)
-            if not trace.stands_alone(call):
+            alone = trace.stands_alone(call)
+            key = self._open_another(device, shape, trace, way, trace.only(call))
+            if not alone:
                 self._interpret(device, Gate.SMALL, Run(key, 0), case)
-            self._interpret(device, Gate.SMALL, Run(key, call), wanted)
+            self._interpret(device, Gate.SMALL, Run(key, -1 if alone else call), wanted)
 
     @contextlib.contextmanager
     def _said_of(self, where: str) -> Iterator[None]:
@@ -395,11 +396,13 @@ class Verification:
         except Stop as stop:
             raise Stop(stop.outcome, stop.gate, f"{where}: {stop.detail}", **stop.evidence) from None
 
-    def _open_another(self, device: Confined, shape: Shape, trace: Trace, what: str) -> str:
-        """Open memory for another trace at a shape; returns its key."""
+    def _open_another(
+        self, device: Confined, shape: Shape, trace: Trace, what: str, answer: dict[str, object]
+    ) -> str:
+        """Open memory for another trace at a shape, with the calls of its `answer`; returns its key."""
         key, tensors = f"{shape.name}, {what}", list(trace.blobs)
         state = {name: shape.state[name] for name in trace.traced.state}
-        body = {"command": "open", "key": key, "trace": trace.answer, "state": channel.encode(state, tensors)}
+        body = {"command": "open", "key": key, "trace": answer, "state": channel.encode(state, tensors)}
         device.ask(Gate.SMALL, body, tensors)
         return key
 

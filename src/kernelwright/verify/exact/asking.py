@@ -86,7 +86,7 @@ def _one(question: Question | NotExact, device: Confined, trace: Trace) -> Proof
     names = [name for name in question.state if name in trace.traced.state]
     body = {
         "command": "exact",
-        "trace": trace.answer,
+        "trace": trace.warmed_up(),
         "blobs": len(tensors),
         "inputs": encode(question.inputs, tensors),
         "names": names,

@@ -168,7 +168,7 @@ class InterpretedSession(Session):
         restored, before = operation.fields["restored"], len(self.engine.launches)
         if not others or restored is None:
             return
-        tensors = [self.tensor(view) for name, view in first.views() if name in restored]
+        tensors = [self.tensor(view) for name, view in first.views if name in restored]
         were = [tensor.clone() for tensor in tensors]
         self._launch(self.kernels[first.kernel], first)
         for tensor, was in zip(tensors, were, strict=True):
@@ -282,7 +282,7 @@ class InterpretDevice(Service):
         values = [tensor.reshape(-1).double() for tensor in self._state[key].values()]
         known = torch.cat([*values, torch.zeros(1, dtype=torch.float64)])
         for launch in candidate.steady.launches():
-            for _, view in launch.views():
+            for _, view in launch.views:
                 if view.storage in given or view.storage not in candidate.steady.foreign:
                     continue
                 held = session.tensor(view).reshape(-1)

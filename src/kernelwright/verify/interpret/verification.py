@@ -271,7 +271,7 @@ class InterpretedVerification(Verification):
             return None
         with self._timed(Gate.COMPILE):
             depth = "assembly" if self.judge.priced else "ir"
-            body = {"command": "model", "trace": full.answer, "compile": depth, "samples": _SAMPLES}
+            body = {"command": "model", "trace": full.only(), "compile": depth, "samples": _SAMPLES}
             answer, _ = device.ask(Gate.COMPILE, body)
             self._assemble(answer["assemblies"])
             return list(answer["launches"])
@@ -309,7 +309,7 @@ class InterpretedVerification(Verification):
         body = {
             "command": "open",
             "key": shape.name,
-            "trace": trace.answer,
+            "trace": trace.warmed_up(),
             "state": channel.encode(state, tensors),
         }
         device.ask(Gate.SMALL, body, tensors)
@@ -597,7 +597,7 @@ class InterpretedVerification(Verification):
             return False
         patch = self.judge.patch(self.task) if self._blank else None
         given = [] if patch is None else [*patch.case.inputs, *patch.state.values(), *patch.others]
-        body: dict[str, object] = {"command": "sample", "trace": full.answer, "names": [], "repeats": []}
+        body: dict[str, object] = {"command": "sample", "trace": full.only(), "names": [], "repeats": []}
         if patch is not None:
             body |= {"names": list(patch.state), "repeats": patch.described()}
         views = full.tape.outputs()
@@ -628,7 +628,7 @@ class InterpretedVerification(Verification):
             return
         with self._timed(Gate.FULL):
             answer, _ = device.ask(
-                Gate.FULL, {"command": "follow", "trace": full.answer, "kernels": self._cut}
+                Gate.FULL, {"command": "follow", "trace": full.only(), "kernels": self._cut}
             )
         if "reaches" in answer:
             self._note_extent(answer)
@@ -736,7 +736,7 @@ class InterpretedVerification(Verification):
                 with self._timed(Gate.FULL):
                     trace = self._full(host, base)
                     assert trace is not None
-                    body = {"command": "sample", "trace": trace.answer, "names": [], "repeats": []}
+                    body = {"command": "sample", "trace": trace.only(), "names": [], "repeats": []}
                     answer, _ = device.ask(Gate.FULL, body)
                     self._note_extent(answer)
                     self._all_touched(base)
@@ -806,7 +806,7 @@ class InterpretedVerification(Verification):
             trace = self._full(host, self.judge.baseline(self.task))
             if trace is None:
                 return False
-            body = {"command": "sample", "trace": trace.answer, "names": [], "repeats": []}
+            body = {"command": "sample", "trace": trace.only(), "names": [], "repeats": []}
             return item in device.ask(Gate.FULL, body)[0].get("new", ())
         except Stop:
             if not host.alive or not device.alive:
@@ -922,7 +922,7 @@ class InterpretedVerification(Verification):
         self._not_written(shape.cases[0], full.stored(launches), Gate.FULL)
         for samples in (_SAMPLES, _MORE_SAMPLES, _MANY_SAMPLES):
             if samples > _SAMPLES:
-                body = {"command": "model", "trace": full.answer, "compile": "", "samples": samples}
+                body = {"command": "model", "trace": full.only(), "compile": "", "samples": samples}
                 launches = list(device.ask(Gate.TIMING, body)[0]["launches"])
             launches = self._as_done(launches)
             problem = _unwritten(full, launches) or self._unread(
@@ -1057,7 +1057,7 @@ class InterpretedVerification(Verification):
             if now >= least:
                 continue
             if before is None:
-                body = {"command": "model", "trace": small.answer, "compile": "", "samples": samples}
+                body = {"command": "model", "trace": small.only(), "compile": "", "samples": samples}
                 before = _bytes_moved(small, list(device.ask(Gate.TIMING, body)[0]["launches"]), reads=True)
             then = _share_read(small, before, index)
             if then < _WHOLE:  # windows may leave gaps, and meet the edge differently
@@ -1193,7 +1193,7 @@ def _unwritten(full: Trace, launches: list[Launched]) -> str:
             return f"output {index}: at full size the kernels write {share:.1%} of it"
     for launch, described in zip(full.tape.launches(), launches, strict=False):
         work = described["work"]
-        for name, view in launch.views():
+        for name, view in launch.views:
             stored = work["stored_bytes"].get(name, 0.0) * work["programs"]
             once = described["written"].get(name, stored)
             if _REPEATED * once < min(stored, view.numel * view.itemsize):

@@ -56,9 +56,10 @@ class Recorder(TorchDispatchMode):
         self.kernels: dict[int, tuple[int, dict[str, Any]]] = {}
         self.constants: dict[int, torch.UntypedStorage] = {}
         """By storage number, the host memory with its initial contents."""
-        self._numbers: dict[int, tuple[int, torch.UntypedStorage]] = {}
+        self._numbers: dict[int, int] = {}
+        self._storages: list[torch.UntypedStorage] = []
+        """By number; kept alive, so that no address is reused."""
         self._stand_ins: dict[int, torch.Tensor] = {}
-        self._next = 0
         self._alternatives: list[dict[str, object]] | None = None
         self._tuned: list[dict[str, object]] = []
         self.restored: list[str] | None = None
@@ -73,33 +74,31 @@ class Recorder(TorchDispatchMode):
         storage = storage_of(tensor)
         known = self._numbers.get(storage._cdata)
         if known is None:
-            known = self._numbers[storage._cdata] = (
-                self._next,
-                storage,
-            )  # kept alive, so that no address is reused
-            self._next += 1
-            if has_data(tensor):
-                self.constants[known[0]] = storage
-        return known[0]
+            known = self._numbers[storage._cdata] = len(self._storages)
+            self._storages.append(storage)
+            if storage.device.type != "meta":
+                self.constants[known] = storage
+        return known
 
     def knows(self, tensor: torch.Tensor) -> bool:
         return storage_of(tensor)._cdata in self._numbers
 
     def view(self, tensor: torch.Tensor) -> list[Any]:
         """A tensor, serialised as a `tape.View`. Raises HostRead if memory holds other signs than its values."""
-        if is_lazy(tensor):
-            raise HostRead(LAZY)
-        dtype = str(tensor.dtype).removeprefix("torch.")
-        return [
-            self.number(tensor),
-            int(tensor.storage_offset()),
-            list(tensor.shape),
-            list(tensor.stride()),
-            dtype,
-        ]
+        with torch._C.DisableTorchFunction():
+            if is_lazy(tensor):
+                raise HostRead(LAZY)
+            dtype = str(tensor.dtype).removeprefix("torch.")
+            return [
+                self.number(tensor),
+                int(tensor.storage_offset()),
+                list(tensor.shape),
+                list(tensor.stride()),
+                dtype,
+            ]
 
     def size(self, number: int) -> int:
-        return next(storage.nbytes() for found, storage in self._numbers.values() if found == number)
+        return self._storages[number].nbytes()
 
     def upload(self, tensor: torch.Tensor) -> torch.Tensor:
         """A tensor without data in place of a real one; tensors that share memory still share it."""

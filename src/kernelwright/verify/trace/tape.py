@@ -121,6 +121,8 @@ class Launch:
     grid: tuple[int, int, int]
     arguments: dict[str, Any]
     options: dict[str, int]
+    views: tuple[tuple[str, View], ...]
+    """(argument name, tensor) of every tensor argument, including those in descriptors and tuples."""
 
     @staticmethod
     def read(data: Any) -> Launch:
@@ -128,11 +130,12 @@ class Launch:
         options = dict(data["options"])
         if set(options) - _OPTIONS or any(type(n) is not int or abs(n) >= 2**31 for n in options.values()):
             raise TapeError("bad option")
-        arguments = dict(data["arguments"])
+        arguments, views = dict(data["arguments"]), []
         for name, value in arguments.items():
             if not name.isidentifier() or not _is_argument(value):
                 raise TapeError("bad argument")
-        return Launch(whole(data["kernel"], 255), (x, y, z), arguments, options)
+            views += _tensors(name, value)
+        return Launch(whole(data["kernel"], 255), (x, y, z), arguments, options, tuple(views))
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -146,17 +149,14 @@ class Launch:
     def programs(self) -> int:
         return math.prod(self.grid)
 
-    def views(self) -> Iterator[tuple[str, View]]:
-        """(argument name, tensor) of every tensor argument, including those in descriptors and tuples."""
-        for name, value in self.arguments.items():
-            yield from _tensors(name, value)
-
 
 def _tensors(name: str, value: dict[str, Any]) -> Iterator[tuple[str, View]]:
     if "view" in value:
         yield name, View.read(value["view"])
     elif "descriptor" in value:
         yield name, Descriptor.read(value["descriptor"]).view
+    elif "constexpr" in value:
+        yield from _tensors(name, value["constexpr"])
     for place, item in enumerate(value.get("tuple", ())):
         yield from _tensors(f"{name}[{place}]", item)
 
@@ -169,14 +169,12 @@ def whole(value: object, most: int = MAX_BYTES) -> int:
 
 
 def _is_argument(value: object, depth: int = 0) -> bool:
-    """Whether a value is a serialised launch argument: one known key with valid content."""
+    """Whether a value is a serialised launch argument: one known key with valid content; tensors are read by `_tensors`."""
     if not isinstance(value, dict) or len(value) != 1 or depth > 8:
         return False
     ((kind, content),) = value.items()
-    if kind == "view":
-        return View.read(content).numel >= 0
-    if kind == "descriptor":
-        return Descriptor.read(content).view.numel >= 0
+    if kind in ("view", "descriptor"):
+        return True
     if kind == "kernel":
         return whole(content, 255) >= 0
     if kind == "value":
@@ -209,7 +207,7 @@ class Operation:
     def touched(self) -> list[View]:
         """Every tensor that the step reads or writes."""
         if self.kind == "launch":
-            return [view for launch in self.fields["launches"] for _, view in launch.views()]
+            return [view for launch in self.fields["launches"] for _, view in launch.views]
         own = [view for view in self.fields.values() if isinstance(view, View)]
         own += [value for value in self.fields.get("values", ()) if isinstance(value, View)]
         return [*own, *(self.reads() if self.kind == "aten" else ()), *self.fields.get("results", ())]
@@ -286,7 +284,7 @@ class Tape:
         found: list[Any] = []
         for op in self.operations:
             for launch in op.fields["launches"] if op.kind == "launch" else ():
-                strides = frozenset(step for _, view in launch.views() for step in view.stride)
+                strides = frozenset(step for _, view in launch.views for step in view.stride)
                 found.append((launch.kernel, launch.grid, launch.options, _scalars(launch), strides))
             if op.kind == "aten":
                 found.append(op.fields["name"])
@@ -299,7 +297,7 @@ class Tape:
         known = dict(names)
         for op in self.operations:
             for launch in op.fields["launches"] if op.kind == "launch" else ():
-                for name, view in launch.views():
+                for name, view in launch.views:
                     known.setdefault(view.storage, (("made", launch.kernel, name), 0))
 
         def named(view: View) -> tuple[object, ...]:
@@ -313,7 +311,7 @@ class Tape:
             what: list[object] = [(op.kind, op.fields.get("name", ""), op.fields.get("value"))] * len(touched)
             if op.kind == "launch":
                 launches = op.fields["launches"]
-                what = [(launch.kernel, name) for launch in launches for name, _ in launch.views()]
+                what = [(launch.kernel, name) for launch in launches for name, _ in launch.views]
                 what_else = [(x.kernel, x.grid, x.options, _scalars(x)) for x in launches]
                 found.add(repr((what_else, list(map(named, touched)))))
             else:
@@ -361,11 +359,10 @@ class Tape:
         return [*steps, renamed(self.output)]
 
 
-def _scalars(launch: Launch) -> dict[str, object]:
-    return {
-        name: [[[view.shape, view.dtype] for _, view in _tensors(name, value)], _plain(value)]
-        for name, value in launch.arguments.items()
-    }
+def _scalars(launch: Launch) -> list[object]:
+    """The arguments, of tensors the shape and the dtype."""
+    tensors = [(name, view.shape, view.dtype) for name, view in launch.views]
+    return [tensors, {name: _plain(value) for name, value in launch.arguments.items()}]
 
 
 def same_but_for_strides(one: object, other: object, its: Container[int], others: Container[int]) -> bool:
@@ -423,7 +420,7 @@ def _operation(step: Any, known: dict[int, int]) -> Operation:
         if not 1 <= len(launches) <= 512:
             raise TapeError("a launch without alternatives")
         for launch in launches:
-            for _, view in launch.views():
+            for _, view in launch.views:
                 _inside(view, known)
         restored = step.get("restored")
         return Operation(kind, {"launches": launches, "restored": restored and list(map(str, restored))})
