@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 Op = torch._ops.OpOverload
 """The operator that a dispatch mode intercepts."""
@@ -13,6 +14,14 @@ Function = Callable[..., object]
 """The function that a function mode intercepts."""
 Args = tuple[object, ...]
 Kwargs = dict[str, object] | None
+
+
+class DispatchMode(TorchDispatchMode):
+    """A dispatch mode whose operators cost a tenth less: torch does not switch Dynamo off, and on again, around each of them."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False
 
 
 def flatten(tree: Any) -> list[torch.Tensor]:

@@ -18,7 +18,6 @@ from typing import Any
 import torch
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
 from kernelwright.errors import InfrastructureError
@@ -32,7 +31,17 @@ from kernelwright.verify.messages import Gradients
 from kernelwright.verify.reference import gaps
 from kernelwright.verify.reference.task_module import Reference, private_rng, runs_reference
 from kernelwright.verify.sandbox import channel
-from kernelwright.verify.structures import Args, Function, Kwargs, Op, convert, describe, flatten, skeleton
+from kernelwright.verify.structures import (
+    Args,
+    DispatchMode,
+    Function,
+    Kwargs,
+    Op,
+    convert,
+    describe,
+    flatten,
+    skeleton,
+)
 from kernelwright.verify.trace import replay
 from kernelwright.verify.trace.overlap import sharing
 from kernelwright.verify.trace.pretend_cuda import ALLOCATION, METADATA, VIEWS
@@ -180,7 +189,7 @@ class _Fused(TorchFunctionMode):
         return out
 
 
-class _Recorder(TorchDispatchMode):
+class _Recorder(DispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.operators: list[Operator] = []

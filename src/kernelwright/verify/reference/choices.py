@@ -16,7 +16,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+
+from kernelwright.verify.structures import DispatchMode
 
 _FREE = ("topk", "sort", "kthvalue", "mode", "median")
 _ORDERED = _FREE[:3]
@@ -38,7 +39,7 @@ class Choice:
     indices: torch.Tensor
 
 
-class Choices(TorchDispatchMode):
+class Choices(DispatchMode):
     """Records the calls in the block, in order."""
 
     def __init__(self) -> None:

@@ -9,14 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from kernelwright.verify.structures import Args, Kwargs, Op
+from kernelwright.verify.structures import Args, DispatchMode, Kwargs, Op
 
 WRITES = ("index_put", "_index_put_impl", "index_copy", "scatter", "put")
 
 
-class Disorder(TorchDispatchMode):
+class Disorder(DispatchMode):
     """`found` is set once a call in the block has written different values to one place."""
 
     def __init__(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import torch
@@ -11,6 +12,8 @@ from kernelwright.verify.structures import convert, flatten
 
 _BELOW, _FAR_BELOW = (1.0, 4.0), (30.0, 120.0)
 """For inputs below zero: factor on the absolute value, and distance from zero."""
+_FEW = 8
+"""Numbers at the start of a line that mostly tell that it has no order."""
 _HEAVY, _HEAVY_SHARE, _HEAVY_HALF = 256, 1 / 8, 2.0
 """Uneven inputs: the most heavy places of an axis, as a number and as a share; and the largest usual factor in float16."""
 
@@ -47,6 +50,10 @@ def orders(tensor: torch.Tensor) -> list[tuple[int, bool]]:
     found = []
     for axis, extent in enumerate(tensor.shape if tensor.numel() else ()):
         line = tensor[tuple(slice(None) if at == axis else 0 for at in range(tensor.ndim))]
+        few = line[:_FEW].tolist()
+        steps = list(itertools.pairwise(few))
+        if any(one < other for one, other in steps) and any(one > other for one, other in steps):
+            continue
         falls = bool(line[0] > line[-1])
         if extent < 2 or bool(line[0] == line[-1]):
             continue

@@ -14,6 +14,7 @@ set meets is found.
 from __future__ import annotations
 
 import ast
+import functools
 import itertools
 import math
 import random
@@ -102,10 +103,9 @@ _BOUNDS, _LARGEST_BOUND = 3, 4096
 def named_numbers(code: str) -> list[int]:
     """Numbers by which a candidate takes remainders, which it passes to gcd and the like, or tests for equality, the largest
     first; not 3 or powers of two, from which blocks and warps are made."""
-    tree = parse(code)
-    value_of = _values(tree)
+    value_of, nodes, _ = _read(code)
     found: set[int] = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         others: list[ast.expr] = []
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
             others = [node.right]
@@ -129,10 +129,9 @@ def named_numbers(code: str) -> list[int]:
 
 def named_bounds(code: str) -> list[int]:
     """Numbers that a candidate compares with by order, ascending."""
-    tree = parse(code)
-    value_of = _values(tree)
+    value_of, nodes, _ = _read(code)
     found: set[int] = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Compare) and any(
             isinstance(op, ast.Lt | ast.LtE | ast.Gt | ast.GtE) for op in node.ops
         ):
@@ -143,10 +142,9 @@ def named_bounds(code: str) -> list[int]:
 def named_few(code: str) -> list[int]:
     """3 and powers of two that a candidate's Python (not its kernels) tests for equality, and those next to a bound up to 4,
     ascending: it may have a special path for two rows. Comparisons of a number of axes or a remainder do not count."""
-    tree = parse(code)
-    value_of = _values(tree)
+    value_of, _, beside = _read(code)
     found: set[int] = set()
-    for node in _beside_kernels(tree):
+    for node in beside:
         if isinstance(node, ast.MatchValue):
             found.add(value_of(node.value) or 0)
         elif isinstance(node, ast.Compare) and not any(map(_is_no_size, ast.walk(node))):
@@ -178,10 +176,9 @@ def may_choose(code: str, launched: Collection[str]) -> bool:
 
 def named_divisors(code: str) -> list[int]:
     """Powers of two by which a candidate's Python, kernels apart, takes remainders (`%`, `&` of one less), largest first."""
-    tree = parse(code)
-    value_of = _values(tree)
+    value_of, _, beside = _read(code)
     found: set[int] = set()
-    for node in _beside_kernels(tree):
+    for node in beside:
         if not isinstance(node, ast.BinOp):
             continue
         if isinstance(node.op, ast.Mod):
@@ -225,10 +222,13 @@ def sizes_at(task: Task, shapes: Sequence[str], numbers: Sequence[int]) -> list[
     return found[:_SETS_OF_FEW]
 
 
-def _beside_kernels(tree: ast.Module) -> Iterator[ast.AST]:
-    """The nodes of a candidate's Python without its kernels."""
-    kernels = {id(part) for one in ast.walk(tree) if is_kernel(one) for part in ast.walk(one)}
-    return (node for node in ast.walk(tree) if id(node) not in kernels)
+@functools.lru_cache(maxsize=4)
+def _read(code: str) -> tuple[Callable[[ast.expr], int | None], list[ast.AST], list[ast.AST]]:
+    """(`_values`, the nodes of a candidate's code, those of its Python without its kernels)."""
+    tree = parse(code)
+    nodes = list(ast.walk(tree))
+    kernels = {id(part) for one in nodes if is_kernel(one) for part in ast.walk(one)}
+    return _values(tree), nodes, [node for node in nodes if id(node) not in kernels]
 
 
 def varying(base: Mapping[str, int], sets: Sequence[Mapping[str, int]]) -> list[str]:

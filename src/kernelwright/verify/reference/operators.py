@@ -14,9 +14,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from kernelwright.verify.structures import Args, Kwargs, Op, convert, flatten, same_bits
+from kernelwright.verify.structures import Args, DispatchMode, Kwargs, Op, convert, flatten, same_bits
 
 _COMPARED = (
     "gt", "ge", "lt", "le", "eq", "ne", "maximum", "minimum", "clamp", "clamp_min", "clamp_max", "where",
@@ -36,7 +35,7 @@ _MOST_KINDS = 1024
 """The most elements of a tensor that may be a table of kinds."""
 
 
-class _Names(TorchDispatchMode):
+class _Names(DispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.seen: list[str] = []
@@ -79,7 +78,7 @@ def _kinds_in(value: object, other: object) -> list[int]:
     return in_turn if in_turn == list(range(in_turn[0], in_turn[0] + len(in_turn))) else []
 
 
-class _Sides(TorchDispatchMode):
+class _Sides(DispatchMode):
     """Records which sides of each bound the values of one call reach."""
 
     def __init__(self) -> None:

@@ -338,10 +338,11 @@ def _turn(reference: Reference, secret: int) -> None:
     """Flip Python booleans among the inputs if the reference accepts that, except those that the task writes as constants: a
     kernel may know these."""
     drawn = {place for place, one in enumerate(reference.inputs(secret)) if isinstance(one, bool)}
-    turned = Reference(reference.task, reference.overrides, reference.device)
-    turned.turned = frozenset(drawn - _written(reference.task.source))
-    if not turned.turned:
+    own = frozenset(drawn - _written(reference.task.source)) if drawn else drawn
+    if not own:
         return
+    turned = Reference(reference.task, reference.overrides, reference.device)
+    turned.turned = frozenset(own)
     with where_possible():
         inputs = turned.inputs(secret)
         if finite(outputs_of(turned.build().to(reference.device), inputs)):
@@ -494,14 +495,14 @@ def _of_whole_numbers(making: _Making, found: Operators) -> Iterator[Case]:
         return outputs
 
     with where_possible():
-        named = whole_numbers.named_in(reference.task.source, reference.overrides or ())
-        named = [one for one in named if one in found.landmarks]
         again = reference.inputs(seed + 1)
         made = {}
         if not special_values.pointwise(found):
             by_row = making.position == 1
             made[_ALIKE] = whole_numbers.alike(making.drawn, again, call, found, seed, by_row=by_row)
-        if making.position < 2:
+        if making.position < 2 and not all(one.is_floating_point() for one in flatten(making.drawn)):
+            named = whole_numbers.named_in(reference.task.source, reference.overrides or ())
+            named = [one for one in named if one in found.landmarks]
             made["whole numbers"] = whole_numbers.wider(making.drawn, again, call, found, named, seed)
         for kind, inputs in made.items():
             case = inputs and making.case(kind, inputs)

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from kernelwright.drawing import DRAWING
 from kernelwright.precision import Precision
-from kernelwright.verify.structures import Args, Kwargs, Op, convert
+from kernelwright.verify.structures import Args, DispatchMode, Kwargs, Op, convert
 
 if TYPE_CHECKING:
     from kernelwright.verify.structures import Kwargs, Op
@@ -125,7 +124,7 @@ def cast_module(module: torch.nn.Module, precision: Precision) -> torch.nn.Modul
     return module.to(getattr(torch, precision.cast)) if precision.cast else module
 
 
-class Rounded(TorchDispatchMode):
+class Rounded(DispatchMode):
     """Rounds float32 operands of products and convolutions to TF32, where a precision allows it."""
 
     def __init__(
@@ -148,7 +147,7 @@ class Rounded(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-class Wide(TorchDispatchMode):
+class Wide(DispatchMode):
     """In an fp64 run, makes casts to narrower floats and new tensors fp64, and so what an operator is asked to compute in a
     narrower dtype: a sum in float32, or a norm, which torch refuses for float64."""
 

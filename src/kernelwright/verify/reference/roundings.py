@@ -20,7 +20,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
-from kernelwright.verify.structures import Args, Kwargs, Op, convert, flatten
+from kernelwright.verify.structures import Args, DispatchMode, Kwargs, Op, convert, flatten
 
 RUNS = 16
 _HALF = (torch.float16, torch.bfloat16)
@@ -111,7 +111,7 @@ _ELEMENTARY: Mapping[str, Callable[..., object]] = MappingProxyType(
 """Operations in which something cancels, spelled out as kernels do."""
 
 
-class _Rounding(TorchDispatchMode):
+class _Rounding(DispatchMode):
     """Every floating-point result of an operation is off by one to two of its dtype's epsilons, up or down: never by 0, and by
     varying amounts, so that errors of subtracted values do not cancel too often. With `ties`, equal values are off by the same
     amount and exact results by nothing, so exact ties stay ties."""
@@ -232,7 +232,7 @@ def largest_moves(
     return largest
 
 
-class _Kept(TorchDispatchMode):
+class _Kept(DispatchMode):
     """Sums in a softmax's backward pass what a forward pass kept in half precision; all else is as it is."""
 
     def __init__(self, kept: torch.dtype) -> None:
@@ -264,7 +264,7 @@ def _half_of(inputs: object) -> torch.dtype | None:
     return next((one.dtype for one in flatten(inputs) if one.dtype in _HALF), None)
 
 
-class _Numbers(TorchDispatchMode):
+class _Numbers(DispatchMode):
     """Records the Python numbers that operators are given, and replaces some."""
 
     def __init__(self, others: Mapping[float, float] = MappingProxyType({})) -> None:

@@ -25,9 +25,8 @@ from typing import Any
 
 import torch
 from torch.nn.modules.batchnorm import _NormBase
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from kernelwright.verify.structures import Args, Kwargs, Op, flatten
+from kernelwright.verify.structures import Args, DispatchMode, Kwargs, Op, flatten
 
 _WILD = 1 << 30
 _WILD_SIZES, _WILD_ZEROS = (0.4, 4.0), 0.1
@@ -79,7 +78,7 @@ def vary_affine(seed: int) -> Iterator[Callable[[torch.nn.Module], None]]:
             yield vary.finished
 
 
-class _Drawn(TorchDispatchMode):
+class _Drawn(DispatchMode):
     """Records which storages received random numbers, in this thread."""
 
     def __init__(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import operator
 from typing import Any, NamedTuple
 
@@ -32,9 +31,7 @@ def bind(function: Any, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     unknown = [name for name in kwargs if name not in names and name not in _RESERVED]
     if unknown:
         raise KeyError(f"Keyword argument {unknown[0]} was specified but unrecognised")
-    bound = inspect.signature(function.fn).bind(
-        *args, **{name: value for name, value in kwargs.items() if name in names}
-    )
+    bound = function.signature.bind(*args, **{name: value for name, value in kwargs.items() if name in names})
     bound.apply_defaults()
     values = {name: plain(value) for name, value in bound.arguments.items()}
     if callable(grid):

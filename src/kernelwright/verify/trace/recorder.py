@@ -12,11 +12,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 from triton.runtime import jit
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from kernelwright.verify.structures import Args, Kwargs, Op, convert, flatten
+from kernelwright.verify.structures import Args, DispatchMode, Kwargs, Op, convert, flatten
 from kernelwright.verify.trace import binding, kernels
 from kernelwright.verify.trace.pretend_cuda import (
     ALLOCATION,
@@ -46,7 +45,7 @@ class HostTensor(Exception):
     """A kernel was given a tensor in host memory."""
 
 
-class Recorder(TorchDispatchMode):
+class Recorder(DispatchMode):
     """Records aten operators on storages, and the launches passed to `launch`."""
 
     def __init__(self, cuda: PretendCuda) -> None:

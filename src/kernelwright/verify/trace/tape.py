@@ -130,7 +130,8 @@ class Launch:
         options = dict(data["options"])
         if set(options) - _OPTIONS or any(type(n) is not int or abs(n) >= 2**31 for n in options.values()):
             raise TapeError("bad option")
-        arguments, views = dict(data["arguments"]), []
+        arguments = dict(data["arguments"])
+        views: list[tuple[str, View]] = []
         for name, value in arguments.items():
             if not name.isidentifier() or not _is_argument(value):
                 raise TapeError("bad argument")
