@@ -827,6 +827,7 @@ def blank(spec: Any) -> Any:
 
 def warm() -> None:
     """In the zygote, before any fork: load what torch imports and builds at the first recorded operator."""
+    torch._disable_dynamo(lambda: None)()  # imports Dynamo, as some of torch's operators do
     cuda = PretendCuda("meta")
     recorder = Recorder(cuda)
     cuda.upload = recorder.upload
