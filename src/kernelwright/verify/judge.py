@@ -31,7 +31,7 @@ from kernelwright.verify.gpu.timing import PRECISION
 from kernelwright.verify.messages import WHOLE_SIZE
 from kernelwright.verify.protocol import BELOW_ZERO, Protocol
 from kernelwright.verify.reference import distributions, periodic
-from kernelwright.verify.reference.baseline import Baseline, baseline
+from kernelwright.verify.reference.baseline import Baseline, baseline, forms
 from kernelwright.verify.reference.gpu_cases import GpuCases
 from kernelwright.verify.reference.hidden_sizes import (
     AGAIN,
@@ -565,10 +565,11 @@ class Judge:
             sizes = dict(task.shapes[self.small(task)[:2][-1]])
             for one, other in itertools.combinations(sizes, 2):
                 with contextlib.suppress(NotModelled, UserError), _ours("sizes in exchange"):
-                    known = baseline(task, sizes, self.target)
-                    turned = baseline(task, sizes | {one: sizes[other], other: sizes[one]}, self.target)
-                    if turned.input_spec != known.input_spec and equal_plain(turned.init, known.init):
-                        return [turned.input_spec]
+                    turned = sizes | {one: sizes[other], other: sizes[one]}
+                    (init, known), (its, inputs) = forms(task, sizes), forms(task, turned)
+                    if inputs != known and equal_plain(its, init):
+                        baseline(task, turned, self.target)  # raises if the reference does not accept them
+                        return [inputs]
             return []
 
         return self._exchanged.get(task.digest, make)

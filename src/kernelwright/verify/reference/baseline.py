@@ -325,13 +325,8 @@ def baseline(task: Task, shape: dict[str, int], target: Target) -> Baseline:
     """Model the reference at `shape`. Raises UserError if its file cannot be loaded, NotModelled if it raises on meta
     tensors."""
     reference = Reference(task, shape)
-    with runs_reference(), private_rng(0), torch.device("meta"), torch.no_grad():
-        init = reference.init_inputs()
-        module = reference.module(init)
-        inputs: Any = reference.arguments()
-        inputs = convert(inputs, lambda t: t.to("meta"))
-        module = module.to("meta")
-        held = dict(enumerate(flatten(inputs))) | module.state_dict()
+    init, module, inputs = _without_data(reference)
+    held = dict(enumerate(flatten(inputs))) | module.state_dict()
     versions = {key: tensor._version for key, tensor in held.items()}
     recorder, live = _Recorder(), Live()
     edge = recorder.parts(held.values())
@@ -353,7 +348,7 @@ def baseline(task: Task, shape: dict[str, int], target: Target) -> Baseline:
         compiled_ms=max(compiled, 1e-6),
         min_bytes=min_bytes,
         init=init,
-        input_spec=describe(list(inputs)),
+        input_spec=describe(inputs),
         contraction_flops=sum(useful.values()),
         products=any(op.contraction or op.name in _OF_VECTORS for op in recorder.operators),
         state=dict(module.state_dict()),
@@ -369,6 +364,20 @@ def baseline(task: Task, shape: dict[str, int], target: Target) -> Baseline:
         read_share=[recorder.read_share.get(tensor.untyped_storage()._cdata, 0.0) for tensor in given],
         footprint=Footprint.of(given, returned, module.state_dict(), live.peak),
     )
+
+
+def _without_data(reference: Reference) -> tuple[list[object], torch.nn.Module, list[Any]]:
+    """Arguments of the constructor, the module, and arguments of `forward`."""
+    with runs_reference(), private_rng(0), torch.device("meta"), torch.no_grad():
+        init = reference.init_inputs()
+        module, inputs = reference.module(init), reference.arguments()
+        return init, module.to("meta"), convert(inputs, lambda t: t.to("meta"))
+
+
+def forms(task: Task, shape: dict[str, int]) -> tuple[list[object], object]:
+    """`Baseline.init` and `Baseline.input_spec` at `shape`, whether or not the reference accepts that. Raises as `baseline` does."""
+    init, _, inputs = _without_data(Reference(task, shape))
+    return init, describe(inputs)
 
 
 def _eager(

@@ -48,6 +48,8 @@ from kernelwright.verify.trace.ways import concerns
 _RUNS, _REDUCED = 4, 4
 _FEW, _FEW_ON_GPU = 1 << 24, 1 << 26
 """The most elements of inputs and outputs for which roundings are examined."""
+_FEW_FACTORS = 1 << 14
+"""The most elements of an input for which the factors that move it by a rounding are kept."""
 _FAR, _FAR_SLACK = 3.0, 8.0
 _FINITE, _FINITE_ENOUGH = 0.05, 4096
 """If the rest is masked, this share of an output must be finite, or this many elements."""
@@ -444,9 +446,17 @@ def _nudge(tensor: torch.Tensor, seed: int) -> torch.Tensor:
     """Every element one rounding up, one down, or unchanged."""
     if not tensor.is_floating_point():
         return tensor.clone()
-    generator = torch.Generator(tensor.device).manual_seed(seed)
-    steps = torch.randint(-1, 2, tensor.shape, generator=generator, device=tensor.device, dtype=tensor.dtype)
-    return steps.mul_(torch.finfo(tensor.dtype).eps).add_(1.0).mul_(tensor)
+    few = tensor.numel() <= _FEW_FACTORS and not tensor.is_cuda
+    factors = (_factors if few else _factors.__wrapped__)(tensor.shape, tensor.dtype, tensor.device, seed)
+    return factors * tensor if few else factors.mul_(tensor)
+
+
+@functools.lru_cache(maxsize=512)
+def _factors(shape: torch.Size, dtype: torch.dtype, device: torch.device, seed: int) -> torch.Tensor:
+    """One, or a rounding more or less, for each element of a tensor."""
+    generator = torch.Generator(device).manual_seed(seed)
+    steps = torch.randint(-1, 2, shape, generator=generator, device=device, dtype=dtype)
+    return steps.mul_(torch.finfo(dtype).eps).add_(1.0)
 
 
 def native(case: Case) -> list[Expected]:

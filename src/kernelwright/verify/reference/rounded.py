@@ -166,7 +166,9 @@ class Wide(DispatchMode):
 
 def to_tf32(tensor: torch.Tensor) -> torch.Tensor:
     """float32 rounded to the nearest number with ten bits of mantissa, ties to even; other dtypes unchanged."""
-    return _with_bits(tensor, lambda bits: (bits + 0xFFF + ((bits >> 13) & 1)) & -0x2000)
+    return _with_bits(
+        tensor, lambda bits: (bits >> 13).bitwise_and_(1).add_(bits).add_(0xFFF).bitwise_and_(-0x2000)
+    )
 
 
 def cut_off(tensor: torch.Tensor) -> torch.Tensor:
