@@ -429,11 +429,14 @@ class Engine:
                 self.together |= {function.__name__} if self._together.waited else set()
                 return
             with kernel_errors():
-                if kept or self._before or not self.abreast or math.prod(grid) > MOST_INSTANCES:
-                    for linear in order:
+                for linear in kept:
+                    run(linear)
+                rest = (linear for linear in order if linear not in kept)
+                if self._before or not self.abreast or math.prod(grid) > MOST_INSTANCES:
+                    for linear in rest:
                         run(linear)
                 else:
-                    self._groups.run(run, list(order), grid)
+                    self._groups.run(run, list(rest), grid)
         finally:
             self.watch = self._together = self.traffic = None
             traced.traffic.extend(kept.values())
@@ -703,9 +706,11 @@ class Engine:
         return interpreter.TensorHandle(found, dtype)
 
     def _note_read(self, region: Region, offsets: np.ndarray, itemsize: int) -> None:
-        known = self.read.setdefault(region.keep._cdata, np.zeros(region.size, dtype=bool))
+        if region.keep._cdata not in self.read:
+            self.read[region.keep._cdata] = np.zeros(region.size, dtype=bool)
+        known, places = self.read[region.keep._cdata], offsets.astype(np.int64)
         for byte in range(itemsize):
-            known[offsets + np.uint64(byte)] = True
+            known[places + byte] = True
 
     def _undefined_lanes(self, shape: tuple[int, ...], dtype: tl.dtype, dtype_np: np.dtype) -> np.ndarray:
         """Contents of masked lanes of a load without `other`, which Triton leaves undefined: NaN or a number drawn per call, for
