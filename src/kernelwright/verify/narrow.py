@@ -7,10 +7,11 @@ implemented for a dtype. Operators that torch does support, and other devices, a
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
@@ -65,9 +66,21 @@ class _Computed(TorchDispatchMode):
         return compute(func, args, kwargs or {})
 
 
-def of_bytes(source: str) -> contextlib.AbstractContextManager[object]:
+class _Called(TorchFunctionMode):
+    """For functions that refuse a dtype before anything is dispatched, such as `isfinite`."""
+
+    def __torch_function__(self, func: Op, types: object, args: Args = (), kwargs: Kwargs = None) -> object:
+        return compute(func, args, kwargs or {})
+
+
+@contextlib.contextmanager
+def of_bytes(source: str) -> Iterator[None]:
     """A context for computing with inputs of a task of that source: torch computes almost nothing in 8-bit floats."""
-    return _Computed() if "float8" in source else contextlib.nullcontext()
+    if "float8" in source:
+        with _Computed(), _Called():
+            yield
+    else:
+        yield
 
 
 class _Complete(torch.nn.Module):
