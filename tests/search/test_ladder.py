@@ -12,7 +12,7 @@ from search.making import Judge, Says, cannot, graph, kernel
 from kernelwright.errors import UserError
 from kernelwright.records import Candidate, Task, Verdict
 from kernelwright.search.cache import KernelCache
-from kernelwright.search.ladder import Ladder, Tried
+from kernelwright.search.ladder import Ladder, Tried, pose
 from kernelwright.search.rung import CannotWrite, Climb, entry_of, key_of
 from kernelwright.search.rungs import CompilerRung, UserRung, rungs_of
 from kernelwright.search.tune import TuneRung, print_kernels
@@ -65,6 +65,19 @@ def test_a_rung_that_ran_out_of_time_is_asked_again(tmp_path: Path) -> None:
     entry = ladder(Says("library", kernel(1.0)), judge=Judge(never=True)).search(GRAPH, until=began + 0.3)
     assert entry.tried == {}
     assert time.monotonic() - began < 1
+
+
+def test_verdicts_under_way_that_time_runs_out_for_are_known() -> None:
+    class Started(Judge):
+        def submit(self, task: Task, candidate: Candidate) -> Future[Verdict]:
+            future = super().submit(task, candidate)
+            future.set_running_or_notify_cancel()
+            return future
+
+    started, waiting = ladder(judge=Started(never=True)), ladder(judge=Judge(never=True))
+    for one in (started, waiting):
+        assert one.judged(pose(GRAPH), [kernel(1.0)], until=0.0) == [None]
+    assert [len(one.abandoned) for one in (started, waiting)] == [1, 0]
 
 
 class Slow(Judge):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -110,6 +110,8 @@ class Ladder:
         watch: Watch = lambda tried: None,
     ) -> None:
         self.verifier, self.rungs, self.cache, self.watch = verifier, list(rungs), cache, watch
+        self.abandoned: list[Future[Verdict]] = []
+        """Verdicts that time ran out for while they were being made."""
         self.facts: dict[str, Any] = {
             "target": target, "contractions": contractions, "precision": precision, "protocol": protocol, "gpu": gpu,
         }  # fmt: skip
@@ -181,7 +183,8 @@ class Ladder:
             try:
                 found.append(future.result(None if until is None else max(0.0, until - time.monotonic())))
             except (FutureTimeout, CancelledError):
-                future.cancel()
+                if not future.cancel():
+                    self.abandoned.append(future)
                 found.append(None)
         return found
 

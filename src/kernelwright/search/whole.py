@@ -306,6 +306,8 @@ class _Search:
                 found += self._in_groups(ladder)
             if not found and time.monotonic() >= self._until(_RUNGS_UNTIL):
                 raise _TimeUp
+            if isinstance(verifier, VerifierPool) and not all(one.done() for one in ladder.abandoned):
+                verifier.close(abort=True)  # or leaving it would wait for them
         return found
 
     def _has_pinned_size(self) -> bool:
