@@ -408,7 +408,7 @@ def _special_cases(
     if making.name == AGAIN:  # the first kind was asked at these sizes
         kinds = [kind for kind in kinds if kind in _SECOND]
     if not smooth:  # at kinks and ties a gradient is a choice
-        kinds = [kind for kind in kinds if kind in ("far", "offset", "integers", "masks")]
+        kinds = [kind for kind in kinds if kind in ("far", "offset", "tiny", "integers", "masks")]
     for kind in kinds:
         if kind in ("masks", "padding") and not _random_masks(drawn, reference.inputs(seed + 1)):
             continue
@@ -433,7 +433,7 @@ def _special_cases(
         if case is not None:
             seen = usual if case.few else ()
             case.expected = allowances.expectations_at(kind, case.expected, case.inputs, found, seen, direct)
-            if kind == "masks" and not smooth:
+            if kind in ("masks", "tiny") and not smooth:
                 away_from_kinks(case)
             tried.append(case.inputs)
             yield case

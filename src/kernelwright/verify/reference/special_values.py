@@ -64,7 +64,7 @@ _MOST_WEIGHED = 1e4
 """Where a softmax of products follows, elements are no larger by that factor. Scores of 1e10 are off by hundreds as they are rounded, so
 `exp2(s * scale - max)` overflows if the product is contracted with the subtraction, as published kernels' are."""
 _LEAST, _SMALLEST, _NEAR_ONE = 1e-6, 1e-15, (4.0, 7.0)
-"""Limit below which constants are tiny; least factor on inputs; negated exponents of ten for logarithms."""
+"""The largest of tiny constants; least factor on inputs; negated exponents of ten for logarithms."""
 _HALVES = 9
 """Halves lie between minus this and this."""
 _NEAR_END = 0.01
@@ -209,7 +209,7 @@ def relative(operators: Sequence[str]) -> bool:
 
 
 def _tiny_constants(landmarks: Sequence[float]) -> list[float]:
-    return [value for value in landmarks if 0.0 < value < _LEAST]
+    return [value for value in landmarks if 0.0 < value <= _LEAST]
 
 
 @dataclasses.dataclass(frozen=True)
