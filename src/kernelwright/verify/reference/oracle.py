@@ -12,6 +12,7 @@ import copy
 import dataclasses
 import functools
 import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -36,7 +37,7 @@ from kernelwright.verify.reference.disorder import Disorder
 from kernelwright.verify.reference.distributions import case_name, draws, near_one_number, scale_inputs
 from kernelwright.verify.reference.expected import Expected
 from kernelwright.verify.reference.gradient_cases import writable
-from kernelwright.verify.reference.hidden_sizes import AGAIN, FAINT, LEAST, NONE, ONE, own_only
+from kernelwright.verify.reference.hidden_sizes import AGAIN, FAINT, LEAST, NONE, ONE, full_sizes, own_only
 from kernelwright.verify.reference.operators import Operators, operators, sides
 from kernelwright.verify.reference.outweighed import outweigh
 from kernelwright.verify.reference.renumbered import in_another_type, names_of_inputs, with_other_numbers
@@ -65,6 +66,8 @@ _FACTORS = (1e2, -1e2, 1e3, -1e3, 1e4, -1e4, 1e5, -1e5, 1e-3, 0.0)
 _FAR_FACTOR = 30.0
 _OF_COTANGENTS = {3.0: (2.0**-30, "tiny"), -1.0: (2.0**16, "large")}
 """By factor on inputs: factor on cotangents at the first size (behind a mean over millions; of a scaled loss), and its name."""
+_MORE_OF_THEM = 16.0
+"""How many times as many elements full size, or an input, must have for sums to be taken to be larger there."""
 _WEIGHT_DRAWS = 24
 """The most draws of wild weights in search of one that crosses a bound."""
 _ALIKE = "alike"
@@ -302,6 +305,8 @@ def _cases_of(making: _Making, of_weights: int, long: bool, special: bool) -> Sh
             raise UserError(f"task {task.id}, {name}: the reference returns no element")
         if case is not None:
             cases.append(case)
+    if long and (larger := _as_large_as_at_full_size(making, cases[0])) is not None:
+        cases.append(larger)
     found = operators(module, cases[0].inputs, modes=making.position == 0)
     for case in cases if special_values.rounds_once(found) else ():
         case.expected = list(map(allowances.own_digits, case.expected))
@@ -450,6 +455,24 @@ def _special_cases(
         case = making.case("reach", inputs, _SCALED_UP)
         if case is not None:
             yield case
+
+
+def _as_large_as_at_full_size(making: _Making, ordinary: Case) -> Case | None:
+    """At a long size, of which full size has many, and in float16: inputs scaled up so that sums of squares are as large as there,
+    where parts of a sum may overflow. None if outputs are not much fewer than inputs."""
+    full, sizes = full_sizes(making.reference.task), making.reference.overrides or {}
+    given = [one for one in flatten(ordinary.inputs) if one.dtype == torch.float16]
+    most = max((one.numel() for one in given), default=0)
+    more = math.prod(full[name] / max(size, 1) for name, size in sizes.items() if name in full)
+    if making.reference.task.gradients or more < _MORE_OF_THEM:
+        return None
+    if most < _MORE_OF_THEM * max(one.value.numel() for one in ordinary.expected):
+        return None
+    scale = min(math.sqrt(more), _FAR_FACTOR)
+    inputs = scale_inputs(ordinary.inputs, scale)
+    return make_case(
+        f"{making.name}, as large as at full size", making.module, inputs, making.protocol, scale
+    )
 
 
 @where_possible()
