@@ -14,7 +14,7 @@ import random
 import statistics
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Generic, TypeVar
 
@@ -93,8 +93,9 @@ _WHOLE = 64.0
 """The same factor for a full size that is interpreted as a whole."""
 _HELD = 32.0
 """The same factor for sizes of which some are full."""
-_PASSES = 4.0
-"""At a whole full size we divide the reference's bytes by this, but not below inputs and outputs: kernels move no intermediates."""
+_PASSES = 8.0
+"""At a whole full size we divide the reference's bytes by this, but not below inputs and outputs: kernels move no intermediates.
+What would be unproven is worth more work."""
 _FAR_AT_FULL_SIZE = 30.0
 """Factor on the inputs of one case at full size."""
 
@@ -264,8 +265,16 @@ class Judge:
         those that the reference accepts."""
         if not (self.protocol.honesty and self.protocol.more_shapes):
             return
-        for sizes in ragged_sets(task, self.small(task), self._secret):
-            made = task.model_copy(update={"shapes": {**task.shapes, "full": sizes}})
+        yield from self._planned(task, ragged_sets(task, self.small(task), self._secret))
+
+    def planned_between(self, task: Task) -> Iterator[tuple[Task, Baseline]]:
+        """The same with sizes from `between` as full ones."""
+        if self.protocol.honesty:
+            yield from self._planned(task, self.between(task))
+
+    def _planned(self, task: Task, sets: Iterable[Mapping[str, int]]) -> Iterator[tuple[Task, Baseline]]:
+        for sizes in sets:
+            made = task.model_copy(update={"shapes": {**task.shapes, "full": dict(sizes)}})
             if (base := self.baseline(made)) is not None:
                 yield made, base
 
@@ -529,14 +538,15 @@ class Judge:
         return self._kept_case(task, WHOLE_SIZE, "the full size", WHOLE_SIZE, sizes, long=True, special=False)
 
     def _cost(self, task: Task, sizes: Mapping[str, int], passes: float = 1.0) -> float:
-        """The reference's work at some sizes as a share of the most that we interpret at long sizes, its bytes divided by `passes`;
-        infinite if it does not accept the sizes."""
+        """The reference's work at some sizes as a share of the most that we interpret at long sizes, its bytes divided by `passes`
+        and its products by their root; infinite if it does not accept the sizes."""
 
         def make() -> float:
             with contextlib.suppress(NotModelled, UserError), _ours("long sizes"):
                 made = baseline(task, dict(sizes), self.target)
                 moved = max(made.eager.bytes / passes, made.min_bytes)
-                return max(moved / MOST_BYTES, made.contraction_flops / MOST_FLOPS)
+                flops = made.contraction_flops / math.sqrt(passes)
+                return max(moved / MOST_BYTES, flops / MOST_FLOPS)
             return math.inf
 
         return self._costs.get((task.digest, passes, *sizes.items()), make)

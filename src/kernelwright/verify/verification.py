@@ -510,6 +510,10 @@ class Verification:
             alias = owners.get(view.storage, -1)
             if self.protocol.honesty and alias != case.aliases[index] and alias >= 0:
                 raise stop(Outcome.OUTPUT_ALIASED, f"output {index} shares memory with input {alias}")
+            own = case.aliases[index]
+            if self.protocol.honesty and alias < 0 <= own and own in case.written:
+                detail = f"output {index} is a copy: the reference updates input {own} and returns it"
+                raise stop(Outcome.OUTPUT_ALIASED, detail)
             other = shared[index]
             if self.protocol.honesty and other >= 0 and other != case.shared[index]:
                 what = f"with output {other}" if other != index else "between its own elements"

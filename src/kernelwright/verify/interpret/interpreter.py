@@ -405,7 +405,7 @@ class Engine:
         known = self._stored.get(function.fn)
         self._storing = self._stored.setdefault(function.fn, set())
         if self.races:
-            self.watch = Races(self.memory, math.prod(grid), known)
+            self.watch = Races(self.memory, math.prod(grid), known, int(traced.options.get("num_warps", 4)))
             if not polls(function):  # in reverse it would wait for ever
                 order = reversed(range(math.prod(grid)))
         self.instances.begin(function.fn, grid, arguments)
@@ -709,8 +709,11 @@ class Engine:
         if region.keep._cdata not in self.read:
             self.read[region.keep._cdata] = np.zeros(region.size, dtype=bool)
         known, places = self.read[region.keep._cdata], offsets.astype(np.int64)
-        for byte in range(itemsize):
-            known[places + byte] = True
+        if region.size % itemsize or (places % itemsize).any():
+            known[places[..., None] + np.arange(itemsize)] = True
+        else:  # an element at once
+            word = f"V{itemsize}"
+            known.view(word)[places // itemsize] = np.ones(itemsize, dtype=bool).view(word)
 
     def _undefined_lanes(self, shape: tuple[int, ...], dtype: tl.dtype, dtype_np: np.dtype) -> np.ndarray:
         """Contents of masked lanes of a load without `other`, which Triton leaves undefined: NaN or a number drawn per call, for

@@ -6,8 +6,8 @@ instance may rely on another's access only if a chain of atomic operations on co
 an operation that releases passes on what its instance knows, one that acquires learns what was passed on at the address.
 An operation with block scope is no atomic to another instance by PTX's memory model, whatever the hardware does.
 
-Inside an instance, lanes run on many threads: what one lane stored, another may read only after a barrier. Reductions,
-products and atomics include one.
+Inside an instance, lanes run on many threads: what one lane stored, another may read only after a barrier, and what one read,
+another may store to only after one, unless all are of one warp. Reductions, products and atomics include one.
 
 Source: vector clocks as in Fidge (1988), with epochs as in FastTrack (Flanagan and Freund, PLDI 2009). Not covered:
 two lanes of one store to one element.
@@ -94,9 +94,9 @@ class _Shadow:
 class Races:
     """Watches one launch for races. The methods raise Race."""
 
-    def __init__(self, memory: Memory, count: int, stored: set[str] | None) -> None:
-        """`stored`: arguments that the kernel is known to write; None if not yet known."""
-        self.memory, self.count, self.stored = memory, count, stored
+    def __init__(self, memory: Memory, count: int, stored: set[str] | None, warps: int = 1) -> None:
+        """`stored`: arguments that the kernel is known to write; None if not yet known. `warps`: those of an instance."""
+        self.memory, self.count, self.stored, self._warps = memory, count, stored, warps
         self._shadows: dict[int, _Shadow] = {}
         self._released: dict[int, Clock] = {}
         self._program = self._epoch = self.phase = 0
@@ -145,6 +145,8 @@ class Races:
                 raise Race(
                     f"`{region.name}` is read by other lanes than stored it, with no tl.debug_barrier() between"
                 )
+            if self._warps > 1:
+                self._note_lanes(shadow, elements, here)
 
     def write(
         self, pointers: np.ndarray, mask: np.ndarray, itemsize: int, changed: Callable[[], np.ndarray]
@@ -160,8 +162,16 @@ class Races:
                 raise Race(
                     f"`{region.name}` is written by one program and read by another in the same launch"
                 )
+            here = self._lanes(pointers, mask)[lanes][:, None]
+            for kind in ("reading lanes", "earlier reading lanes") if self._warps > 1 else ():
+                read = shadow[kind][elements]
+                crossed = (read >> _LANE_BITS == self.phase) & (read != here)
+                if crossed.any() and bool((crossed.any(axis=-1) & changed()[lanes]).any()):
+                    raise Race(
+                        f"`{region.name}` is stored to by other lanes than read it, with no tl.debug_barrier() between"
+                    )
             shadow["stores"][elements] = self._stamp
-            shadow["lanes"][elements] = self._lanes(pointers, mask)[lanes][:, None]
+            shadow["lanes"][elements] = here
 
     def atomic(self, pointers: np.ndarray, mask: np.ndarray, itemsize: int, order: str, narrow: bool) -> None:
         """An atomic operation with Triton's memory `order`; `narrow` if its scope is the block. What others released at an
@@ -221,6 +231,16 @@ class Races:
         if others.any():
             earlier[elements[others]] = last[others]
         reads[elements] = self._stamp
+
+    @staticmethod
+    def _note_lanes(shadow: _Shadow, elements: np.ndarray, here: np.ndarray) -> None:
+        """Record which lanes read, keeping one other lane."""
+        last, earlier = shadow["reading lanes"], shadow["earlier reading lanes"]
+        for _ in range(2):  # again, for elements that several lanes of this load read
+            before = last[elements]
+            others = before != here
+            earlier[elements[others]] = before[others]
+            last[elements] = here
 
     def _parts(
         self, pointers: np.ndarray, mask: np.ndarray

@@ -25,7 +25,14 @@ from kernelwright.verify.reference.baseline import Baseline, baseline, candidate
 from kernelwright.verify.reference.cases import Case, with_other_weights
 from kernelwright.verify.reference.comparison import compare_or_round
 from kernelwright.verify.reference.expected import Expected
-from kernelwright.verify.reference.hidden_sizes import ALSO_ONE, full_sizes, may_choose, may_decline
+from kernelwright.verify.reference.hidden_sizes import (
+    ALSO_ONE,
+    RAISES,
+    full_sizes,
+    leaves_a_rest,
+    may_choose,
+    may_decline,
+)
 from kernelwright.verify.reference.long_sizes import held_sizes
 from kernelwright.verify.reference.oracle import ShapeCases
 from kernelwright.verify.reference.periodic import Patch
@@ -96,6 +103,8 @@ class InterpretedVerification(Verification):
         """Kernels that were not planned completely at full size because of the number of steps."""
         self._checked: tuple[list[ShapeCases], list[Trace]] = [], []
         """Sizes with all values checked, and their tapes."""
+        self._idle: list[tuple[ShapeCases, Trace]] = []
+        """The same for sizes at which there is nothing to compute."""
         self._more: dict[int, dict[str, float]] = {}
         """By launch with programs: the work of one program beyond what is modelled (`full_size.Compared`)."""
         self._rounds = False
@@ -158,9 +167,9 @@ class InterpretedVerification(Verification):
             for position, shape in enumerate(shapes):
                 with self._may_decline(shape):
                     pairs.append(self._small(host, shape, position))
-            pairs = [
-                pair for pair in pairs if not self._idles(pair[0].name, pair[0].cases[0].expected, pair[1])
-            ]
+            idle = [self._idles(shape.name, shape.cases[0].expected, trace) for shape, trace in pairs]
+            self._idle = [pair for pair, idles in zip(pairs, idle, strict=True) if idles]
+            pairs = [pair for pair, idles in zip(pairs, idle, strict=True) if not idles]
             for _, trace in pairs:
                 self._policy(trace)
             full = self._full(host, base)
@@ -189,6 +198,10 @@ class InterpretedVerification(Verification):
                     self.facts |= {"cases": passed, "worst_error": worst}
                 if passed == 1:
                     modelled = self._model(device, full)
+        for shape, trace in self._idle:  # fresh memory that nobody writes is no result
+            with self._timed(Gate.SMALL), self._may_decline(shape):
+                self._open(device, shape, trace)
+                self._call(device, shape, trace, shape.cases[0], LATER)
         if self.protocol.honesty:
             self._not_leaning(shapes[0].cases)
         return modelled
@@ -727,27 +740,39 @@ class InterpretedVerification(Verification):
 
     def _ragged(self, host: Confined, device: Confined) -> None:
         """Check what is written and read near the full size, where nothing divides, without values: several sizes changed, then
-        one by one while less is known of it than at full size. Raises Stop."""
-        kept, own = (self._blank, self._extent), full_sizes(self.task)
+        one by one while less is known of it than at full size. If Python divides without rounding up, also at sizes between, where
+        it need not raise. Raises Stop."""
         if all(share is None for known in self._extent.values() for share in known):
             return
         for made, base in self.judge.ragged(self.task):
+            if self._touch_all_at(made, base, host, device):
+                break
+        for made, base in self.judge.planned_between(self.task) if leaves_a_rest(self.candidate.code) else ():
             try:
-                with self._timed(Gate.FULL):
-                    trace = self._full(host, base)
-                    assert trace is not None
-                    body = {"command": "sample", "trace": trace.only(), "names": [], "repeats": []}
-                    answer, _ = device.ask(Gate.FULL, body)
-                    self._note_extent(answer)
-                    self._all_touched(base)
-                    if all(map(_as_much, kept[1].values(), map(self._extent.get, kept[1]))):
-                        return
+                self._touch_all_at(made, base, host, device)
             except Stop as stop:
-                changed = [(name, size) for name, size in full_sizes(made).items() if size != own[name]]
-                stop.detail = f"at {', '.join(f'{name} {size}' for name, size in changed)}: {stop.detail}"
-                raise
-            finally:
-                self._blank, self._extent = kept
+                if stop.outcome not in RAISES or not host.alive:
+                    raise
+
+    def _touch_all_at(self, made: Task, base: Baseline, host: Confined, device: Confined) -> bool:
+        """Whether, at the full sizes of a task like this one, as much is known of what is written and read as at this one's.
+        Raises Stop if that is not all."""
+        kept, own = (self._blank, self._extent), full_sizes(self.task)
+        try:
+            with self._timed(Gate.FULL):
+                trace = self._full(host, base)
+                assert trace is not None
+                body = {"command": "sample", "trace": trace.only(), "names": [], "repeats": []}
+                answer, _ = device.ask(Gate.FULL, body)
+                self._note_extent(answer)
+                self._all_touched(base)
+                return all(map(_as_much, kept[1].values(), map(self._extent.get, kept[1])))
+        except Stop as stop:
+            changed = [(name, size) for name, size in full_sizes(made).items() if size != own[name]]
+            stop.detail = f"at {', '.join(f'{name} {size}' for name, size in changed)}: {stop.detail}"
+            raise
+        finally:
+            self._blank, self._extent = kept
 
     def _enlarge(self, device: Confined, shapes: list[ShapeCases], traces: list[Trace]) -> None:
         """Run constants that occur at full size only at small sizes, where values are checked (a block may be larger than

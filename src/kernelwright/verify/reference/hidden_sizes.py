@@ -29,7 +29,8 @@ from kernelwright.shapes import constants
 ONE = "hidden_one"
 """The set with one size 1, on the task's own inputs only."""
 ALSO_ONE = f"{ONE}_"
-"""Prefix of sets with another size 1, and 2, 3 or 4 for the first that varies; on the task's own inputs only."""
+"""Prefix of sets with another size 1, and 2, 3 or 4 for the first that varies, and with several 1; on the task's own inputs
+only."""
 FEW = "few"
 """Prefix of sets with a size at a small number that the candidate compares with; on the task's own inputs only."""
 RATIO = "hidden_ratio"
@@ -87,7 +88,7 @@ _OF_HINTS = ("Assume failed", "promises a multiple")
 _LEAST_POWER, _WIDE_POWER = 16, 128
 """The least power of two at which a size is held, as products need it; and the one tried if an assertion still refuses
 (lengths of whole blocks, groups of codes)."""
-_RAISES = (Outcome.COMPILE_ERROR, Outcome.RUNTIME_ERROR)
+RAISES = (Outcome.COMPILE_ERROR, Outcome.RUNTIME_ERROR)
 _BRANCHES = (ast.If, ast.IfExp, ast.Match, ast.Compare, ast.And, ast.Or, ast.RShift, ast.BitAnd, ast.BitXor)
 _RANKS = ("ndim", "dim", "len", "element_size", "itemsize")
 """Names of quantities that are compared with small numbers but are no sizes."""
@@ -175,21 +176,47 @@ def may_choose(code: str, launched: Collection[str]) -> bool:
 
 
 def named_divisors(code: str) -> list[int]:
-    """Powers of two by which a candidate's Python, kernels apart, takes remainders (`%`, `&` of one less), largest first."""
+    """Powers of two by which a candidate's Python, kernels apart, takes remainders (`%`, `&` of one less), or which it both
+    divides and multiplies by (`cdiv(n, 64) * 64 == n`), largest first."""
     value_of, _, beside = _read(code)
-    found: set[int] = set()
+    found, divided, multiplied = set[int](), set[int](), set[int]()
     for node in beside:
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) == "cdiv":
+            divided |= {value_of(one) or 0 for one in node.args[1:]}
         if not isinstance(node, ast.BinOp):
             continue
+        left, right = (value_of(one) or 0 for one in (node.left, node.right))
         if isinstance(node.op, ast.Mod):
-            found.add(value_of(node.right) or 0)
+            found.add(right)
         elif isinstance(node.op, ast.BitAnd):
-            found |= {(value_of(one) or 0) + 1 for one in (node.left, node.right)}
+            found |= {left + 1, right + 1}
+        elif isinstance(node.op, ast.FloorDiv | ast.Div):
+            divided.add(right)
+        elif isinstance(node.op, ast.Mult):
+            multiplied |= {left, right}
+        elif isinstance(node.op, ast.RShift | ast.LShift) and 0 < right < _LARGEST.bit_length():
+            (divided if isinstance(node.op, ast.RShift) else multiplied).add(1 << right)
+    found |= divided & multiplied
     return sorted((one for one in found if 1 < one <= _LARGEST and _power(one)), reverse=True)[:_NAMED]
 
 
+def leaves_a_rest(code: str) -> bool:
+    """Whether a candidate's Python, kernels apart, rounds a quotient of two unknown numbers down, one that may have a rest: not
+    rows of so many elements (`x.numel() // n`)."""
+    value_of, _, beside = _read(code)
+    return any(
+        isinstance(node, ast.BinOp)
+        and isinstance(node.op, ast.FloorDiv)
+        and value_of(node.right) is None
+        and not isinstance(node.left, ast.Constant | ast.UnaryOp)
+        and not any(getattr(part, "attr", "") == "numel" for part in ast.walk(node.left))
+        for node in beside
+    )
+
+
 def sizes_divided(task: Task, shapes: Sequence[str], divisors: Sequence[int]) -> list[dict[str, int]]:
-    """Sets in which one size is a multiple of one of these numbers, and the others are odd."""
+    """Sets in which one size is an odd multiple of one of these numbers, so that blocks of twice the number have a rest, and the
+    others are odd."""
     sets = [task.shapes[name] for name in shapes]
     base = dict(sets[min(1, len(sets) - 1)])
     free = varying(base, sets)
@@ -197,7 +224,7 @@ def sizes_divided(task: Task, shapes: Sequence[str], divisors: Sequence[int]) ->
     found = []
     for number in divisors:
         for name in free:
-            made = odd | {name: number * max(1, round(base[name] / number))}
+            made = odd | {name: number * _odd(base[name] / number)}
             if math.prod(made.values()) <= _WIDER * math.prod(base.values()):
                 found.append(made)
     return found[:_SETS_OF_FEW]
@@ -224,10 +251,12 @@ def sizes_at(task: Task, shapes: Sequence[str], numbers: Sequence[int]) -> list[
 
 @functools.lru_cache(maxsize=4)
 def _read(code: str) -> tuple[Callable[[ast.expr], int | None], list[ast.AST], list[ast.AST]]:
-    """(`_values`, the nodes of a candidate's code, those of its Python without its kernels)."""
+    """(`_values`, the nodes of a candidate's code, those of its Python without its kernels); what decorates kernels (heuristics)
+    is Python."""
     tree = parse(code)
     nodes = list(ast.walk(tree))
-    kernels = {id(part) for one in nodes if is_kernel(one) for part in ast.walk(one)}
+    parts = [part for one in nodes if is_kernel(one) for part in (one.args, *one.body)]
+    kernels = {id(node) for part in parts for node in ast.walk(part)}
     return _values(tree), nodes, [node for node in nodes if id(node) not in kernels]
 
 
@@ -279,14 +308,14 @@ def sizes_beyond(task: Task, shapes: Sequence[str], bounds: Sequence[int]) -> li
 
 
 def sizes_of(task: Task, shapes: Sequence[str], number: int, secret: int) -> list[dict[str, int]]:
-    """Sets of multiples of a number: of all sizes that may change, if that is small enough, then of one."""
+    """Sets of odd multiples of a number: of all sizes that may change, if that is small enough, then of one."""
     dice = random.Random(f"{secret}:{task.digest}:{number}")
     sets = [task.shapes[name] for name in shapes]
     base = dict(sets[min(1, len(sets) - 1)])
     free = varying(base, sets)
     found = []
     for names in (free, *([name] for name in dice.sample(free, len(free)))):
-        made = base | {name: number * max(1, round(base[name] / number)) for name in names}
+        made = base | {name: number * _odd(base[name] / number) for name in names}
         if names and math.prod(made.values()) <= _WIDER * math.prod(base.values()):
             found.append(made)
     return found
@@ -319,6 +348,8 @@ def hidden_sizes(
         name = dice.choice(ones[1:-1] or ones[1:])
         few = {varied[0]: dice.choice(_FEW)} if name != varied[0] else {}
         yield f"{ALSO_ONE}{name}", [base | few | {name: 1}, base | {name: 1}]
+    if len(ones) > 2:
+        yield f"{ALSO_ONE}together", [base | dict.fromkeys(ones[:-1], 1), base | dict.fromkeys(ones[:2], 1)]
     if varied:
         yield FAINT, [base]
 
@@ -404,7 +435,7 @@ def may_decline(name: str, outcome: Outcome, detail: str) -> bool:
     """Whether a candidate's failure at a set is a refusal that it is free to make: a ratio of sizes that its task does not
     have; raising at a size of 1 other than the first (a width), at 0, or at a size it was not tuned for. Running statistics
     of an empty batch are undefined, too."""
-    if name.startswith((ALSO_ONE, NONE, TUNED)) and outcome in _RAISES:
+    if name.startswith((ALSO_ONE, NONE, TUNED)) and outcome in RAISES:
         return not any(said in detail for said in _OF_HINTS)
     if name == NONE and outcome is Outcome.INPUT_MUTATED:
         return True
