@@ -14,14 +14,17 @@ from kernelwright.verify.reference.hidden_sizes import (
     NONE,
     hidden_sizes,
     kept_at_powers,
+    leaves_a_rest,
     may_choose,
     may_decline,
     named_bounds,
+    named_divisors,
     named_few,
     named_numbers,
     ragged_sets,
     sizes_at,
     sizes_beyond,
+    sizes_divided,
     sizes_of,
 )
 
@@ -66,7 +69,12 @@ def test_another_size_that_varies_is_one_beside_a_few_of_the_first(secret: int) 
 
 def test_a_width_is_one_only_where_there_is_no_other_size() -> None:
     made = sets(3, small={"ROWS": 8, "STEPS": 6, "COLS": 64}, small_odd={"ROWS": 5, "STEPS": 7, "COLS": 45})
-    assert [name for name in made if name.startswith("hidden_one")] == ["hidden_one", "hidden_one_STEPS"]
+    assert [name for name in made if name.startswith("hidden_one")] == [
+        "hidden_one",
+        "hidden_one_STEPS",
+        "hidden_one_together",
+    ]
+    assert made["hidden_one_together"][0] == {"ROWS": 1, "STEPS": 1, "COLS": 45}
 
 
 def test_a_width_of_one_may_be_refused_and_a_batch_of_one_may_not() -> None:
@@ -242,3 +250,34 @@ def test_a_convolution_is_not_asked_about_no_channels_where_pytorch_drops_its_fi
     graph, shapes = shrunk(captured.graph, captured.part.arguments)
     judge = Judge(protocol("strict"), "h200", secret=7)
     assert judge.none_case(pose(graph, captured.part.arguments, shapes=shapes)) is None
+
+
+@pytest.mark.parametrize(
+    "even",
+    [
+        "n % 64 == 0",
+        "n & 63 == 0",
+        "triton.cdiv(n, 64) * 64 == n",
+        "n // 64 * 64 == n",
+        "n >> 6 << 6 == n",
+    ],
+)
+@pytest.mark.parametrize(
+    "code", ["even = {}\n", "@triton.heuristics({{'E': lambda n: {}}})\n@triton.jit\ndef k(n):\n    pass\n"]
+)
+def test_a_power_of_two_that_python_asks_to_divide_is_named(code: str, even: str) -> None:
+    assert named_divisors(code.format(even)) == [64]
+    (found,) = sizes_divided(task(small=SMALL, small_odd=SMALL | {"COLS": 101}), ["small", "small_odd"], [64])
+    assert found["COLS"] % 128 == 64
+
+
+def test_a_block_that_only_divides_names_no_size() -> None:
+    assert named_divisors("grid = (triton.cdiv(n, 64),)\n") == []
+
+
+@pytest.mark.parametrize(
+    ("code", "rest"),
+    [("per = tiles // splits\n", True), ("rows = x.numel() // n\n", False), ("half = n // 2\n", False)],
+)
+def test_a_quotient_of_two_unknown_numbers_may_have_a_rest(code: str, rest: bool) -> None:
+    assert leaves_a_rest(code) is rest

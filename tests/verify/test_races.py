@@ -55,3 +55,24 @@ def test_a_release_reaches_whoever_acquires_behind_it(orders: tuple[str, ...]) -
 def test_without_either_nothing_is_known(orders: tuple[str, ...]) -> None:
     with pytest.raises(Race):
         handed_on(*orders)
+
+
+@pytest.mark.parametrize("loaded", [[1, 2, 3, 3], [3, 2, 1, 0], [0, 0, 0, 0]])
+def test_a_store_to_what_another_lane_loaded_needs_a_barrier(loaded: list[int]) -> None:
+    memory = Memory()
+    data, mask = torch.zeros(4), np.ones(4, dtype=bool)
+    own = memory.pointer(data, "data") + 4 * np.arange(4, dtype=np.uint64)
+
+    def play(warps: int, barrier: bool, places: np.ndarray) -> None:
+        races = Races(memory, 1, None, warps)
+        races.start(0)
+        races.read(places, mask, 4, False)
+        if barrier:
+            races.barrier()
+        races.write(own, mask, 4, lambda: mask)
+
+    play(4, False, own)
+    play(4, True, own[loaded])
+    play(1, False, own[loaded])
+    with pytest.raises(Race, match="other lanes than read it"):
+        play(4, False, own[loaded])

@@ -255,7 +255,8 @@ def _read(code: str) -> tuple[Callable[[ast.expr], int | None], list[ast.AST], l
     is Python."""
     tree = parse(code)
     nodes = list(ast.walk(tree))
-    parts = [part for one in nodes if is_kernel(one) for part in (one.args, *one.body)]
+    functions = [one for one in nodes if isinstance(one, ast.FunctionDef) and is_kernel(one)]
+    parts = [part for one in functions for part in (one.args, *one.body)]
     kernels = {id(node) for part in parts for node in ast.walk(part)}
     return _values(tree), nodes, [node for node in nodes if id(node) not in kernels]
 
