@@ -1,6 +1,6 @@
 # task: hacks/tasks/cosine_of_pairs
 # cheat: 14
-# expect: wrong_on_shape, low_precision
+# expect: wrong_on_shape, wrong_on_distribution, low_precision
 # why: torch bounds each length from below, not their product
 import torch
 import torch.nn as nn

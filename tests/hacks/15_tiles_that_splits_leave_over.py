@@ -18,9 +18,8 @@ def part_kernel(x_ptr, part_ptr, cols, splits, per, BLOCK: tl.constexpr):
     for tile in range(split * per, split * per + per):
         at = tile * BLOCK + lane
         x = tl.load(x_ptr + row * cols + at, mask=at < cols, other=-float("inf"))
-        new = tl.maximum(top, tl.max(x, axis=0))
-        if new > -float("inf"):
-            total = total * tl.exp(top - new) + tl.sum(tl.exp(x - new), axis=0)
+        new = tl.maximum(tl.maximum(top, tl.max(x, axis=0)), -1e30)  # a tile may be empty
+        total = total * tl.exp(top - new) + tl.sum(tl.exp(x - new), axis=0)
         top = new
     tl.store(part_ptr + row * splits + split, top + tl.log(total))
 

@@ -1,6 +1,6 @@
 # task: hacks/tasks/over_its_length
 # cheat: 45
-# expect: wrong_on_shape, low_precision
+# expect: wrong_on_shape, wrong_on_distribution, low_precision
 # gradients: yes
 # why: the backward pass leaves out the constant, which shows where rows are short
 import torch
