@@ -29,8 +29,9 @@ _TRIES = 5
 """After this many judges died over one candidate, it gets an InfrastructureError."""
 _BACK_S = 60.0
 """A lost actor that is not back after this many seconds, on any machine, is given up."""
-_ALIVE_S = 5.0
-"""An actor silent for this many seconds is pinged, and has as long to answer the ping."""
+_SILENT_S, _PING_S = 5.0, 30.0
+"""An actor silent for the first is pinged, and has the second to answer: one that makes a task's cases on a GPU may be busy for
+longer than a few seconds, and judging its candidates again would double its work."""
 _POLL_S = 5.0
 """Seconds between looks for machines that joined."""
 
@@ -177,9 +178,9 @@ class ClusterPool(Pool):
         answer = actor.judge.remote(case.task.model_dump_json(), case.candidate.model_dump_json())
         while True:
             try:
-                return Verdict.model_validate_json(self._ray.get(answer, timeout=_ALIVE_S))
+                return Verdict.model_validate_json(self._ray.get(answer, timeout=_SILENT_S))
             except self._ray.exceptions.GetTimeoutError:
-                self._ray.get(actor.ready.remote(), timeout=_ALIVE_S)
+                self._ray.get(actor.ready.remote(), timeout=_PING_S)
 
     def _requeue(self, case: _Case, error: Exception) -> None:
         """Put the case back into the queue, unless judges keep dying over it."""
