@@ -85,7 +85,7 @@ def test_signs_stay_where_the_reference_needs_them() -> None:
 def trace(held: torch.Tensor, state: dict[str, Any] | None = None) -> Any:
     """A trace of a candidate whose only constant is `held`."""
     view = types.SimpleNamespace(storage=7, dtype=str(held.dtype).removeprefix("torch."))
-    launch = types.SimpleNamespace(views=lambda: [("w", view)], arguments={})
+    launch = types.SimpleNamespace(views=[("w", view)], arguments={})
     step = types.SimpleNamespace(kind="launch", fields={"launches": [launch]})
     tape = types.SimpleNamespace(operations=[step], launches=lambda: [launch])
     traced = types.SimpleNamespace(constants=[(7, held.nbytes, 0)], state=state or {}, tapes=[tape])
