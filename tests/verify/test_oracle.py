@@ -379,6 +379,16 @@ def test_a_huge_number_may_overflow_on_the_way_where_others_do(
     assert kind(case, got) == outcome
 
 
+def test_at_scaled_inputs_what_nearly_overflows_beside_infinities_is_not_judged() -> None:
+    made = task("y = x * 0; y[0] = float('inf'); y[1] = 3.3e38; return y")
+    scaled = next(case for case in cases(made) if case.scale != 1.0)
+    got = right(scaled).clone()
+    got[1] = math.nan
+    assert kind(scaled, got) == ""
+    got[2] = math.nan
+    assert kind(scaled, got) == "non_finite"
+
+
 def test_where_the_reference_is_nan_anything_goes_but_only_there() -> None:
     made = task("y = x.clone(); y[0] = float('nan'); return y")
     (case, *_) = cases(made)
