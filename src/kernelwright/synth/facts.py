@@ -95,9 +95,9 @@ def legal(kind: type[Decisions], **values: Any) -> Iterator[Any]:
         return
 
 
-def instruction(precision: str) -> str:
-    """The precision in which float32 products are computed, from the task's precision."""
-    return "tf32" if precision == "tf32" else "ieee"
+def instruction(precision: str, convolution: bool = False) -> str:
+    """The precision in which products of float32 are computed, or a convolution's, from the task's precision."""
+    return "tf32" if precision == "tf32" or (convolution and precision != "ieee") else "ieee"
 
 
 def plain_operands(source: Source) -> bool:

@@ -20,7 +20,7 @@ from pydantic import TypeAdapter
 from kernelwright.errors import UserError
 from kernelwright.graph.types import Graph
 from kernelwright.hardware import target as sheet_of
-from kernelwright.synth.facts import behind, extents_of, itemsize_of
+from kernelwright.synth.facts import behind, extents_of, instruction, itemsize_of
 from kernelwright.synth.plan import parse_plan
 from kernelwright.synth.primitives import Unsupported
 from kernelwright.synth.program import Program, Schedule
@@ -63,7 +63,7 @@ def candidates(graph: Graph, target: str, precision: str = "ieee") -> Iterator[A
         return
     if known is not None:
         best = _SCHEDULE.validate_python(known)
-        coarse = precision == "tf32" or (precision == "default" and nest == "convolution")
+        coarse = instruction(precision, convolution=nest == "convolution") == "tf32"
         own = (getattr(best, "precision", "ieee") == "tf32") == coarse
         if own or itemsize_of(source) == 2:  # the table has no separate entries for the two precisions
             yield best

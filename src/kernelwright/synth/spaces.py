@@ -134,7 +134,7 @@ def _convolution_facts(source: Source) -> tuple[int, int, int, int, bool]:
 
 def _convolution_defaults(source: Source, precision: str) -> Iterator[Any]:
     places, filters, channels, taps, same = _convolution_facts(source)
-    how = "ieee" if precision == "ieee" else "tf32"
+    how = instruction(precision, convolution=True)
     yield from _depthwise(source)[:2]
     if filters < 16 and taps * channels <= 64:
         yield ConvolutionSchedule(algorithm="direct", tile=(512, 16, 16), warps=4)
@@ -185,7 +185,7 @@ def _depthwise(source: Source) -> list[Any]:
 
 def _convolution_space(source: Source, precision: str) -> Iterator[Any]:
     _, filters, channels, taps, same = _convolution_facts(source)
-    how, wide = "ieee" if precision == "ieee" else "tf32", itemsize_of(source) == 4
+    how, wide = instruction(precision, convolution=True), itemsize_of(source) == 4
     yield from _depthwise(source)
     if taps * channels <= 64:
         for block, warps in ((256, 2), (256, 4), (512, 4), (1024, 4), (1024, 8)):
