@@ -27,7 +27,13 @@ class Device:
 
     def ask(self, gate: Gate, body: dict[str, Any], tensors: Any) -> tuple[dict[str, Any], list[Any]]:
         self.asked.append(body)
-        return {"atomics": False, "units": [], "false_hints": False, "configurations": 1}, []
+        return {
+            "atomics": False,
+            "units": [],
+            "false_hints": False,
+            "crossed": False,
+            "configurations": 1,
+        }, []
 
 
 def verification(kind: type[Verification]) -> Any:
@@ -69,12 +75,13 @@ def test_a_pool_with_a_gpu_has_interpreted_in_processes_of_their_own(monkeypatch
     class Accepting(MeasuredVerification):
         def __init__(self, *given: Any) -> None:
             super().__init__(*given)
-            self.gpu: Any = SimpleNamespace(verifications=0)
+            self.gpu: Any = SimpleNamespace(verifications=0, index=0)
 
         def _funnel(self) -> None:
             self._judge_without_gpu()
 
     monkeypatch.setattr("kernelwright.verify.gpu.verification.MeasuredVerification", Accepting)
+    monkeypatch.setattr("torch.cuda.set_device", lambda index: None)
     (task,) = load_suite("wright/relu")
     code = gold("wright/relu")
     with VerifierPool(2, "interpret", judges=2, for_gpu=True) as pool:

@@ -76,3 +76,28 @@ def test_a_store_to_what_another_lane_loaded_needs_a_barrier(loaded: list[int]) 
     play(1, False, own[loaded])
     with pytest.raises(Race, match="other lanes than read it"):
         play(4, False, own[loaded])
+
+
+@pytest.mark.parametrize("stores_first", [True, False])
+def test_a_single_number_is_followed_if_it_is_stored_and_loaded_with_no_barrier(stores_first: bool) -> None:
+    memory = Memory()
+    data = torch.zeros(2)
+    places = memory.pointer(data, "data") + 4 * np.arange(2, dtype=np.uint64)
+
+    def play(warps: int = 4, barrier: bool = False, place: int = 0) -> Races:
+        races = Races(memory, 1, None, warps, lambda: 7)
+        races.start(0)
+        for stores in (stores_first, not stores_first):
+            if stores:
+                races.write(places[:1], ALL, 4, lambda: ALL)
+            else:
+                races.read(places[place : place + 1], ALL, 4, False)
+            if barrier:
+                races.barrier()
+        return races
+
+    assert play().crossed
+    assert play().early == [(7, "data")]
+    assert not play(warps=1).crossed
+    assert not play(barrier=True).crossed
+    assert not play(place=1).crossed

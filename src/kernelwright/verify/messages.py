@@ -139,6 +139,8 @@ class Run:
     """Return what was launched and decided in all checked calls; with `enlarged`, in the enlarged ones."""
     believing: bool = False
     """Let false hints to the compiler take effect."""
+    following: bool = False
+    """With `races`: follow single numbers that a program loads and stores with no barrier between."""
     brackets: int = 0
     """Seed of the order in which reductions add; equal seeds give the same order."""
     configuration: int = 0

@@ -709,7 +709,8 @@ class Verification:
         """Interpret one call on a case's inputs and compare: returns the worst error, the device's answer, and the outputs. Raises
         Stop.
 
-        If a hint to the compiler was false for some lane, the call is repeated with the hint taken literally."""
+        If a hint to the compiler was false for some lane, the call is repeated with the hint taken literally; if a single number
+        was loaded and stored with no barrier between, it is repeated to see who uses it."""
         brackets = self._brackets + 7919 * (position + number)
         same = [one for one in case.written if isinstance(one, str) and one not in case.after]  # by chance
         run = dataclasses.replace(run, after=[*case.after, *same], brackets=brackets)
@@ -727,6 +728,8 @@ class Verification:
                     raise
                 detail = f"a hint to the compiler is false for some lane; taken literally: {stop.detail}"
                 raise Stop(stop.outcome, gate, detail, where=case.name) from None
+        if self.protocol.honesty and answer["crossed"] and not run.following:
+            self._interpret(device, gate, dataclasses.replace(run, following=True), case, position, number)
         return worst, answer, outputs[: len(case.expected)]
 
     def _other_configurations(self, device: Confined, gate: Gate, key: str, case: Case, tried: int) -> None:

@@ -312,7 +312,7 @@ class InterpretDevice(Service):
                 session.play(tape)
             finally:
                 self.engine.marks, self.engine.believing, self.engine.contracting = None, False, False
-                self.engine.measured = 0
+                self.engine.measured, self.engine.following = 0, False
         self._compiles(self.engine.launches)
         changed = [
             index
@@ -343,6 +343,7 @@ class InterpretDevice(Service):
             "units": sorted(self.engine.units),
             "configurations": session.configurations,
             "false_hints": self.engine.false_hints,
+            "crossed": self.engine.crossed,
             "atomics": self.engine.atomics,
             "together": sorted(self.engine.together),
             "launches": [describe(launch) for launch in self.engine.launches] if play.measured else [],
@@ -377,6 +378,7 @@ class InterpretDevice(Service):
         self._played.add(play.key)
         self.engine.units.clear()
         self.engine.false_hints, self.engine.believing = False, play.believing
+        self.engine.crossed, self.engine.following = False, play.following
         self.engine.brackets, self.engine.atomics = play.brackets, False
         self.engine.contracting = bool(play.brackets % 2)  # in every second case, whichever
 

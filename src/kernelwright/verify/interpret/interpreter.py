@@ -198,6 +198,10 @@ class Engine:
     """What loads in `model` mode give for unknown integers and booleans."""
     atomics = False
     """Whether anything was updated atomically since this was reset."""
+    following = False
+    """Record every instance, to see who uses a single number that is loaded and stored with no barrier between."""
+    crossed = False
+    """Whether an instance did that since this was reset."""
     false_hints = False
     """Whether a hint was false for some lane since this was reset."""
     contracting = False
@@ -405,17 +409,21 @@ class Engine:
         known = self._stored.get(function.fn)
         self._storing = self._stored.setdefault(function.fn, set())
         if self.races:
-            self.watch = Races(self.memory, math.prod(grid), known, int(traced.options.get("num_warps", 4)))
+            warps = int(traced.options.get("num_warps", 4))
+            self.watch = Races(self.memory, math.prod(grid), known, warps, self._recorded_steps)
             if not polls(function):  # in reverse it would wait for ever
                 order = reversed(range(math.prod(grid)))
         self.instances.begin(function.fn, grid, arguments)
-        kept = dict[int, Traffic]()
+        watch, kept = self.watch, dict[int, Traffic]()
         if self.measured and not polls(function):
             kept = {linear: Traffic() for linear in self._drawn(grid, min(self.measured, traced.programs))}
 
         def run(linear: int) -> Recording | None:
             self._start(linear, grid)
             self.traffic = kept.get(linear)
+            if self.following and isinstance(watch, Races) and self._together is None:
+                self._follow(body, arguments, watch)
+                return None
             if self._before or self._together is not None or self.traffic is not None:
                 with kernel_errors():
                     body(**arguments)
@@ -438,8 +446,27 @@ class Engine:
                 else:
                     self._groups.run(run, list(rest), grid)
         finally:
+            self.crossed |= isinstance(watch, Races) and watch.crossed
             self.watch = self._together = self.traffic = None
             traced.traffic.extend(kept.values())
+
+    def _follow(self, body: Body, arguments: Arguments, watch: Races) -> None:
+        """Run an instance and follow what it loads before or after a store of its own. Raises Race."""
+        self.instances.making = made = Recording(arguments, self._did)
+        try:
+            with made.record(), kernel_errors():
+                body(**arguments)
+        finally:
+            self.instances.making = None
+        for step, name in watch.early:
+            if made.spreads(step):
+                raise Race(
+                    f"a number of `{name}` is loaded by every thread and stored by one, with no tl.debug_barrier() between, "
+                    "and not used for single stores alone"
+                )
+
+    def _recorded_steps(self) -> int:
+        return len(self.instances.making.steps) if self.instances.making is not None else 0
 
     def _start(self, linear: int, grid: tuple[int, ...]) -> None:
         """Set the state for the beginning of an instance."""
@@ -895,7 +922,12 @@ class Engine:
         if making is not None:
             if making.rounds is not None:
                 making.rounds.lose()  # the enclosing loop
-            if self.traffic is None and len(values) >= FEWEST and _is_known_loop(asking_frame()):
+            if (
+                self.traffic is None
+                and not self.following
+                and len(values) >= FEWEST
+                and _is_known_loop(asking_frame())
+            ):
                 loop = Rounds(making, values)
         place = 0
         try:

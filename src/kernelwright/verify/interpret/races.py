@@ -7,7 +7,9 @@ an operation that releases passes on what its instance knows, one that acquires 
 An operation with block scope is no atomic to another instance by PTX's memory model, whatever the hardware does.
 
 Inside an instance, lanes run on many threads: what one lane stored, another may read only after a barrier, and what one read,
-another may store to only after one, unless all are of one warp. Reductions, products and atomics include one.
+another may store to only after one, unless all are of one warp. Reductions, products and atomics include one. A single number
+is loaded by every thread and stored by the first one alone: without a barrier between, it is for single stores and atomic
+operations, which that thread does. Whether it is used otherwise shows in a recording (`Recording.spreads`).
 
 Source: vector clocks as in Fidge (1988), with epochs as in FastTrack (Flanagan and Freund, PLDI 2009). Not covered:
 two lanes of one store to one element.
@@ -94,18 +96,36 @@ class _Shadow:
 class Races:
     """Watches one launch for races. The methods raise Race."""
 
-    def __init__(self, memory: Memory, count: int, stored: set[str] | None, warps: int = 1) -> None:
-        """`stored`: arguments that the kernel is known to write; None if not yet known. `warps`: those of an instance."""
+    crossed = False
+    """Whether an instance of several warps loaded a single number that it stores, with no barrier between."""
+
+    def __init__(
+        self,
+        memory: Memory,
+        count: int,
+        stored: set[str] | None,
+        warps: int = 1,
+        step: Callable[[], int] = lambda: 0,
+    ) -> None:
+        """`stored`: arguments that the kernel is known to write; None if not yet known. `warps`: those of an instance. `step()`:
+        the number of the step that is being recorded."""
         self.memory, self.count, self.stored, self._warps = memory, count, stored, warps
         self._shadows: dict[int, _Shadow] = {}
         self._released: dict[int, Clock] = {}
         self._program = self._epoch = self.phase = 0
         self._clock = Clock()
+        self._step = step
+        self._singles: dict[tuple[int, int], list[int]] = {}
+        """By phase and address, the steps of this instance that load a single number there."""
+        self.early: list[tuple[int, str]] = []
+        """(step, argument) of this instance's loads that only its first thread may use."""
 
     def start(self, program: int) -> None:
         """Begin the next instance, which knows nothing of the others."""
         self._program, self._epoch, self._clock = program, 0, Clock()
         self.phase += 1
+        self.early.clear()
+        self._singles.clear()
 
     def place(self) -> tuple[int, int, Clock]:
         """The current instance, and what it knows."""
@@ -147,6 +167,10 @@ class Races:
                 )
             if self._warps > 1:
                 self._note_lanes(shadow, elements, here)
+                if pointers.size == 1:
+                    self._singles.setdefault((self.phase, int(addresses[0])), []).append(self._step())
+                    if (stored == here).any():
+                        self._cross(region, addresses)
 
     def write(
         self, pointers: np.ndarray, mask: np.ndarray, itemsize: int, changed: Callable[[], np.ndarray]
@@ -170,6 +194,12 @@ class Races:
                     raise Race(
                         f"`{region.name}` is stored to by other lanes than read it, with no tl.debug_barrier() between"
                     )
+            if (
+                pointers.size == 1
+                and (self.phase, int(addresses[0])) in self._singles
+                and changed()[lanes].any()
+            ):
+                self._cross(region, addresses)
             shadow["stores"][elements] = self._stamp
             shadow["lanes"][elements] = here
 
@@ -197,6 +227,11 @@ class Races:
                     self._released[address] = own.joined(former, self.count) if former else own
         if order in _RELEASES and not narrow:
             self._epoch += 1
+
+    def _cross(self, region: Region, addresses: np.ndarray) -> None:
+        """Note that what is loaded and stored at one address, with no barrier between, is for the first thread."""
+        self.crossed = True
+        self.early += [(step, region.name) for step in self._singles[self.phase, int(addresses[0])]]
 
     @property
     def _stamp(self) -> int:

@@ -48,6 +48,8 @@ PLACED = frozenset(
 are done once for all calls. No quotients or shifts: where those are undefined, each call draws."""
 _HELD_BYTES = 48 << 20
 """The most bytes of such values, for all instances."""
+_BY_ONE_THREAD = ("create_store", "create_masked_store", "create_atomic_rmw", "create_atomic_cas")
+"""What one thread does if it is done to a single element."""
 _SPEAKS = ("create_print", "create_assert", "create_assume", "create_barrier")
 """Operations that are done for their effect."""
 
@@ -112,6 +114,8 @@ class Recording:
         """Elements of the largest block that a step makes."""
         self.moving: set[int] = set()
         """Places of results of steps."""
+        self._blocks: set[int] = set()
+        """Places of results of more than one element."""
         self._rest: list[Step] = []
         self._rest_labels: list[str] = []
         self._last: dict[bool, list[tuple[int, ...]]] = {}
@@ -234,6 +238,8 @@ class Recording:
         self._places[id(handle)] = len(self.values)
         self._kept.append(handle)
         self.widest = max(self.widest, handle.data.size)
+        if handle.data.size > 1:
+            self._blocks.add(len(self.values))
         self.keep(len(self.values), handle)
         self.values.append(None)
         return len(self.values) - 1
@@ -316,6 +322,21 @@ class Recording:
             return found[0]
 
         return applied
+
+    def spreads(self, number: int) -> bool:
+        """Whether the single number that a step loads is used for more than single stores and atomic operations: for a block,
+        or a decision."""
+        found = {self.steps[number][3]}
+        for (_, places, _, out), label in zip(
+            self.steps[number + 1 :], self.labels[number + 1 :], strict=True
+        ):
+            if found.isdisjoint(places) or label in _BY_ONE_THREAD:
+                continue
+            made = {out} if type(out) is int else set(out or ())
+            if not made or not made.isdisjoint(self._blocks):
+                return True
+            found |= made
+        return False
 
     # -- playing ------------------------------------------------------------------------------------------------
 
