@@ -13,7 +13,13 @@ from kernelwright.search.ladder import function_form
 from kernelwright.search.whole import shrunk
 from kernelwright.verify.judge import Judge, _estimated_sets
 from kernelwright.verify.protocol import protocol
-from kernelwright.verify.reference.long_sizes import between_sets, held_sizes, long_sets, one_more_full
+from kernelwright.verify.reference.long_sizes import (
+    between_sets,
+    held_sizes,
+    long_sets,
+    one_more_full,
+    stretched,
+)
 
 SOURCE = "ROWS = 4096\nCOLS = 8192\nGROUPS = 8\n"
 SETS = {
@@ -59,6 +65,13 @@ def test_sizes_on_which_something_hangs_stay_full_and_the_others_are_small() -> 
     assert held == {"ROWS": 5, "COLS": 8192, "GROUPS": 4}
     longer = one_more_full(_task(), held, lambda sizes: _elements(sizes) / 128)
     assert longer == [{**held, "ROWS": 2048, "GROUPS": 1}, {**held, "ROWS": 1, "GROUPS": 8}]
+
+
+def test_one_size_at_a_time_is_stretched_as_far_as_may_be() -> None:
+    found = stretched(_task(), list(SETS), lambda sizes: _elements(sizes) * 4)
+    assert [name for name, _ in found] == ["COLS", "ROWS"]
+    assert {"COLS": found[0][1]["COLS"], "ROWS": found[1][1]["ROWS"]} == {"COLS": 4096, "ROWS": 128}
+    assert stretched(_task(), list(SETS), lambda sizes: math.inf) == [("", SETS["small"])]
 
 
 def test_they_are_smaller_yet_where_that_does_not_fit() -> None:

@@ -62,12 +62,13 @@ from kernelwright.verify.reference.long_sizes import (
     between_sets,
     long_sets,
     one_more_full,
+    stretched,
 )
 from kernelwright.verify.reference.named_values import at_named_values, named_values
 from kernelwright.verify.reference.operators import NO_CHANNELS
 from kernelwright.verify.reference.oracle import ShapeCases, has_special, shape_cases
 from kernelwright.verify.reference.periodic import Patch
-from kernelwright.verify.reference.reach import farther
+from kernelwright.verify.reference.reach import MOST_OPERATORS, farther
 from kernelwright.verify.reference.special_values import rounds_once
 from kernelwright.verify.reference.task_module import NotModelled, Reference, for_task, init_seed
 from kernelwright.verify.sandbox.zygote import Zygote
@@ -213,7 +214,7 @@ class Judge:
         self._named: Kept[ShapeCases] = Kept(_CACHED_TASKS)
         self._another: Kept[object] = Kept(_CACHED_TASKS)
         self._exchanged: Kept[list[object]] = Kept(_CACHED_TASKS)
-        self._farther: Kept[dict[str, float]] = Kept(_CACHED_TASKS)
+        self._farther: Kept[tuple[str, dict[str, float]]] = Kept(_CACHED_TASKS)
         self._hidden_taken: dict[str, dict[str, dict[str, int]]] = {}
         """Task -> name -> hidden sizes that its reference accepts."""
         self._gpu_cases: Kept[list[GpuCases]] = Kept(_GPU_TASKS)
@@ -381,8 +382,9 @@ class Judge:
                 (f"{LONG}_{number}" if room == 1 else f"{LONG}_{number}_x{room}", sizes, {})
                 for number, sizes in enumerate(self._long_sets(task, room))
             ]
-            if room == 1 and (far := self.farther(task)):
-                wanted += [(f"{LONG}_far", sizes, far) for sizes in self._long_sets(task, _FAR_ROOM)[:1]]
+            if room == 1 and (far := self.farther(task))[1]:
+                sets = sorted(self._long_sets(task, _FAR_ROOM), key=lambda sizes: -sizes.get(far[0], 0))
+                wanted += [(f"{LONG}_far", sizes, far[1]) for sizes in sets[:1]]
             for name, sizes, moved in wanted:
                 with contextlib.suppress(UserError), _ours("long sizes"):
                     made = self._shape_cases(task, name, sizes, long=True, special=not moved, farther=moved)
@@ -393,7 +395,7 @@ class Judge:
 
         if not (self.protocol.honesty and self.protocol.more_shapes and len(self.small(task)) > 1):
             return []
-        if special and not has_special(self.cases(task)[0]) and not self.farther(task):
+        if special and not has_special(self.cases(task)[0]) and not self.farther(task)[1]:
             return []
         return list(self._long.get((task.digest, room), make))
 
@@ -434,17 +436,19 @@ class Judge:
 
         return estimate
 
-    def farther(self, task: Task) -> dict[str, float]:
-        """Changes to weights that let elements reach further (`reference/reach.py`)."""
+    def farther(self, task: Task) -> tuple[str, dict[str, float]]:
+        """(size, changes to weights that let elements reach further along it, `reference/reach.py`)."""
 
-        def make() -> dict[str, float]:
-            if task.gradients:
-                return {}
-            with _ours("how far elements reach"):
-                return farther(
-                    self.cases(task)[0].cases[0], random.Random(f"{self._secret}:{task.digest}:reach")
-                )
-            return {}
+        def make() -> tuple[str, dict[str, float]]:
+            dice = random.Random(f"{self._secret}:{task.digest}:reach")
+            for name, sizes in stretched(
+                task, self.small(task), lambda sizes: self._cost(task, sizes, operators=MOST_OPERATORS)
+            ):
+                with contextlib.suppress(UserError), _ours("how far elements reach"):
+                    reference = Reference(task, sizes)
+                    if found := farther(reference.build(), reference.inputs(self._secret), dice):
+                        return name, found
+            return "", {}
 
         return self._farther.get(task.digest, make)
 
@@ -537,19 +541,21 @@ class Judge:
             return None
         return self._kept_case(task, WHOLE_SIZE, "the full size", WHOLE_SIZE, sizes, long=True, special=False)
 
-    def _cost(self, task: Task, sizes: Mapping[str, int], passes: float = 1.0) -> float:
+    def _cost(
+        self, task: Task, sizes: Mapping[str, int], passes: float = 1.0, operators: float = math.inf
+    ) -> float:
         """The reference's work at some sizes as a share of the most that we interpret at long sizes, its bytes divided by `passes`
-        and its products by their root; infinite if it does not accept the sizes."""
+        and its products by their root, and of the most `operators`; infinite if it does not accept the sizes."""
 
         def make() -> float:
             with contextlib.suppress(NotModelled, UserError), _ours("long sizes"):
                 made = baseline(task, dict(sizes), self.target)
                 moved = max(made.eager.bytes / passes, made.min_bytes)
                 flops = made.contraction_flops / math.sqrt(passes)
-                return max(moved / MOST_BYTES, flops / MOST_FLOPS)
+                return max(moved / MOST_BYTES, flops / MOST_FLOPS, made.eager.launches / operators)
             return math.inf
 
-        return self._costs.get((task.digest, passes, *sizes.items()), make)
+        return self._costs.get((task.digest, passes, operators, *sizes.items()), make)
 
     def another_size(self, task: Task) -> object:
         """Inputs (`describe`d) that differ from those of the first small set in one size that is not a constructor argument; None if

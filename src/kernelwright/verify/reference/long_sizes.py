@@ -104,6 +104,20 @@ def one_more_full(
     return [made for made in found if made][:_SETS]
 
 
+def stretched(
+    task: Task, shapes: Sequence[str], cost: Callable[[Mapping[str, int]], float]
+) -> list[tuple[str, dict[str, int]]]:
+    """(size, the first small set with that size full, or as long as possible) for sizes that vary and are longer in full, the
+    longest first; without any, that set alone. `shapes` and `cost` as in `long_sets`."""
+    sets, full = [task.shapes[name] for name in shapes], full_sizes(task)
+    start = dict(sets[0])
+    far = [name for name in varying(start, sets) if full.get(name, 0) >= _LONGER * start[name]]
+    found = [
+        (name, _long(name, full[name], [start], cost)) for name in sorted(far, key=lambda name: -full[name])
+    ]
+    return [(name, made) for name, made in found if made and made[name] > start[name]] or [("", start)]
+
+
 def _least(task: Task, sets: Sequence[Mapping[str, int]], name: str, base: Mapping[str, int]) -> int:
     if name in task.ranges:
         return task.ranges[name][0]

@@ -1,8 +1,9 @@
 """Weights under which elements reach more outputs than under freshly drawn ones, such as a decay that was learnt to be slow.
 
 What a reference does far along an axis may vanish under its initial weights (0.7 to the 128th), and a kernel that leaves it out
-passes there. We try on the reference, at its small size, which weights bring it back: each small parameter is moved up and down
-as a whole, and input elements are moved one by one, to count the outputs that change.
+passes there. We try on the reference, with one size as long as is cheap, which weights bring it back: each small parameter is
+moved up and down as a whole, and input elements are moved one by one, to count the outputs that change. Of a backward pass
+cotangents are inputs, and gradients are outputs.
 
 Does not find weights that reach further only together, nor inputs that do (a decay given as an input).
 """
@@ -15,42 +16,43 @@ from collections.abc import Mapping
 
 import torch
 
-from kernelwright.verify.reference.cases import Case
 from kernelwright.verify.reference.task_module import finite, outputs_of, where_possible
 from kernelwright.verify.structures import flatten, with_changed
 
 _STEP, _STEPS = 6.0, (4.0, 8.0)
 """How far a parameter is moved for the trial, and the range for its elements in a case: a sigmoid is near 1 there."""
 _MOST_ELEMENTS, _MOST_PARAMETERS = 1024, 4
-_TRIED = 8
-"""Elements that are moved in each of the first two inputs."""
+_TRIED = 4
+"""Elements that are moved in each of the first two inputs, and in the last."""
+MOST_OPERATORS = 1500
+"""The most operators of the reference in a call for which this is asked: it is called some hundred times."""
 _NOTICED = 0.02
 """An output has changed if it moved by this share of the largest output."""
 _FURTHER = 2.0
 """Reaching further means this many times as many outputs."""
 
 
-def farther(case: Case, dice: random.Random) -> dict[str, float]:
+def farther(module: torch.nn.Module, inputs: object, dice: random.Random) -> dict[str, float]:
     """For at most one parameter, by name, the sign of a step that lets input elements reach many more outputs; usually empty."""
     found: dict[str, float] = {}
+    small = [
+        (one.numel(), name)
+        for name, one in module.named_parameters()
+        if one.requires_grad and one.is_floating_point() and 0 < one.numel() <= _MOST_ELEMENTS
+    ]
     with where_possible():
-        places = _places(case.inputs, dice)
-        usual = _count_reached(case.module, case.inputs, places)
-        most, outputs = 0, sum(one.numel() for one in outputs_of(case.module, case.inputs))
+        places = _places(inputs, dice) if small else []
+        usual = _count_reached(module, inputs, places)
+        most, outputs = 0, sum(one.numel() for one in outputs_of(module, inputs))
         if not places or usual * _FURTHER > outputs * len(places):
             return {}
-        small = [
-            (one.numel(), name)
-            for name, one in case.module.named_parameters()
-            if one.requires_grad and one.is_floating_point() and 0 < one.numel() <= _MOST_ELEMENTS
-        ]
         for _, name in sorted(small)[:_MOST_PARAMETERS]:
             for sign in (1.0, -1.0):
                 with where_possible():
-                    moved = copy.deepcopy(case.module)
+                    moved = copy.deepcopy(module)
                     with torch.no_grad():
                         moved.get_parameter(name).add_(sign * _STEP)
-                    reached = _count_reached(moved, case.inputs, places)
+                    reached = _count_reached(moved, inputs, places)
                     if reached > max(most, _FURTHER * usual):
                         found, most = {name: sign}, reached
     return found
@@ -76,7 +78,7 @@ def _places(inputs: object, dice: random.Random) -> list[tuple[int, int]]:
     ]
     return [
         (number, int((stretch + dice.random()) * count / _TRIED))
-        for number, count in floating[:2]
+        for number, count in (floating if len(floating) < 3 else [*floating[:2], floating[-1]])
         for stretch in range(_TRIED)
     ]
 
