@@ -18,6 +18,8 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from contextlib import AbstractContextManager
 from typing import Any, Generic, TypeVar
 
+import torch
+
 from kernelwright.errors import InfrastructureError, UserError
 from kernelwright.graph import Graph
 from kernelwright.graph.shrink import work
@@ -81,7 +83,8 @@ _PATCHES = 256
 """Most cached periods of full-size cases, a few MB each."""
 _GPU_TASKS = 64
 _WIDER, _WIDER_COST = 48, 2.0
-"""Least other sizes when long ones are shortened, since errors of few elements show little; and the most that this may cost."""
+"""Least other sizes where long ones are shortened or outputs are in half precision, since errors of few elements show little; and
+the most that this may cost."""
 _NAMED_POSITION = 7
 """Position of such a shape set: not one of the first, which get more cases."""
 BETWEEN = "between"
@@ -387,7 +390,9 @@ class Judge:
                 wanted += [(f"{LONG}_far", sizes, far[1]) for sizes in sets[:1]]
             for name, sizes, moved in wanted:
                 with contextlib.suppress(UserError), _ours("long sizes"):
-                    made = self._shape_cases(task, name, sizes, long=True, special=not moved, farther=moved)
+                    wide = self._raised(task, sizes) if self._few(task, sizes) else sizes
+                    wide = sizes if self._few(task, wide) else wide
+                    made = self._shape_cases(task, name, wide, long=True, special=not moved, farther=moved)
                     if not _takes_all(made, self.cases(task)[:1]):
                         found.append(made)
                         self._long_sizes[task.digest, made.name] = sizes
@@ -461,16 +466,23 @@ class Judge:
             size: length if length <= longest[size] else _shorten(length, share)
             for size, length in own.items()
         }
-        wider = {
-            size: min(max(length, _WIDER), full_sizes(task).get(size, length))
-            for size, length in sizes.items()
-        }
-        sizes = wider if self._cost(task, wider) <= _WIDER_COST else sizes
+        sizes = self._raised(task, sizes)
         if not any(length > longest[size] for size, length in sizes.items()):
             return None
         return self._kept_case(
             task, str(sizes), "long sizes", f"{name}_shorter", sizes, long=True, special=False
         )
+
+    def _raised(self, task: Task, sizes: Mapping[str, int]) -> dict[str, int]:
+        """Sizes with the short ones raised, so that outputs have more elements, if the cost permits."""
+        full = full_sizes(task)
+        wider = {size: min(max(length, _WIDER), full.get(size, length)) for size, length in sizes.items()}
+        return wider if self._cost(task, wider) <= _WIDER_COST else dict(sizes)
+
+    def _few(self, task: Task, sizes: Mapping[str, int]) -> bool:
+        """Whether an output in half precision has too few elements for their root mean square to show digits lost by each."""
+        found = baseline(task, dict(sizes), self.target).form.expected
+        return any(one.dtype in (torch.bfloat16, torch.float16) and one.numel() < _WIDER for one in found)
 
     def held_case(self, task: Task, sizes: Mapping[str, int]) -> ShapeCases | None:
         """Cases at sizes some of which are full (`long_sizes.held_sizes`), with all special values, made once; None if that costs too
