@@ -20,7 +20,7 @@ from kernelwright.verify.reference import distributions
 from kernelwright.verify.reference.cases import Case, make_case
 from kernelwright.verify.reference.comparison import allowed_error, compare
 from kernelwright.verify.reference.expected import Expected, expected_of
-from kernelwright.verify.reference.oracle import telling
+from kernelwright.verify.reference.oracle import _turn, telling
 from kernelwright.verify.reference.task_module import INIT_SEED, Reference
 from kernelwright.verify.trace.pretend_cuda import poison_
 
@@ -563,3 +563,25 @@ def test_what_lies_a_rounding_outside_of_a_references_domain_is_left_out() -> No
     """binary_cross_entropy raises for the least number above 1; its sum reduces many elements to one."""
     body = "return nn.functional.binary_cross_entropy(0.5 + 0.0 * x, x, reduction='sum')"
     assert cases(task(body, inputs="(torch.rand(N) < 0.5).float()", n=256))
+
+
+@pytest.mark.parametrize(
+    ("body", "number", "asked"),
+    [
+        ("torch.roll(x, number, 0)", "int(torch.randint(0, 9, ()))", True),
+        ("torch.roll(x, number, 0)", "3", False),
+        ("x * max(min(number, 4), 0)", "int(torch.randint(0, 9, ()))", False),
+        ("x[number:] * x[:-number].sum()", "int(torch.randint(1, 9, ()))", False),
+    ],
+)
+def test_a_drawn_integer_lies_beyond_every_extent_unless_that_means_nothing(
+    body: str, number: str, asked: bool
+) -> None:
+    source = MODULE.replace("(self, x)", "(self, x, number)")
+    source = source.format(body=f"return {body}", inputs=f"torch.randn(N), {number}", n=9, extra="", init="")
+    for secret in (2, 3):
+        reference = Reference(Task(id="test/task", source=source, shapes={"small": {}}))
+        _turn(reference, secret)
+        taken = reference.inputs(secret)[1]
+        assert (abs(taken) > 18) == asked
+        assert (taken < 0) == (asked and secret == 2)

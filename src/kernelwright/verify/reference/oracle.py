@@ -340,19 +340,47 @@ def _tells_nothing(name: str, task: Task, case: Case) -> bool:
 
 
 def _turn(reference: Reference, secret: int) -> None:
-    """Flip Python booleans among the inputs if the reference accepts that, except those that the task writes as constants: a
-    kernel may know these."""
-    drawn = {place for place, one in enumerate(reference.inputs(secret)) if isinstance(one, bool)}
-    own = frozenset(drawn - _written(reference.task.source)) if drawn else drawn
+    """Replace Python integers and booleans among the inputs if the reference accepts that, except those that the task writes as
+    constants: a kernel may know these."""
+    drawn = reference.inputs(secret)
+    own = {place for place, one in enumerate(drawn) if isinstance(one, int)} - _written(reference.task.source)
     if not own:
         return
-    turned = Reference(reference.task, reference.overrides, reference.device)
-    turned.turned = frozenset(own)
+    reference.numbers = {place: not drawn[place] for place in own if isinstance(drawn[place], bool)}
     with where_possible():
-        inputs = turned.inputs(secret)
-        if finite(outputs_of(turned.build().to(reference.device), inputs)):
-            reference.turned = turned.turned
+        if not finite(outputs_of(reference.build().to(reference.device), _again(reference, secret))):
+            reference.numbers = {}
+    for place in sorted(own):
+        if not isinstance(drawn[place], bool):
+            _take_beyond(reference, secret, place, drawn)
     reference.start_over()
+
+
+def _again(reference: Reference, seed: int) -> list[Any]:
+    reference.start_over()
+    return reference.inputs(seed)
+
+
+def _take_beyond(reference: Reference, secret: int, place: int, drawn: list[Any]) -> None:
+    """Replace an integer that differs from draw to draw by one beyond every extent, of either sign, unless the reference refuses
+    it, or does the same for any further one (a bound that is out of reach)."""
+    number, usual = drawn[place], outputs_of(reference.build().to(reference.device), drawn)
+    if all(_again(reference, secret + 1 + draw)[place] == number for draw in range(_MORE_DRAWS)):
+        return
+    extent = max((size for one in flatten(drawn) for size in one.shape), default=1)
+    beyond, before = abs(number) + 2 * extent + 1, dict(reference.numbers)
+    module = reference.build().to(reference.device)
+    for other in (beyond, -beyond) if secret % 2 else (-beyond, beyond):
+        reference.numbers = {**before, place: other + (1 if other > 0 else -1)}
+        further = _again(reference, secret)
+        reference.numbers = {**before, place: other}
+        inputs = _again(reference, secret)
+        with where_possible():
+            if _gives_another(module, inputs, usual) and _gives_another(
+                module, inputs, outputs_of(module, further)
+            ):
+                return
+    reference.numbers = before
 
 
 def _written(source: str) -> set[int]:

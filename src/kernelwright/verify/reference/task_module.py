@@ -85,8 +85,8 @@ class Reference:
     def __init__(self, task: Task, overrides: dict[str, int] | None = None, device: str = "cpu") -> None:
         self.task, self.device, self.overrides = task, device, overrides
         self.precision = precision_of(task)
-        self.turned: frozenset[int] = frozenset()
-        """Positions of Python booleans among the inputs that are flipped from what the task draws."""
+        self.numbers: dict[int, int] = {}
+        """Python integers and booleans, by position among the inputs, in place of those that the task draws."""
         self.begun: dict[int, bool] = {}
         """Inputs, by position, that the task draws as one number and that are redrawn here, and whether with either sign."""
         self._first: list[object] | None = None
@@ -175,8 +175,8 @@ class Reference:
         if self._first is None:
             self._first = convert(made, lambda tensor: torch.empty(0))
             self._form = seed, [one.shape for one in flatten(made)]
-            for place in self.turned:
-                self._first[place] = not self._first[place]
+            for place, number in self.numbers.items():
+                self._first[place] = number
         if [one.shape for one in flatten(made)] != self._form[1]:
             made = convert(self._draw(self._form[0]), _reorder(seed))
         return convert(with_numbers_of(self._first, made), lambda tensor: tensor.to(self.device))
