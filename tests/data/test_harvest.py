@@ -4,7 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 
+from kernelwright import extensions
 from kernelwright.data.harvest import Origin, harvest
 from kernelwright.errors import UserError
 from kernelwright.graph.recast import recast
@@ -98,3 +100,12 @@ def test_graphs_are_recast_as_torch_infers(out: Path) -> None:
         half = recast(graph, "bfloat16")
         assert "bfloat16" in json.dumps(half.model_dump(mode="json"))
         assert holds(half, {one.name: one.hint for one in half.symbols})
+
+
+def test_the_everyday_modules_run_and_are_small() -> None:
+    path = Path(__file__).parents[2] / "recipes" / "everyday_modules.py"
+    for name, build in extensions.call(extensions.load(f"{path}:models", "test"), f"{path}:models", "test"):
+        model, args, kwargs = build()
+        with torch.no_grad():
+            assert model(*args, **kwargs) is not None, name
+        assert max(one.numel() for one in args) <= 4 * 2**20, name
