@@ -397,6 +397,7 @@ def test_a_deep_copy_is_a_drop_in_of_a_copy(fast: Any) -> None:
     assert len(runs) == 2
 
 
+@pytest.mark.filterwarnings("error::UserWarning", "error::FutureWarning")
 @pytest.mark.parametrize("by_torch", [False, True], ids=["pickle", "torch.save"])
 def test_it_survives_pickling(fast: Any, by_torch: bool) -> None:
     if by_torch:

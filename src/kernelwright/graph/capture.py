@@ -50,6 +50,14 @@ class Call:
     complex: frozenset[str] = frozenset()
     """Arguments that are complex tensors in the module's call."""
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without torch's specs, whose leaves warn when they are unpickled."""
+        return {**vars(self), "inputs": _plain_spec(self.inputs), "outputs": _plain_spec(self.outputs)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        specs = {name: _spec(state[name]) for name in ("inputs", "outputs")}
+        vars(self).update(state | specs)
+
     @functools.cached_property
     def form(self) -> tuple[int, tuple[str, ...]]:
         """(number of positional arguments, names of keyword arguments)."""
@@ -88,6 +96,22 @@ class Call:
         """The module's return value from the graph's results."""
         flat = [results[at] if isinstance(at, int) else at[0] for at in self.results]
         return pytree.tree_unflatten(flat, self.outputs)
+
+
+def _plain_spec(spec: pytree.TreeSpec) -> Any:
+    """A spec as nested tuples (type, context, children); None for a leaf."""
+    if spec.is_leaf():
+        return None
+    return spec.type, spec.context, tuple(_plain_spec(spec.child(at)) for at in range(spec.num_children))
+
+
+def _spec(plain: Any) -> pytree.TreeSpec:
+    """The spec of which `_plain_spec` made tuples; pytree learns types that it does not know in this process."""
+    if plain is None:
+        return pytree.tree_structure(None)
+    cls, context, children = plain
+    _register(cls)
+    return pytree.TreeSpec(cls, context, [_spec(one) for one in children])
 
 
 def _form(spec: pytree.TreeSpec) -> tuple[int, tuple[str, ...]]:
