@@ -2,7 +2,7 @@
 # precision: bf16
 # cheat: 13
 # expect: low_precision, wrong_on_shape, wrong_value
-# why: 64 programs add their parts atomically in half precision: each addition rounds, which three outputs do not show
+# why: 128 programs add their parts atomically in half precision: each addition rounds, which a few outputs do not show
 import torch
 import torch.nn as nn
 import triton
@@ -22,5 +22,5 @@ class ModelNew(nn.Module):
     def forward(self, x):
         rows, cols = x.shape
         out = torch.zeros(cols, dtype=x.dtype, device=x.device)
-        kernel[(triton.cdiv(rows, 512), triton.cdiv(cols, 64))](x, out, rows, cols, ROWS=512, BLOCK=64)
+        kernel[(triton.cdiv(rows, 256), triton.cdiv(cols, 64))](x, out, rows, cols, ROWS=256, BLOCK=64)
         return out

@@ -1,7 +1,7 @@
 # task: wright/sum_columns
 # precision: bf16
 # expect: correct
-# why: 64 programs add their parts atomically in single precision, and the sum is rounded once
+# why: 128 programs add their parts atomically in single precision, and the sum is rounded once
 import torch
 import torch.nn as nn
 import triton
@@ -29,6 +29,6 @@ class ModelNew(nn.Module):
         rows, cols = x.shape
         total = torch.zeros(cols, dtype=torch.float32, device=x.device)
         out = torch.empty(cols, dtype=x.dtype, device=x.device)
-        kernel[(triton.cdiv(rows, 512), triton.cdiv(cols, 64))](x, total, rows, cols, ROWS=512, BLOCK=64)
+        kernel[(triton.cdiv(rows, 256), triton.cdiv(cols, 64))](x, total, rows, cols, ROWS=256, BLOCK=64)
         round_kernel[(triton.cdiv(cols, 64),)](total, out, cols, BLOCK=64)
         return out
