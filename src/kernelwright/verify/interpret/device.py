@@ -422,21 +422,20 @@ class InterpretDevice(Service):
         }
 
     def _by_values_alone(self, session: InterpretedSession, candidate: Candidate, stray: OutOfBounds) -> None:
-        """Model the steady call though it strays with invented values of both kinds. Raises `stray` unless plans of all programs
-        show that only loaded values decide where they stray."""
+        """Model the steady call though it strays with invented values of both kinds. Raises `stray` unless plans of all programs of
+        that kernel show that only loaded values decide where they stray."""
         engine = self.engine
         engine.all_zero = False
         try:
             self._plan(session, candidate, Sampled())
         except Unsure:
             raise stray from None
-        if not all(launch.inside for launch in engine.planned):
-            raise stray
-        engine.mode, engine.straying = "model", True
+        doubtful = {launch.name for launch in engine.planned if not launch.inside}
+        engine.mode, engine.straying = "model", {launch.name for launch in engine.planned} - doubtful
         try:
             self._play_steady(session, candidate)
         finally:
-            engine.straying = False
+            engine.straying = ()
 
     def _too_large(
         self, session: InterpretedSession, launches: list[TracedLaunch], assemblies: dict[str, dict[str, Any]]

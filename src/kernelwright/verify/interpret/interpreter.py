@@ -21,7 +21,7 @@ import itertools
 import math
 import random
 import types
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -192,8 +192,8 @@ class Engine:
     """Execute instances in reverse order, and watch for races between them."""
     all_zero = False
     """Loads in `model` mode give zeros, floats included."""
-    straying = False
-    """Modelled accesses may stray, because unknown values decide where they go."""
+    straying: Collection[str] = ()
+    """Kernels whose modelled accesses may stray, because unknown values decide where they go."""
     guess = 0
     """What loads in `model` mode give for unknown integers and booleans."""
     atomics = False
@@ -536,13 +536,13 @@ class Engine:
 
         def modelled(program: int, guess: int) -> Traffic:
             stand(program)
-            self.mode, self.traffic, self.guess, self.straying = "model", Traffic(), guess, True
+            self.mode, self.traffic, self.guess, self.straying = "model", Traffic(), guess, (self._at[0],)
             try:
                 with kernel_errors(), contextlib.suppress(Enough):
                     body(**arguments)
                 return self.traffic
             finally:
-                self.mode, self.traffic, self.guess, self.straying = "sample", None, 0, False
+                self.mode, self.traffic, self.guess, self.straying = "sample", None, 0, ()
 
         def priced(program: int) -> Traffic:
             made = modelled(program, 0)
@@ -850,7 +850,7 @@ class Engine:
         try:
             region = self.memory.check(pointers, mask, itemsize, what)
         except OutOfBounds as error:
-            if self.mode != "plan" and not (self.mode == "model" and self.straying):
+            if self.mode != "plan" and not (self.mode == "model" and self._at[0] in self.straying):
                 raise
             self._strays.append((self.planned_steps, error))  # perhaps due to invented values
             region = self.memory.nearest(pointers, mask)
