@@ -6,10 +6,13 @@ the size of images or sequences are small. No weights are loaded.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -69,6 +72,11 @@ def declare_vision_operators() -> None:
     """Declare what torchvision registers shapes for where its library does not load, as on CPU builds of torch."""
     if "torchvision" in sys.modules or hasattr(torch.ops.torchvision, "nms"):
         return
+    spec = find_spec("torchvision")
+    for built in Path(spec.origin or "").parent.glob("_C*.so") if spec else ():
+        with contextlib.suppress(OSError):
+            torch.ops.load_library(built)
+            return
     library = torch.library.Library("torchvision", "FRAGMENT")
     for name in ("nms", "qnms"):
         library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
