@@ -161,3 +161,20 @@ def test_torch_is_given_no_places_that_no_kernel_wrote() -> None:
     session.play(traced.tapes[0])
     assert session.tensor(View.read(picked)).eq(5).all()
     assert session.tensor(View.read(at)).ne(0).all()
+
+
+def test_a_result_of_another_form_than_traced_is_left_unwritten() -> None:
+    """Such as what an embedding bag keeps for its backward pass, which is empty on some devices."""
+    least, longer = [2, 0, [], [], "float32"], view(3)
+    bounds = {
+        "kind": "aten",
+        "name": "aten.aminmax.default",
+        "arguments": {"args": [{"view": view(1)}], "kwargs": {}},
+        "results": [least, longer],
+    }
+    traced = candidate([tape(bounds, out=3, foreign=(1,))], [1])
+    session = Session("cpu", Kernels([]))
+    session.bind(traced.inputs[0][0], torch.arange(N) + 5.0)
+    session.play(traced.tapes[0])
+    assert session.tensor(View.read(least)) == 5.0
+    assert session.tensor(View.read(longer)).isnan().all()
