@@ -5,7 +5,7 @@ from torch import nn
 
 from kernelwright.graph.capture import capture
 from kernelwright.graph.partition import partition
-from kernelwright.search.whole import _for_all, _kind, shrunk
+from kernelwright.search.whole import _for_all, _in_steps, _kind, shrunk
 
 
 def test_stages_of_a_network_share_kernels_and_their_widest_bounds() -> None:
@@ -21,3 +21,23 @@ def test_stages_of_a_network_share_kernels_and_their_widest_bounds() -> None:
     assert len({_kind(one) for one in groups}) == 1
     assert len(set(leasts)) > 1
     assert max(one.least for one in _for_all(groups).symbols) == min(leasts)
+
+
+class Steps(nn.Module):
+    """A recurrent cell, step by step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cell = nn.GRUCell(8, 12)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        state = x.new_zeros(x.shape[0], 12)
+        for step in range(x.shape[1]):
+            state = self.cell(x[:, step], state)
+        return state
+
+
+def test_a_recurrence_is_told_from_a_stack_of_layers() -> None:
+    layers = nn.Sequential(*(nn.Sequential(nn.Linear(8, 8), nn.GELU()) for _ in range(6)))
+    for module, x, steps in ((Steps(), torch.randn(3, 6, 8), True), (layers, torch.randn(3, 8), False)):
+        assert _in_steps(capture(module.eval(), [x], breaks=False).part.graph) == steps

@@ -6,7 +6,7 @@
 
 1. If these rungs were asked before, the cached result of the whole is the answer, good or bad.
 2. Unless it is long, the rungs are asked for the graph in one piece, as one group. A user's kernel is judged first. For a
-   network of many nodes, contractions among them, whose times are modelled, kernels are written for each distinct group before that, stitched and
+   network of many nodes, contractions among them, that is no recurrence and whose times are modelled, kernels are written for each distinct group before that, stitched and
    judged once, as a whole.
 3. If that gives nothing or is not worth it, or if a GPU can measure which is faster, the graph is cut into groups. Each
    distinct one goes up the ladder, the most expensive first. A group's kernel is used if it is
@@ -30,6 +30,7 @@ from typing import Any, Literal
 
 from kernelwright.errors import UserError, one_line
 from kernelwright.graph import Graph, TensorType, draws, sizes
+from kernelwright.graph.operators import packet
 from kernelwright.graph.partition import Group, Left, Partition, alone, part_of, partition
 from kernelwright.graph.shrink import Ties, runs, shrink
 from kernelwright.graph.stitch import stitch
@@ -49,7 +50,8 @@ LONG = 250
 """Nodes beyond which a graph is not compiled in one piece."""
 MANY = 50
 """Nodes beyond which compiling a graph with contractions in one piece costs more than compiling its groups, many of which are
-alike. Without contractions the compiler makes few kernels of it, and the groups' make slow ones: a recurrence's steps are apart."""
+alike. Without contractions, or where groups differ in the step of a sequence that they read, the compiler makes few kernels of it,
+and the groups' make slow ones: a recurrence's steps are apart."""
 ENOUGH = 0.98
 """Least speed, relative to the faster baseline, that counts as no slower: the rest is measurement noise."""
 _ONE_VALUE = re.compile(r"specialised: Eq\((\w+), (\d+)\)")
@@ -279,7 +281,9 @@ class _Search:
                 verifier, rungs, self.cache, target=s.target, contractions=s.contractions, precision=s.precision,
                 protocol=s.protocol, gpu=s.gpu, watch=self.watch,
             )  # fmt: skip
-            many = self._long or (len(self.graph.nodes) > MANY and self._contracts)
+            many = self._long or (
+                len(self.graph.nodes) > MANY and self._contracts and not _in_steps(self.graph)
+            )
             if many and not (s.gpu or self.user):
                 found += self._written(ladder, _WHOLE_UNTIL)
             # Modelled times cannot decide between two kernels that are both worth it.
@@ -580,10 +584,21 @@ def pin_symbols(
     return (graph, shapes) if "small" in shapes else (sizes.static(graph, {}), {})
 
 
-def _kind(group: Group) -> str:
-    """A digest shared by groups that differ only in the values of their sizes."""
+def _in_steps(graph: Graph) -> bool:
+    """Whether most groups would be alike but for the step of a sequence that they read: a recurrent cell, whose steps are as many
+    kinds of groups."""
+    groups = partition(graph).groups
+    return len({*map(_kind, groups)}) >= 2 * len({_kind(one, step=False) for one in groups})
+
+
+def _kind(group: Group, step: bool = True) -> str:
+    """A digest shared by groups that differ only in the values of their sizes, and without `step` in the index that they select."""
     symbols = tuple(Symbol(name=one.name, hint=0) for one in group.graph.symbols)
-    return group.graph.model_copy(update={"symbols": symbols}).digest
+    nodes = tuple(
+        one if step or packet(one.op) != "select" else one.model_copy(update={"args": (*one.args[:2], 0)})
+        for one in group.graph.nodes
+    )
+    return group.graph.model_copy(update={"symbols": symbols, "nodes": nodes}).digest
 
 
 def _for_all(groups: Sequence[Group]) -> Graph:
