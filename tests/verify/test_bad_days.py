@@ -223,6 +223,7 @@ class OutOfMemoryError(RuntimeError):
         (AcceleratorError("CUDA error: unknown error"), "the judge lost its GPU .*: see nvidia-smi"),
         (OutOfMemoryError("CUDA out of memory. Tried"), "memory is taken .*: end what else"),
         (InfrastructureError("line\nline"), "^line line$"),
+        (NotImplementedError("not implemented for 'Float8'"), "^NotImplementedError: not implemented"),
     ],
 )
 def test_what_the_machine_lacks_is_one_line_with_the_fix(error: Exception, fix: str) -> None:

@@ -25,7 +25,6 @@ from kernelwright.graph import Graph
 from kernelwright.graph.shrink import work
 from kernelwright.hardware import target as target_sheet
 from kernelwright.records import Task
-from kernelwright.verify import narrow
 from kernelwright.verify.exact.asking import Posed, question
 from kernelwright.verify.gpu import compiled
 from kernelwright.verify.gpu.admission import ran_out
@@ -668,7 +667,7 @@ class Judge:
         """One period of a case at full size (`reference/periodic.py`); None if there is none."""
 
         def make() -> Patch | None:
-            with contextlib.suppress(NotModelled), _ours("a case at full size"), narrow.of_bytes(task.source):
+            with contextlib.suppress(NotModelled), _ours("a case at full size"):
                 shapes, base = self.cases(task), self.baseline(task)
                 if base is not None:
                     small, once = [one.cases[0] for one in shapes], rounds_once(shapes[0].operators)

@@ -16,6 +16,7 @@ import os
 import secrets
 import tempfile
 import threading
+import traceback
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -267,13 +268,17 @@ class VerifierPool(Pool):
                 verification = self._verification(task, candidate, judge)
                 verification.alone = alone
                 return verification.verdict(), verification
-            except (InfrastructureError, OSError, RuntimeError) as error:
-                # Retry failures of the judge's own work on the GPU; other errors come from the task, so the user gets them.
+            except UserError:
+                raise
+            except Exception as error:
+                # What the machine lacks may be there next time; a mistake of the judge's own is made again.
                 crowded = _ran_out(error)
-                of_the_gpu = type(error).__name__ in _GPU_ERRORS
-                if isinstance(error, RuntimeError) and not (of_the_gpu or crowded):
-                    raise
                 problem = _reason_of(error)
+                if not isinstance(error, (InfrastructureError, OSError)) and not (
+                    crowded or type(error).__name__ in _GPU_ERRORS
+                ):
+                    traceback.print_exc()
+                    break
                 if (crowded or isinstance(error, Suspected)) and not alone:
                     alone, tries = True, 1
         return self._failed(task, candidate, problem, judge), None

@@ -26,7 +26,7 @@ from kernelwright.outcomes import Gate, Outcome
 from kernelwright.precision import precision_of
 from kernelwright.records import Backend, Candidate, Evidence, Mismatch, Task, Timing, Verdict
 from kernelwright.shapes import constants
-from kernelwright.verify import causality, folding
+from kernelwright.verify import causality, folding, narrow
 from kernelwright.verify.checkpointed import loads_weights
 from kernelwright.verify.confined import Confined, Stop, plain
 from kernelwright.verify.gradient_ways import GradientWay, draw_ways, subsets
@@ -127,7 +127,8 @@ class Verification:
     def verdict(self) -> Verdict:
         """Run all gates. Raises UserError for a broken task and InfrastructureError for a broken judge."""
         try:
-            timing = self._funnel()
+            with narrow.of_bytes(self.task.source):
+                timing = self._funnel()
             return self._make_verdict(Outcome.CORRECT, Gate.TIMING, "", self.facts, timing)
         except Stop as stop:
             return self._make_verdict(

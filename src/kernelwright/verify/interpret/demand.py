@@ -255,8 +255,10 @@ class Demand:
             if (number, program) in self._targets:
                 self._sampled.finish()
             if place < _PRICED:
-                done = engine.flops
-                self._sampled.compared(number, done, launch.priced(program))
+                done, priced = engine.flops, launch.priced(program)
+                # What lanes read may depend on loaded floats, too: grid points that fall outside an image.
+                priced.guessed |= route is None or any(access.data for access in route.map.accesses)
+                self._sampled.compared(number, done, priced)
 
 
 def _join(parts: Sequence[tuple[int, np.ndarray]], fresh: set[int]) -> dict[int, np.ndarray]:

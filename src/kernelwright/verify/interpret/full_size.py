@@ -122,7 +122,7 @@ class Compared:
     done: dict[str, float] = dataclasses.field(default_factory=dict)
     priced: dict[str, float] = dataclasses.field(default_factory=dict)
     guessed: bool = False
-    """Whether the price depends on unknown integers."""
+    """Whether the price depends on unknown numbers, by which work is chosen or lanes are left out."""
 
 
 class Sampled:

@@ -663,7 +663,7 @@ class InterpretedVerification(Verification):
         self._reaches = answer.get("reaches", [])
 
     def _held_to_price(self, compared: dict[str, dict[str, Any]]) -> None:
-        """Compare, by launch, programs' work on real values with the priced work. If it depends on unknown integers, correct the
+        """Compare, by launch, programs' work on real values with the priced work. If it depends on unknown numbers, correct the
         price (`_as_done`); if nothing explains a difference, raise Stop."""
         sums = {"computes": [0.0, 0.0], "reads": [0.0, 0.0]}
         for number, one in compared.items():

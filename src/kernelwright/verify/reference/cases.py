@@ -453,8 +453,8 @@ def _few(expected: Expected | torch.Tensor) -> bool:
 
 
 def _nudge(tensor: torch.Tensor, seed: int) -> torch.Tensor:
-    """Every element one rounding up, one down, or unchanged."""
-    if not tensor.is_floating_point():
+    """Every element one rounding up, one down, or unchanged. Floats of 8 bits are codes, which nobody rounds again."""
+    if not tensor.is_floating_point() or tensor.itemsize == 1:
         return tensor.clone()
     few = tensor.numel() <= _FEW_FACTORS and not tensor.is_cuda
     factors = (_factors if few else _factors.__wrapped__)(tensor.shape, tensor.dtype, tensor.device, seed)

@@ -208,8 +208,8 @@ def largest_moves(
     """By output, the most that each element moves away from `exact` (fp64; integers as they are) in `RUNS` runs; non-finite
     moves count as 0.
 
-    Copies of the inputs are off by a rounding as well, like sums of them in another order; not in half precision, which is
-    summed in single. Integers and booleans move where a rounding decides a step or a comparison. With `ties`, neither inputs
+    Copies of the inputs are off by a rounding as well, like sums of them in another order; not in half precision or 8 bits,
+    which are summed in single. Integers and booleans move where a rounding decides a step or a comparison. With `ties`, neither inputs
     nor exact ties are off.
     """
     largest = [torch.zeros_like(right, dtype=torch.float64) for right in exact]
@@ -218,7 +218,7 @@ def largest_moves(
         rounding = _Rounding(run, ties, kept)
 
         def moved(one: torch.Tensor, rounding: _Rounding = rounding) -> torch.Tensor:
-            exact = ties or one.dtype in _HALF
+            exact = ties or one.itemsize < torch.float32.itemsize
             return one.clone() if exact else rounding.off(one.clone())
 
         given = convert(inputs, moved)
