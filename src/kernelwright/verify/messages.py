@@ -141,6 +141,8 @@ class Run:
     """Let false hints to the compiler take effect."""
     following: bool = False
     """With `races`: follow single numbers that a program loads and stores with no barrier between."""
+    rounding: bool = False
+    """Round factors in sums of products to TF32, as the compiler was seen to do."""
     brackets: int = 0
     """Seed of the order in which reductions add; equal seeds give the same order."""
     configuration: int = 0

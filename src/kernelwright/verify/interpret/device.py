@@ -312,7 +312,7 @@ class InterpretDevice(Service):
                 session.play(tape)
             finally:
                 self.engine.marks, self.engine.believing, self.engine.contracting = None, False, False
-                self.engine.measured, self.engine.following = 0, False
+                self.engine.measured, self.engine.following, self.engine.rounding = 0, False, False
         self._compiles(self.engine.launches)
         changed = [
             index
@@ -379,6 +379,7 @@ class InterpretDevice(Service):
         self.engine.units.clear()
         self.engine.false_hints, self.engine.believing = False, play.believing
         self.engine.crossed, self.engine.following = False, play.following
+        self.engine.rounding = play.rounding
         self.engine.brackets, self.engine.atomics = play.brackets, False
         self.engine.contracting = bool(play.brackets % 2)  # in every second case, whichever
 

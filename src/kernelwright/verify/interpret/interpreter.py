@@ -206,6 +206,8 @@ class Engine:
     """Whether a hint was false for some lane since this was reset."""
     contracting = False
     """Products that are added are not rounded first (`contracted.py`)."""
+    rounding = False
+    """Factors of blocks with three axes are rounded to TF32, as where the compiler makes a product of a sum over the middle one."""
     believing = False
     """Take false hints at their word, as a compiler may: a load that they lead astray finds undefined values."""
     lanes: int | None = None
@@ -440,7 +442,7 @@ class Engine:
                 for linear in kept:
                     run(linear)
                 rest = (linear for linear in order if linear not in kept)
-                if self._before or not self.abreast or math.prod(grid) > MOST_INSTANCES:
+                if self._before or self.rounding or not self.abreast or math.prod(grid) > MOST_INSTANCES:
                     for linear in rest:
                         run(linear)
                 else:

@@ -70,6 +70,7 @@ class Watcher(Protocol):
     garbage: int
     instances: Instances
     contracting: bool
+    rounding: bool
     memory: Memory
 
     @property
@@ -222,6 +223,8 @@ def _elementwise(engine: Watcher) -> list[Patch]:
         return _carry_sum(engine, made, lhs, rhs) if op in _SUMMING else made
 
     def operated(self: Builder, lhs: Handle, rhs: Handle, op: np.ufunc) -> Handle:
+        if engine.rounding and op is np.multiply and lhs.data.ndim == 3 and lhs.dtype.scalar.is_fp32():
+            lhs, rhs = to_tf32(lhs), to_tf32(rhs)
         one = lhs.data
         kind = one.dtype.kind
         if kind == "f":

@@ -6,6 +6,7 @@ import contextlib
 import copy
 import dataclasses
 import math
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -75,6 +76,8 @@ _MORE = 1.5
 _WHOLE = 0.85
 """Share that counts as all, when estimated from samples."""
 
+_TF32 = re.compile(r"mma\S*\.tf32")
+"""A product in TF32, in assembler text."""
 _LISTED_MS = 4e-5
 """Least host time (ms) to make a Python number an element of a tensor; a list of a million takes 40 ms on a fast host."""
 
@@ -115,6 +118,8 @@ class InterpretedVerification(Verification):
         """Outputs of the first case."""
         self._ran: bool | None = None
         """Whether all programs were run at full size; None if not yet decided."""
+        self._rounded_sums = False
+        """Whether a kernel has TF32 products where the language has none."""
         self._measured: tuple[list[Launched], list[float]] = [], []
         """What launches did there, and the share of each input that they read."""
         self._executed: dict[str, float] = {}
@@ -204,7 +209,21 @@ class InterpretedVerification(Verification):
                 self._call(device, shape, trace, shape.cases[0], LATER)
         if self.protocol.honesty:
             self._not_leaning(shapes[0].cases)
+        if self._rounded_sums:
+            self._with_rounded_sums(device, shapes[0])
         return modelled
+
+    def _with_rounded_sums(self, device: Confined, shape: ShapeCases) -> None:
+        """Check the first case with factors rounded to TF32, as the compiler rounds them where it makes a product of a sum. Raises
+        Stop."""
+        try:
+            with self._timed(Gate.SMALL):
+                self._interpret(device, Gate.SMALL, Run(shape.name, rounding=True), shape.cases[0])
+        except Stop as stop:
+            if not device.alive:
+                raise
+            detail = f"this compiler makes a TF32 product of a sum of products (not of one over the last axis): {stop.detail}"
+            raise Stop(stop.outcome, stop.gate, detail, **stop.evidence) from None
 
     @staticmethod
     @contextlib.contextmanager
@@ -294,6 +313,8 @@ class InterpretedVerification(Verification):
         binaries: list[Binary] = []
         for item in assemblies:
             assembly = crosscompile.Assembly(**item)
+            unasked = {"tf32", "tf32x3"}.isdisjoint(self._units)
+            self._rounded_sums |= unasked and _TF32.search(assembly.text) is not None
             left = self.deadline - time.monotonic()
             if left <= 0:
                 raise Stop(Outcome.TIMEOUT, Gate.COMPILE, f"more than {self.judge.deadline_s:g} s")
