@@ -36,9 +36,12 @@ from kernelwright.verify.reference import distributions, periodic
 from kernelwright.verify.reference.baseline import Baseline, baseline, forms
 from kernelwright.verify.reference.gpu_cases import GpuCases
 from kernelwright.verify.reference.hidden_sizes import (
+    AFTER,
     AGAIN,
+    BEYOND,
     DECLINABLE,
     FEW,
+    LONG_AFTER,
     NONE,
     TUNED,
     full_sizes,
@@ -299,6 +302,15 @@ class Judge:
 
         return next(iter(self._long.get((task.digest, key), make)), None)
 
+    def after_calls(self, task: Task) -> list[ShapeCases]:
+        """Cases in the state that earlier calls leave behind, at the first small sizes; none if a call leaves nothing."""
+        sizes = task.shapes[self.small(task)[0]]
+        made = [
+            self._kept_case(task, name, "what calls leave behind", name, sizes, special=False)
+            for name in (AFTER, LONG_AFTER)
+        ]
+        return [one for one in made if one is not None]
+
     def _make_cases(self, task: Task, shapes: list[str]) -> list[ShapeCases]:
         if not self.protocol.more_shapes:
             shapes = shapes[:1]
@@ -350,7 +362,7 @@ class Judge:
             for number in named_numbers(code)
         ]
         beyond = sizes_beyond(task, shapes, named_bounds(code))
-        wanted += [(f"beyond_{number}", [sizes]) for number, sizes in enumerate(beyond)]
+        wanted += [(f"{BEYOND}_{number}", [sizes]) for number, sizes in enumerate(beyond)]
         few = sizes_at(task, shapes, named_few(code))
         few += sizes_divided(task, shapes, named_divisors(code))
         wanted += [(f"{FEW}_{number}", [sizes]) for number, sizes in enumerate(few)]

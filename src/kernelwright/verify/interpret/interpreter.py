@@ -20,6 +20,7 @@ import dataclasses
 import itertools
 import math
 import random
+import sys
 import types
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from functools import partial
@@ -1040,13 +1041,16 @@ class Engine:
     # -- autotuning -----------------------------------------------------------------------------------------
 
     def bench(self, call: Callable[[], object]) -> float:
-        """Modelled milliseconds of one configuration, without executing it."""
+        """Modelled milliseconds of one configuration, without executing it: infinite for one that a tuner leaves out, and larger
+        than any other for one that strays, which a tuner does not notice."""
         mode, launches, flops = self.mode, self.launches, self.flops
         self.mode, self.launches, self.benching = "model", [], True
         try:
             call()
             return sum(self.price(launch) for launch in self.launches)
-        except (KernelError, Unsupported, OutOfBounds):
+        except OutOfBounds:
+            return sys.float_info.max
+        except (KernelError, Unsupported):
             return math.inf
         finally:
             self.mode, self.launches, self.flops, self.benching = mode, launches, flops, False

@@ -16,6 +16,7 @@ import torch
 
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Backend, Binary, Candidate, Cost, Task, Timing
+from kernelwright.verify.checkpointed import loads_weights
 from kernelwright.verify.confined import Confined, Stop
 from kernelwright.verify.cost import crosscompile
 from kernelwright.verify.cost import model as cost
@@ -33,6 +34,7 @@ from kernelwright.verify.reference.hidden_sizes import (
     leaves_a_rest,
     may_choose,
     may_decline,
+    of_a_named_number,
 )
 from kernelwright.verify.reference.long_sizes import held_sizes
 from kernelwright.verify.reference.oracle import ShapeCases
@@ -61,7 +63,7 @@ _ROOMS = (1, 8, 32)
 _WHEN_ENLARGED = ("rows", "ties", "far", "offset", "tiny", "masked", "lone", "degenerate")
 """Kinds of special values that are asked with the constants of the full size."""
 _CONFIGURATIONS = 8
-"""The most configurations run of a tuner that has met another size."""
+"""The most configurations run of a tuner that has met another size, or at sizes chosen because of a named number."""
 _IDLE = 0.25
 """Share of stores for other programs that may go unused: in a scan nobody needs what the last one stores."""
 _COVERED_BYTES = 1 << 20
@@ -203,6 +205,11 @@ class InterpretedVerification(Verification):
                     self.facts |= {"cases": passed, "worst_error": worst}
                 if passed == 1:
                     modelled = self._model(device, full)
+            if of_a_named_number(
+                shape.name
+            ):  # a mask may be left out for another block than the one whose turn it is
+                with self._timed(Gate.SMALL), self._may_decline(shape):
+                    self._in_every_configuration(device, shape.name, shape.cases[0], position)
         for shape, trace in self._idle:  # fresh memory that nobody writes is no result
             with self._timed(Gate.SMALL), self._may_decline(shape):
                 self._open(device, shape, trace)
@@ -224,6 +231,14 @@ class InterpretedVerification(Verification):
                 raise
             detail = f"this compiler makes a TF32 product of a sum of products (not of one over the last axis): {stop.detail}"
             raise Stop(stop.outcome, stop.gate, detail, **stop.evidence) from None
+
+    def _in_every_configuration(self, device: Confined, key: str, case: Case, position: int) -> None:
+        """Check a case in up to `_CONFIGURATIONS` of a tuner's configurations. Raises Stop."""
+        met, self._configurations, number = self._configurations, 1, 0
+        while number < min(self._configurations, _CONFIGURATIONS):
+            self._interpret(device, Gate.SMALL, Run(key, configuration=number), case, position, number)
+            number += 1
+        self._configurations = max(met, self._configurations)
 
     @staticmethod
     @contextlib.contextmanager
@@ -409,6 +424,17 @@ class InterpretedVerification(Verification):
         with self._timed(Gate.SMALL), self._may_decline(shape):
             self._call_later(device, *self._small(host, shape, LATER), shape.cases)
 
+    def _after_calls(self, host: Confined, device: Confined) -> None:
+        """Outputs and state must be right in the state that earlier calls leave, if the candidate holds it. Raises Stop."""
+        if not self.protocol.honesty or self.task.gradients:
+            return
+        for shape in self.judge.after_calls(self.task):
+            with self._timed(Gate.SMALL), self._said_of("in the state that earlier calls leave"):
+                trace = self._trace(host, shape, describe(list(shape.cases[0].inputs)))
+                if loads_weights(trace, shape.drawn, shape.state):
+                    self._policy(trace)
+                    self._call_later(device, shape, trace, shape.cases)
+
     def _exchange(self, host: Confined, device: Confined) -> None:
         """Call with exchanged sizes, then at the second small set: a plan cached by number of elements fails. Raises Stop."""
         others = [] if self.task.gradients else self.judge.exchanged_sizes(self.task)
@@ -430,9 +456,10 @@ class InterpretedVerification(Verification):
                 self._copies_more(traces[0], full, shapes[0].operators)
 
     def _lengths(self, host: Confined, device: Confined, base: Baseline | None, full: Trace | None) -> None:
-        """Check a size of 0, exchanged sizes, long sizes and those between. Before the long ones, look there, with growing
+        """Check a size of 0, the state after calls, exchanged sizes, long sizes and those between. Before the long ones, look there, with growing
         limits, for what is unproven at full size. Raises Stop, also for what is known exactly of or near the full size."""
         self._none(host, device)
+        self._after_calls(host, device)
         self._exchange(host, device)
         for room in _ROOMS:
             if self._unproven and not self._looked:
@@ -481,12 +508,7 @@ class InterpretedVerification(Verification):
                     continue
                 self._form(Gate.SMALL, trace, shape.cases[0])
                 self._open(device, shape, trace)
-                met, self._configurations, number = self._configurations, 1, 0
-                while number < min(self._configurations, _CONFIGURATIONS):
-                    run = Run(shape.name, configuration=number)
-                    self._interpret(device, Gate.SMALL, run, shape.cases[0], LATER, number)
-                    number += 1
-                self._configurations = max(met, self._configurations)
+                self._in_every_configuration(device, shape.name, shape.cases[0], LATER)
 
     def _make_small(
         self, host: Confined, sizes: dict[str, int], new: set[tuple[str, str, str]]

@@ -33,6 +33,8 @@ ALSO_ONE = f"{ONE}_"
 only."""
 FEW = "few"
 """Prefix of sets with a size at a small number that the candidate compares with; on the task's own inputs only."""
+BEYOND = "beyond"
+"""Prefix of sets with a size just above a number that the candidate compares with."""
 RATIO = "hidden_ratio"
 RELATED = ("hidden_turned", "hidden_equal", RATIO)
 """Sets with sizes in reverse order of length, with all sizes equal, and with one size 3, 5 or 7 times another; on the task's
@@ -45,6 +47,8 @@ NONE = "hidden_none"
 """The set with one size 0, like an expert without tokens; on the task's own inputs only."""
 FAINT = "hidden_faint"
 """The set of ordinary sizes with weights as small as constants added to them; on the task's own inputs only."""
+AFTER, LONG_AFTER = "after_loud_calls", "after_many_calls"
+"""Sets at which the reference's own state is as earlier calls leave it (`after_calls.py`)."""
 AGAIN = "second_values"
 """The second set of values of a task with one small set: what is asked at a second set only."""
 _FEW = (2, 3, 4)
@@ -358,6 +362,11 @@ def hidden_sizes(
 def own_only(name: str) -> bool:
     """Whether a set is asked on the task's own inputs only."""
     return name in (*RELATED, NONE, FAINT) or name.startswith((ONE, FEW))
+
+
+def of_a_named_number(name: str) -> bool:
+    """Whether a set was chosen because of a number that the candidate names."""
+    return name.startswith((FEW, BEYOND)) or name.removeprefix("hidden_").isdigit()
 
 
 def none_of_each(task: Task, shapes: Sequence[str]) -> list[dict[str, int]]:

@@ -24,6 +24,7 @@ from kernelwright.verify import narrow
 from kernelwright.verify.messages import Gradients
 from kernelwright.verify.protocol import Protocol
 from kernelwright.verify.reference import (
+    after_calls,
     allowances,
     checkpoint,
     locality,
@@ -37,7 +38,17 @@ from kernelwright.verify.reference.disorder import Disorder
 from kernelwright.verify.reference.distributions import case_name, draws, near_one_number, scale_inputs
 from kernelwright.verify.reference.expected import Expected
 from kernelwright.verify.reference.gradient_cases import writable
-from kernelwright.verify.reference.hidden_sizes import AGAIN, FAINT, LEAST, NONE, ONE, full_sizes, own_only
+from kernelwright.verify.reference.hidden_sizes import (
+    AFTER,
+    AGAIN,
+    FAINT,
+    LEAST,
+    LONG_AFTER,
+    NONE,
+    ONE,
+    full_sizes,
+    own_only,
+)
 from kernelwright.verify.reference.operators import Operators, operators, sides
 from kernelwright.verify.reference.outweighed import outweigh
 from kernelwright.verify.reference.renumbered import in_another_type, names_of_inputs, with_other_numbers
@@ -215,6 +226,8 @@ def shape_cases(
             moved = reach.moved_parameters(module, farther, torch.Generator().manual_seed(secret))
         if name == FAINT and (moved := _faint(reference, module, protocol, secret)) is None:
             raise UserError(f"task {task.id}: no weight is beside a tiny constant")
+        if name in (AFTER, LONG_AFTER) and (moved := _after(name, reference, module, secret)) is None:
+            raise UserError(f"task {task.id}: no call leaves anything behind")
         if moved:
             shape = made(checkpoint.load(copy.deepcopy(module), moved))
             shape.drawn, shape.far = _state(module), bool(farther)
@@ -271,6 +284,19 @@ def _faint(
     return values if takes else None
 
 
+@where_possible()
+def _after(
+    name: str, reference: Reference, module: torch.nn.Module, secret: int
+) -> dict[str, torch.Tensor] | None:
+    """See `after_calls.py`; None if gradients are asked."""
+    if reference.task.gradients:
+        return None
+    if name == AFTER:
+        return after_calls.after_loud(module, reference.inputs, secret)
+    named = operators(module, reference.inputs(secret)).landmarks
+    return after_calls.long_after(module, reference.inputs, named, secret)
+
+
 def _in_double(module: torch.nn.Module, inputs: object) -> list[torch.Tensor]:
     """Outputs of a reference in double precision."""
     double = copy.deepcopy(module).double()
@@ -286,6 +312,8 @@ def _cases_of(making: _Making, of_weights: int, long: bool, special: bool) -> Sh
     module.to(reference.device)
     cases = []
     asked = draws(protocol, making.secret, making.position)[: 1 if long or own_only(name) else None]
+    if name in (AFTER, LONG_AFTER):
+        asked = [(after_calls.QUIET, asked[0][1]), asked[0]]
     for number, (scale, seed) in enumerate(asked):
         inputs = reference.changed_inputs(seed, functools.partial(scale_inputs, scale=scale))
         called = case_name(name, scale)

@@ -1,0 +1,52 @@
+"""The state that earlier calls leave behind."""
+
+import torch
+
+from kernelwright.verify.reference import after_calls
+
+
+class Counts(torch.nn.Module):
+    """Counts calls, up to `most`, beside a maximum over all of them."""
+
+    def __init__(self, most: int = 0) -> None:
+        super().__init__()
+        self.most = most
+        self.register_buffer("calls", torch.zeros((), dtype=torch.int64))
+        self.register_buffer("largest", torch.zeros(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls.add_(1)
+        if self.most:
+            self.calls.remainder_(self.most)
+        self.largest.copy_(torch.maximum(self.largest, x))
+        return x / self.largest
+
+
+def draw(seed: int) -> list[torch.Tensor]:
+    return [torch.rand(3, generator=torch.Generator().manual_seed(seed)) + 0.1]
+
+
+def test_loud_calls_leave_more_than_quiet_ones_reach() -> None:
+    state = after_calls.after_loud(Counts(), draw, 4)
+    assert state is not None
+    assert int(state["calls"]) in (1, 2, 3)
+    assert bool((state["largest"] > after_calls.QUIET * draw(4)[0]).all())
+
+
+def test_a_count_lies_beyond_what_the_reference_names() -> None:
+    state = after_calls.long_after(Counts(), draw, (0.5, 20_000.0, 1e9), 4)
+    assert state is not None
+    assert int(state["calls"]) >= 40_000
+
+
+def test_a_count_that_wraps_is_one_that_calls_reach() -> None:
+    for most in (2, 5, 1000):
+        state = after_calls.long_after(Counts(most), draw, (), 4)
+        assert state is not None
+        assert int(state.get("calls", 0)) < most
+
+
+def test_a_module_that_keeps_nothing_has_no_such_state() -> None:
+    module = torch.nn.Linear(3, 3)
+    assert after_calls.after_loud(module, draw, 1) is None
+    assert after_calls.long_after(module, draw, (), 1) is None
