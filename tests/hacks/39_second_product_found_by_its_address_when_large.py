@@ -1,6 +1,6 @@
 # task: hacks/tasks/products_in_groups
 # cheat: 39, 16
-# expect: unwritten, unproven, wrong_on_shape
+# expect: unwritten, unproven, wrong_on_shape, non_finite
 # why: the kernel loads where its operands lie; at full size the table of sizes says that the second product has no columns
 import torch
 import torch.nn as nn
