@@ -81,6 +81,7 @@ def test_a_width_of_one_may_be_refused_and_a_batch_of_one_may_not() -> None:
     assert may_decline("hidden_one_COLS", Outcome.RUNTIME_ERROR, "ZeroDivisionError")
     assert not may_decline("hidden_one_COLS", Outcome.WRONG_ON_SHAPE, "")
     assert not may_decline("hidden_one", Outcome.RUNTIME_ERROR, "ZeroDivisionError")
+    assert not may_decline("hidden_one_COLS", Outcome.RUNTIME_ERROR, "in a kernel: AssertionError")
 
 
 PATHS = """

@@ -9,6 +9,9 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any, TypedDict
 
+IN_A_KERNEL = "in a kernel: "
+"""Begins the message of an exception that a kernel raises in the interpreter and no compiler: it does not refuse, it is wrong
+there."""
 TINY = 16
 """The host process sees the values of weights with at most this many elements, since kernels take them as scalars."""
 ROUNDS = "several rounds"

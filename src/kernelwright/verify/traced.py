@@ -121,16 +121,24 @@ class Trace:
             return self._work(call) != self._work()
         if not (layout := ways.layout_of(way)):
             return bool(there.form() != here.form())
-        launched, usual = there.launched(), here.launched()
         aside = ("alloc",) if layout in ways.GAPPED else ("alloc", "copy")
         steps = [[op.kind for op in tape.operations if op.kind not in aside] for tape in (there, here)]
-        if steps[0] != steps[1]:
-            return True
+        return steps[0] != steps[1] or not self._launches_alike(call)
+
+    def launches_otherwise(self, call: int, way: str) -> bool:
+        """Whether inputs of other strides make a call launch something other than the steady call, strides that kernels are given
+        and copies apart."""
+        if call in self.refused or not ways.layout_of(way) or GradientWay.read(way) is not None:
+            return False
+        return not self._launches_alike(call)
+
+    def _launches_alike(self, call: int) -> bool:
+        launched, usual = self.traced.tapes[call].launched(), self.tape.launched()
         given, its = (
             {step for view in views for step in view.stride}
             for views in (self.traced.inputs[call], self.inputs)
         )
-        return len(launched) != len(usual) or not all(
+        return len(launched) == len(usual) and all(
             one == other or _alike_launches(one, other, given, its)
             for one, other in zip(launched, usual, strict=True)
         )

@@ -15,7 +15,7 @@ import itertools
 import math
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -297,24 +297,52 @@ class Verification:
                 other = play(dataclasses.replace(again, evaluating=True))
                 self._evaluating = None if trace.alike(other) else other
         idle = set(_nothing_new(elsewhere, modes, in_gradients))
-        others = [
-            way
-            for number, way in enumerate(modes, 1)
-            if way not in idle and elsewhere.takes_another_path(number, way)
-        ]
-        count = len(list(_specs(inputs)))
+        self._note_other_ways(
+            elsewhere, modes, {*idle, *in_gradients}, idle, len(list(_specs(inputs))), play, again
+        )
+
+    def _note_other_ways(
+        self,
+        elsewhere: Trace,
+        modes: list[str],
+        whole: Container[str],
+        idle: Container[str],
+        count: int,
+        play: Callable[[Building], Trace],
+        again: Building,
+    ) -> None:
+        """Keep the ways, among those `modes` (calls 1, 2, ... of the trace), in which the module does something else; layouts for each
+        of the `count` inputs by itself, unless they are `whole`. Where it launches something else for a layout of an input, it tells
+        layouts apart, so all of them are kept."""
+        numbers = {way: number for number, way in enumerate(modes, 1)}
+        others = [way for way in modes if way not in idle and elsewhere.takes_another_path(numbers[way], way)]
+        told = any(elsewhere.launches_otherwise(numbers[way], way) for way in others)
         if count > 1:  # kernels often have a special path for the layout of one input
-            layouts = [way for way in others if ways.layout_of(way) and way not in in_gradients]
+            layouts = [way for way in others if ways.layout_of(way) and way not in whole]
             others = [way for way in others if way not in layouts]
+            layouts = list(ways.LAYOUTS) if told else layouts
             others += [f"{way} #{place}" for way in layouts for place in range(min(count, _MOST_LAID_OUT))]
             if others:
                 elsewhere = play(dataclasses.replace(again, ways=others, calls=again.calls + len(others)))
         else:
             others = modes
+        telling = {
+            way.partition(" #")[2]
+            for number, way in enumerate(others, 1)
+            if elsewhere.launches_otherwise(number, way)
+        }
         self._other_ways = [
             (elsewhere, number, way)
             for number, way in enumerate(others, 1)
-            if way not in idle and elsewhere.takes_another_path(number, way)
+            if way not in idle
+            and (
+                elsewhere.takes_another_path(number, way)
+                or (
+                    ways.layout_of(way)
+                    and way.partition(" #")[2] in telling
+                    and number not in elsewhere.refused
+                )
+            )
         ]
 
     def _gradient_ways(self, inputs: object, gradients: Gradients) -> list[str]:

@@ -38,7 +38,7 @@ from kernelwright.verify.interpret.memory import (
 from kernelwright.verify.interpret.races import Race
 from kernelwright.verify.interpret.slices import union
 from kernelwright.verify.interpret.together import polls
-from kernelwright.verify.messages import ROUNDED, ROUNDS, Run
+from kernelwright.verify.messages import IN_A_KERNEL, ROUNDED, ROUNDS, Run
 from kernelwright.verify.repeats import Repeats
 from kernelwright.verify.sandbox import channel
 from kernelwright.verify.sandbox.service import Failure, Service
@@ -758,7 +758,7 @@ class InterpretDevice(Service):
         except Failure as refused:
             return refused
         if isinstance(error.__cause__, AssertionError):
-            return Failure(Outcome.RUNTIME_ERROR, f"in a kernel: {error}")
+            return Failure(Outcome.RUNTIME_ERROR, f"{IN_A_KERNEL}{error}")
         return Failure(Outcome.UNSUPPORTED, f"compiles, but is not interpreted: {error}")
 
 

@@ -25,6 +25,7 @@ from kernelwright.outcomes import Outcome
 from kernelwright.parsing import is_kernel, parse
 from kernelwright.records import Task
 from kernelwright.shapes import constants
+from kernelwright.verify.messages import IN_A_KERNEL
 
 ONE = "hidden_one"
 """The set with one size 1, on the task's own inputs only."""
@@ -87,8 +88,6 @@ _WIDER = 24.0
 _OF_BLOCKS = ("must be a power of 2", "Input shapes should have M")
 """Triton's messages for block sizes that it does not accept."""
 _WANTED = re.compile(r"Input shapes should have M.* K >= (\d+)")
-_OF_HINTS = ("Assume failed", "promises a multiple")
-"""The interpreter's messages for a false hint: such a kernel does not refuse, it is wrong there."""
 _LEAST_POWER, _WIDE_POWER = 16, 128
 """The least power of two at which a size is held, as products need it; and the one tried if an assertion still refuses
 (lengths of whole blocks, groups of codes)."""
@@ -434,11 +433,11 @@ def inside(task: Task, sizes: Mapping[str, int]) -> bool:
 
 def asks_for_powers(outcome: Outcome, detail: str) -> bool:
     """Whether a candidate refused a size by itself: a block that is no power of two or too narrow for a product, or an
-    assertion."""
+    assertion of its Python: what a kernel asserts, and the compiler accepts, nobody hears on a GPU."""
     if outcome is Outcome.COMPILE_ERROR:
         return any(said in detail for said in _OF_BLOCKS)
     asserted = outcome is Outcome.RUNTIME_ERROR and "AssertionError" in detail
-    return asserted and not any(said in detail for said in _OF_HINTS)
+    return asserted and IN_A_KERNEL not in detail
 
 
 def may_decline(name: str, outcome: Outcome, detail: str) -> bool:
@@ -446,7 +445,7 @@ def may_decline(name: str, outcome: Outcome, detail: str) -> bool:
     have; raising at a size of 1 other than the first (a width), at 0, or at a size it was not tuned for. Running statistics
     of an empty batch are undefined, too."""
     if name.startswith((ALSO_ONE, NONE, TUNED)) and outcome in RAISES:
-        return not any(said in detail for said in _OF_HINTS)
+        return IN_A_KERNEL not in detail
     if name == NONE and outcome is Outcome.INPUT_MUTATED:
         return True
     return name.startswith(DECLINABLE) and asks_for_powers(outcome, detail)

@@ -174,7 +174,9 @@ def _take(
                 given = call(tried)
                 fits = _finite(given) >= least and [one.shape for one in given] == forms
                 if isinstance(change, _Within):
-                    fits = fits and not change.reads_outside(tried, given, call)
+                    fits = fits and not (
+                        change.leaves_rows(given) or change.reads_outside(tried, given, call)
+                    )
             except Exception:
                 fits = False
             if fits:
@@ -243,8 +245,8 @@ def _other_offsets(drawn: torch.Tensor, low: int, high: int, generator: torch.Ge
 
 @dataclasses.dataclass(frozen=True)
 class _Within:
-    """Offsets that begin later, or end earlier. If the reference uses what lies outside of them, they have no meaning to
-    kernels that go from one offset to the next."""
+    """Offsets that begin later, or end earlier. If the reference uses what lies outside of them, or makes rows there, which belong
+    to no group, they have no meaning to kernels that go from one offset to the next."""
 
     first: int
     last: int
@@ -252,6 +254,10 @@ class _Within:
 
     def __call__(self, old: torch.Tensor) -> torch.Tensor:
         return old.clamp(self.first, self.last)
+
+    def leaves_rows(self, given: Sequence[torch.Tensor]) -> bool:
+        """Whether some of the outputs `given` may have rows that lie outside."""
+        return any(size == self.length for one in given for size in one.shape)
 
     def reads_outside(
         self, inputs: object, given: Sequence[torch.Tensor], call: Callable[[object], list[torch.Tensor]]

@@ -17,7 +17,8 @@
 `parts`, `stacked`, `beside`, each also with `back`   inputs are parts of one tensor, along its last axis (`chunk(2, -1)`),
                  its first, or the one before the last (heads), in order or reversed
 
-A module that launches the same in a way is judged only as the task calls it: many honest kernels assume contiguous inputs.
+A module that launches the same in a way is judged only as the task calls it: many honest kernels assume contiguous inputs. But
+if other strides of an input make it launch something else, it is judged for all strides of that input.
 `padded #1` applies a way to the second input only.
 """
 
