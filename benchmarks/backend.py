@@ -26,7 +26,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from kernelwright.compile_backend import last_report, use_source
+from kernelwright.compile_backend import kernelwright_backend, last_report, use_source
 
 ROUNDS, CALLS = 20, 10
 
@@ -211,7 +211,7 @@ def family(base: nn.Module, shapes: tuple[tuple[int, ...], ...], search: float) 
     """Forward at four sets of sizes, compiled once for free sizes; the search runs at the first set."""
     plain_of, ours_of = (copy.deepcopy(base).eval() for _ in range(2))
     plain = torch.compile(plain_of, dynamic=True)
-    ours = torch.compile(ours_of, backend="kernelwright", dynamic=True, options={"search": search})
+    ours = torch.compile(ours_of, backend=kernelwright_backend, dynamic=True, options={"search": search})
     rows = []
     for sizes in variants(shapes):
         inputs = drawn(sizes)
@@ -236,7 +236,7 @@ def fixed(
         for one in modules:
             one.eval()
     made: dict[str, Any] = {"eager": modules[0], "compile": torch.compile(modules[1])}
-    made["ours"] = torch.compile(modules[2], backend="kernelwright", options={"search": search})
+    made["ours"] = torch.compile(modules[2], backend=kernelwright_backend, options={"search": search})
     if autotune:
         made["autotune"] = torch.compile(modules[3], mode="max-autotune-no-cudagraphs")
     seconds = {}

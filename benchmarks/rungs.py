@@ -7,7 +7,8 @@ PATH holds level1/ ... Each task goes to all rungs in all precisions before the 
 from one execution; levels alternate, tasks are drawn at random. `--batch` tasks share one process of `kernelwright eval`, and all
 processes one server, which judges on all GPUs. Runs still going when time is up are killed and not counted; what EARLIER.json has is
 not run again, and is counted. Failures are counted by the verdict's outcome; messages are not kept. On a GPU the table also has
-speed over the faster of eager and torch.compile, with a failure as 1x. KernelBench is used for measurement only.
+speed over the faster of eager and torch.compile, with a failure as 1x; `used` counts slower kernels as 1x, too, since `optimize`
+keeps the module then. KernelBench is used for measurement only.
 """
 
 from __future__ import annotations
@@ -133,7 +134,8 @@ def table(rows: list[dict[str, Any]]) -> str:
                 x = [row.get(f"{name}_x") or 1.0 for row in found]
                 fast = fast_p([row.get(f"{name}_x") for row in found], 1.0)
                 ends = geometric_mean_interval([[one] for one in x]) if len(x) > 1 else x * 2
-                text += f"  {geometric_mean(x):.3f}x [{ends[0]:.3f}, {ends[1]:.3f}], fast_1 {fast:.0%}"
+                used = geometric_mean([max(one, 1.0) for one in x])
+                text += f"  {geometric_mean(x):.3f}x [{ends[0]:.3f}, {ends[1]:.3f}], fast_1 {fast:.0%}, used {used:.3f}x"
             lines.append(text)
         otherwise = Counter(row["outcome"] for row in found if row["outcome"] != "correct")
         lines.append(f"    otherwise {dict(otherwise.most_common())}")

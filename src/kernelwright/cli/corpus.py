@@ -181,12 +181,13 @@ def harvest(
         ),
     ],
     out: Annotated[Path, typer.Option("--output", "-o", help="Tasks in function form, one JSON line each.")],
+    jobs: Annotated[int, typer.Option(help="Models at once.", min=1)] = 1,
 ) -> int:
     """Cut packages' models into graphs that kernels can be written for: `data make DIR tasks=FILE` draws them."""
     from kernelwright.data.harvest import harvest as work
 
     with Steps() as steps:
-        ended = work(models, out, steps)
+        ended = work(models, out, steps, jobs)
     _say(ended)
     typer.echo(f"tasks in {out}; every submodule with package, version and licence: {out.stem}.origins.jsonl")
     return 0

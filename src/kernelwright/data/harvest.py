@@ -13,11 +13,14 @@ same as an earlier one at the same sizes are dropped. Only graphs of a package a
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import json
+import multiprocessing
 import random
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -60,31 +63,40 @@ class Origin(Record):
     """Why groups, or the whole submodule, gave no task."""
 
 
-def harvest(spec: str, out: Path, progress: Progress | None = None) -> Counter[str]:
+def harvest(spec: str, out: Path, progress: Progress | None = None, jobs: int = 1) -> Counter[str]:
     """Write the tasks to `out` and their origins next to it; resumes a stopped run. Returns counts by result.
 
-    `spec` is `my_models.py:function`. Raises UserError if there is no such function, or it yields something else.
+    `spec` is `my_models.py:function`; `jobs` models are harvested at once. Raises UserError if there is no such function, or it
+    yields something else.
     """
     tasks, origins = Stream(out, Task), Stream(out.with_name(f"{out.stem}.origins.jsonl"), Origin)
-    models = _models(spec)
+    models = list(_models(spec))
     done = {one.model for one in origins.records()}
     seen = {Graph.model_validate_json(one.graph).digest for one in tasks.records()}
-    with tasks, origins:
-        for number, (name, build) in enumerate(models.items(), 1):
-            for one in () if name in done else _fork(name, build):
-                for task in one.tasks:
-                    digest = Graph.model_validate_json(task.graph).digest
-                    if digest not in seen:
-                        tasks.write(task)
-                    seen.add(digest)
-                origins.write(one.model_copy(update={"tasks": ()}))
-            if progress is not None:
-                progress("harvest", number, len(models))
-    ended = Counter(reason for one in origins.records() for reason in one.left)
-    ended["tasks"] = len(seen)
-    return ended
+    context = multiprocessing.get_context("spawn")  # threads of this process do not survive a fork
+    with tasks, origins, ProcessPoolExecutor(jobs, mp_context=context) as pool:
+        pending = [pool.submit(_fork, spec, name) for name in models if name not in done]
+        try:
+            for number, ended in enumerate(as_completed(pending), 1 + len(models) - len(pending)):
+                for one in ended.result():
+                    for task in one.tasks:
+                        digest = Graph.model_validate_json(task.graph).digest
+                        if digest not in seen:
+                            tasks.write(task)
+                        seen.add(digest)
+                    origins.write(one.model_copy(update={"tasks": ()}))
+                if progress is not None:
+                    progress("harvest", number, len(models))
+        except BaseException:  # such as Ctrl-C; nothing under way is waited for
+            for worker in multiprocessing.active_children():
+                worker.terminate()
+            raise
+    counts = Counter(reason for one in origins.records() for reason in one.left)
+    counts["tasks"] = len(seen)
+    return counts
 
 
+@functools.cache
 def _models(spec: str) -> dict[str, Build]:
     key = "data harvest"
     given = list(extensions.call(extensions.load(spec, key), spec, key))
@@ -95,7 +107,12 @@ def _models(spec: str) -> dict[str, Build]:
     return {str(name): build for name, build in given}
 
 
-def _fork(name: str, build: Build) -> list[Origin]:
+def _fork(spec: str, name: str) -> list[Origin]:
+    """A model's origins, made in a child with limits."""
+    import torch._dynamo  # once, before the children: it takes seconds
+
+    build = _models(spec)[name]
+
     def run(into: BinaryIO) -> None:
         into.write(json.dumps([one.model_dump(mode="json") for one in origins_of(name, build)]).encode())
 

@@ -72,6 +72,7 @@ def submodules(
     the model raises.
     """
     model = model.float().eval()
+    args, kwargs = pytree.tree_map(_single, (tuple(args), dict(kwargs)))
     counter = _Counter()
     calls: dict[str, Called] = {}
     handles = []
@@ -141,6 +142,10 @@ class _Counter(TorchDispatchMode):
         view = any(one.alias_info is not None and not one.alias_info.is_write for one in returns)
         self.computed += bool(returns) and not view
         return func(*args, **(kwargs or {}))
+
+
+def _single(leaf: object) -> object:
+    return leaf.float() if isinstance(leaf, torch.Tensor) and leaf.is_floating_point() else leaf
 
 
 def _copy(leaf: object) -> object:
