@@ -109,7 +109,7 @@ def _models(spec: str) -> dict[str, Build]:
 
 def _fork(spec: str, name: str) -> list[Origin]:
     """A model's origins, made in a child with limits."""
-    import torch._dynamo  # once, before the children: it takes seconds
+    import torch._dynamo  # noqa: F401  # once, before the children: it takes seconds
 
     build = _models(spec)[name]
 

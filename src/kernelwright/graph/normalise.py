@@ -98,12 +98,6 @@ def decompose(program: torch.export.ExportedProgram) -> torch.export.ExportedPro
     steps that its cells would be thousands of nodes. Does not call user code again."""
     from torch.export import exported_program as torchs
 
-    for node in program.graph.nodes:
-        if (cells := _cells(node)) > MOST_CELLS:
-            raise UserError(
-                f"{node.target.name()} would be written out as {cells} cells, and {MOST_CELLS} are what a graph may have; "
-                "optimize what is before and behind it, or give it fewer steps"
-            )
     composites, others = operators.decompositions()
     split = "_split_decomp_table_to_cia_and_python_decomp"
     with (
