@@ -15,6 +15,8 @@ from kernelwright.graph.agree import agree
 from kernelwright.graph.capture import capture
 from kernelwright.graph.execute import execute
 from kernelwright.graph.fx import to_fx
+from kernelwright.graph.partition import Group, partition
+from kernelwright.graph.shrink import with_symbols
 from kernelwright.graph.types import Graph
 
 EXAMPLES = examples()
@@ -305,13 +307,20 @@ def test_a_word_among_the_arguments_is_held_fixed_whatever_inputs_are_called() -
             captured.bind((x, how), {"what": "how", "times": times})
 
 
-def test_a_recurrent_layer_of_many_steps_is_refused_before_it_is_written_out(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("kernelwright.graph.normalise.MOST_CELLS", 7)
-    lstm = nn.LSTM(2, 3, num_layers=2).eval()
-    with pytest.raises(
-        UserError, match=r"aten::lstm.input would be written out as 8 cells, and 7 are what a graph may have"
-    ):
-        capture(lstm, (torch.randn(4, 1, 2),))
-    assert len(capture(lstm, (torch.randn(3, 1, 2),)).graph.nodes) > 20
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+def test_a_recurrent_layer_stays_whole_and_its_batch_and_steps_vary(kind: type[nn.RNNBase]) -> None:
+    class Tagger(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = kind(5, 3, num_layers=2, bidirectional=True, batch_first=True)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.relu(self.layer(x)[0]) + 1
+
+    model, x = Tagger().eval(), torch.randn(4, 7, 5)
+    graph = with_symbols(capture(model, (x,)).graph)
+    assert [one.hint for one in graph.symbols] == [4, 7]
+    assert [step.operators for step in partition(graph).steps if isinstance(step, Group)] == ["relu+add"]
+    captured = capture(model, (x,))
+    assert_same(captured.nest(execute(captured.graph, captured.bind((x,), {}))), model(x))
+    assert agree(captured.part).native < 1e-4

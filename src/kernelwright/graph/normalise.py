@@ -94,8 +94,7 @@ def from_fx(
 
 
 def decompose(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
-    """The program in the documented set, functional. Raises torch's errors, and UserError for a recurrent layer with so many
-    steps that its cells would be thousands of nodes. Does not call user code again."""
+    """The program in the documented set, functional. Raises torch's errors. Does not call user code again."""
     from torch.export import exported_program as torchs
 
     composites, others = operators.decompositions()
@@ -109,20 +108,6 @@ def decompose(program: torch.export.ExportedProgram) -> torch.export.ExportedPro
         made = program.run_decompositions({})
         unfold(made)
     return made
-
-
-_RECURRENT = frozenset(("aten.lstm.input", "aten.gru.input", "aten.rnn_tanh.input", "aten.rnn_relu.input"))
-MOST_CELLS = 128
-"""Most cells of a recurrent layer, of some twelve nodes each."""
-
-
-def _cells(node: torch.fx.Node) -> int:
-    """Steps of a recurrent layer times its layers and directions; 0 for other operators."""
-    if str(node.target) not in _RECURRENT:
-        return 0
-    x, layers, ways, first = node.args[0], node.args[4], node.args[7], node.args[8]
-    shape = x.meta["val"].shape  # type: ignore[union-attr]
-    return int(shape[1 if first else 0]) * int(layers) * (2 if ways else 1)  # type: ignore[arg-type]
 
 
 def from_exported(
