@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import re
 import sys
 import time
 import warnings
@@ -20,7 +21,7 @@ from torch import Tensor, nn
 import kernelwright
 from kernelwright import api
 from kernelwright.drop_in import Optimized
-from kernelwright.errors import UserError
+from kernelwright.errors import InfrastructureError, UserError
 from kernelwright.graph.partition import partition
 from kernelwright.graph.stitch import candidate, stitch
 from kernelwright.graph.types import Graph
@@ -331,6 +332,36 @@ def test_a_whole_that_is_refused_is_not_used() -> None:
     assert "the whole was refused (wrong value: output 0 is off)" in said[0]
 
 
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (UserError("the reference's own output is not finite"), "the reference's own output is not finite"),
+        (InfrastructureError("no space left"), "no space left"),
+        (AssertionError("a bug"), "the search raised AssertionError: a bug"),
+    ],
+)
+def test_what_fails_after_the_capture_is_a_warning(
+    error: Exception, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit = Judge.submit
+
+    def fails(self: Judge, task: Task, candidate: Candidate) -> Future[Verdict]:
+        if "kernel_1" not in candidate.code:
+            return submit(self, task, candidate)
+        future: Future[Verdict] = Future()
+        future.set_exception(error)
+        return future
+
+    monkeypatch.setattr(Judge, "submit", fails)
+    AtenRung.refuses = staticmethod(lambda graph: "in groups only" if len(graph.nodes) > 4 else "")
+    module = block()
+    found, warned = optimized(module, X)
+    assert found is module
+    assert len(warned) == 1
+    assert warned[0].startswith("Block stays as it is: ")
+    assert said in warned[0]
+
+
 def test_slower_kernels_are_not_used() -> None:
     Judge.gain = 0.5
     module = block()
@@ -347,6 +378,7 @@ def test_the_deadline_holds() -> None:
     assert time.monotonic() - began < 3.3
     assert found is module
     assert "the 3 s were spent" in said[0]
+    assert re.search("while the judge tried (the kernel of compiler for Block|the whole)", said[0])
 
 
 def test_hooks_of_the_module_are_not_part_of_its_kernel() -> None:

@@ -31,7 +31,7 @@ from torch.utils import _pytree as pytree
 from kernelwright.drop_in import Optimized, VerifiedModule, arch_of, drop_in
 from kernelwright.drop_in.fingerprint import find_hooked
 from kernelwright.drop_in.layer import export
-from kernelwright.errors import UserError, one_line
+from kernelwright.errors import InfrastructureError, UserError, one_line
 from kernelwright.graph.agree import agree
 from kernelwright.graph.capture import Captured, capture, run_itself
 from kernelwright.graph.task import main_dtype
@@ -72,8 +72,8 @@ def optimize(
     quiet: bool = False,
 ) -> Any:
     """An `Optimized` that runs `module` through verified Triton kernels. Returns `module` itself, with a warning that says why, if
-    no kernel was verified within `seconds`, or the result is slower than the faster of eager and torch.compile. A function
-    becomes a module.
+    no kernel was verified within `seconds`, the judge fails, or the result is slower than the faster of eager and torch.compile. A
+    function becomes a module.
 
     `example_inputs` (one tensor, or a tuple) and `kwargs` are forward's arguments, in the sizes and types wanted;
     `dynamic` keeps the first two dimensions of inputs free if the module allows it. `target` is the GPU to write for
@@ -147,16 +147,19 @@ def searched(
         raise UserError(
             f"{type(module).__name__} is in {dtype}: cast it and its inputs with .to(torch.{cast}), or leave precision out"
         )
-    found = case_of(module, captured).search(
-        lambda: opened.judge(
-            None, backend, settings.protocol, settings.target, settings.workers, settings.verdict_s
-        ),
-        lambda: chosen,
-        cache,
-        settings,
-        began=began,
-        watch=watch,
-    )
+    try:
+        found = case_of(module, captured).search(
+            lambda: opened.judge(
+                None, backend, settings.protocol, settings.target, settings.workers, settings.verdict_s
+            ),
+            lambda: chosen,
+            cache,
+            settings,
+            began=began,
+            watch=watch,
+        )
+    except InfrastructureError as error:  # no reason for the caller's program to end
+        found = Found(reason=str(error))
     return captured, found
 
 

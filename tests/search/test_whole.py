@@ -5,7 +5,7 @@ from torch import nn
 
 from kernelwright.graph.capture import capture
 from kernelwright.graph.partition import partition
-from kernelwright.search.whole import _for_all, _in_steps, _kind, shrunk
+from kernelwright.search.whole import _for_all, _kind, _repeats, shrunk
 
 
 def test_stages_of_a_network_share_kernels_and_their_widest_bounds() -> None:
@@ -37,7 +37,21 @@ class Steps(nn.Module):
         return state
 
 
-def test_a_recurrence_is_told_from_a_stack_of_layers() -> None:
+class Attention(nn.Module):
+    """One block, whose groups are all different."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.qkv, self.out, self.norm = nn.Linear(8, 24), nn.Linear(8, 8), nn.RMSNorm(8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q, k, v = self.qkv(self.norm(x)).sigmoid().chunk(3, -1)
+        return x + self.out(torch.softmax(q @ k.mT, -1) @ v).tanh()
+
+
+def test_a_stack_of_layers_is_told_from_a_recurrence_and_from_one_block() -> None:
     layers = nn.Sequential(*(nn.Sequential(nn.Linear(8, 8), nn.GELU()) for _ in range(6)))
-    for module, x, steps in ((Steps(), torch.randn(3, 6, 8), True), (layers, torch.randn(3, 8), False)):
-        assert _in_steps(capture(module.eval(), [x], breaks=False).part.graph) == steps
+    modules = [(Steps(), (3, 6, 8), False), (Attention(), (3, 6, 8), False), (layers, (3, 8), True)]
+    for module, shape, repeats in modules:
+        part = capture(module.eval(), [torch.randn(shape)], breaks=False).part
+        assert _repeats(part.graph) == repeats

@@ -355,6 +355,20 @@ def test_infinity_must_be_met_by_infinity(value: float) -> None:
     assert kind(case, got) != ""
 
 
+def test_few_of_many_scores_may_be_left_by_a_mask() -> None:
+    """A filter of a large vocabulary leaves one in a hundred."""
+    keep = "torch.arange(100_000) % 100 == 0"
+    made = task(f"return x.masked_fill(~({keep}), -float('inf'))", inputs="torch.randn(100_000)")
+    (case, *_) = cases(made)
+    got = right(case).clone()
+    assert kind(case, got) == ""
+    got[200] += 1
+    assert kind(case, got) == "wrong_value"
+    for nearly in ("torch.arange(100_000) < 20", "torch.arange(100_000) < 0"):
+        with pytest.raises(UserError, match="not finite"):
+            cases(task(f"return x.masked_fill(~({nearly}), -float('inf'))", inputs="torch.randn(100_000)"))
+
+
 @pytest.mark.parametrize(
     ("others", "element", "value", "outcome"),
     [

@@ -378,7 +378,8 @@ class _Translation:
         if isinstance(value, torch.dtype):
             if value not in DTYPE_NAMES:
                 raise UserError(
-                    f"{value} is asked for; graphs hold {', '.join(DTYPE_NAMES.values())}: cast to one of them"
+                    f"{value} is asked for; graphs hold {', '.join(DTYPE_NAMES.values())}: cast to one of them, or leave that part "
+                    "outside of what you pass"
                 )
             return DtypeArg(dtype=DTYPE_NAMES[value])
         if isinstance(value, torch.layout | torch.memory_format):

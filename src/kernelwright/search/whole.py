@@ -6,8 +6,8 @@
 
 1. If these rungs were asked before, the cached result of the whole is the answer, good or bad.
 2. Unless it is long, the rungs are asked for the graph in one piece, as one group. A user's kernel is judged first. For a
-   network of many nodes, contractions among them, that is no recurrence and whose times are modelled, kernels are written for each distinct group before that, stitched and
-   judged once, as a whole.
+   network of many nodes, contractions among them, whose groups repeat and whose times are modelled, kernels are written for each
+   distinct group before that, stitched and judged once, as a whole.
 3. If that gives nothing or is not worth it, or if a GPU can measure which is faster, the graph is cut into groups. Each
    distinct one goes up the ladder, the most expensive first. A group's kernel is used if it is
    not slower than the faster of eager and torch.compile; ATen does the rest.
@@ -20,15 +20,16 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
 import re
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from kernelwright.errors import UserError, one_line
+from kernelwright.errors import InfrastructureError, UserError, one_line
 from kernelwright.graph import Graph, TensorType, draws, sizes
 from kernelwright.graph.operators import packet
 from kernelwright.graph.partition import Group, Left, Partition, alone, part_of, partition
@@ -49,9 +50,13 @@ from kernelwright.verify.pool import VerifierPool
 LONG = 250
 """Nodes beyond which a graph is not compiled in one piece."""
 MANY = 50
-"""Nodes beyond which compiling a graph with contractions in one piece costs more than compiling its groups, many of which are
-alike. Without contractions, or where groups differ in the step of a sequence that they read, the compiler makes few kernels of it,
-and the groups' make slow ones: a recurrence's steps are apart."""
+"""Nodes beyond which compiling a graph with contractions in one piece costs more than compiling its distinct groups, if they repeat."""
+REPEATED = 2 / 3
+"""Most nodes of the distinct groups, as a share of the graph's, for groups that repeat. Where they do not, as in one attention block,
+groups are as much to compile as the whole, and make more and slower kernels; where they differ in the step of a sequence that they
+read, too."""
+NO_TIME = "time ran out"
+"""Why a group has no kernel that nobody wrote in time."""
 ENOUGH = 0.98
 """Least speed, relative to the faster baseline, that counts as no slower: the rest is measurement noise."""
 _ONE_VALUE = re.compile(r"specialised: Eq\((\w+), (\d+)\)")
@@ -100,14 +105,40 @@ class Found:
         timing = self.answer.verdict.timing if self.answer else None
         if timing is None or timing.speedup(FASTER) >= ENOUGH:
             return ""
+        short = any(row.detail == NO_TIME for row in self.rows)
+        more = "; some of its groups got no kernel in time: give more seconds" if short else ""
         return (
             f"its kernels are right, and {timing.speedup(FASTER):.2f} times as fast as the faster of eager and "
-            f"torch.compile ({timing.kind} on {timing.target})"
+            f"torch.compile ({timing.kind} on {timing.target}){more}"
         )
 
 
 class _TimeUp(Exception):
-    """The budget is spent; pending verdicts are cut off."""
+    """The budget is spent; pending verdicts are cut off. The message is what was under way."""
+
+
+class _CannotJudge(Exception):
+    """The judge finds no inputs for the whole, or no results of its own to compare with; the message says why."""
+
+
+@contextlib.contextmanager
+def _after_capture() -> Iterator[None]:
+    """Around what follows capture and check: a UserError is no longer about the caller's arguments, but says why nothing can be
+    judged, and any other exception is a mistake of ours."""
+    try:
+        yield
+    except UserError as error:
+        raise _CannotJudge(str(error)) from error
+    except (InfrastructureError, _TimeUp):
+        raise
+    except Exception as error:
+        raise InfrastructureError(f"the search raised {type(error).__name__}: {one_line(error)}") from error
+
+
+def _busy() -> str:
+    """A remark for a machine with more work than cores; "" otherwise."""
+    load, cores = os.getloadavg()[0], os.cpu_count() or 1
+    return f" at a load of {load:.0f} on {cores} cores" if load > 1.5 * cores else ""
 
 
 @dataclass(frozen=True)
@@ -168,7 +199,8 @@ def search_whole(
 
     `judge` opens a judge with new secrets each time; `rungs` is called only if the cache has no answer. `values` are example
     values by argument, `shapes` small values of the graph's symbols, `form` is how to present the whole to the judge (by default
-    in function form), and `user` the source of a kernel to begin with. Raises UserError if the judge itself fails.
+    in function form), and `user` the source of a kernel to begin with. Raises what `judge` and `rungs` raise, and
+    InfrastructureError if the judge or the search itself fails.
     """
     search = _Search(
         graph, values, judge, rungs, cache, settings, began or time.monotonic(), watch, form, user
@@ -201,10 +233,12 @@ class _Search:
         try:
             options = self._options()
             found = self._judged(options) if options else Found(reason=self._why_not(), rows=self.rows)
-        except _TimeUp:
+        except _TimeUp as late:
             failures = "".join(f" ({rung}: {why})" for rung, why in list(self.failed.items())[:1])
-            spent = f"the {self.settings.seconds:g} s were spent before the whole was verified{failures}; give more seconds"
+            spent = f"the {self.settings.seconds:g} s were spent{_busy()} while {late}{failures}; give more seconds"
             return Found(reason=spent, rows=self.rows, seconds=self._elapsed)
+        except _CannotJudge as why:
+            found = Found(reason=f"the whole cannot be judged ({one_line(why)})", rows=self.rows)
         found.seconds = self._elapsed
         what = "verified" if found.answer else found.reason
         known = self.cache.put(self._key, Entry(best=found.answer, tried=dict.fromkeys(self._asked, what)))
@@ -273,45 +307,48 @@ class _Search:
 
     def _options(self) -> list[_Option]:
         """Ways to run the whole, the likely fastest first. Raises _TimeUp if time ends before there is one."""
-        s, found = self.settings, []
         with self.open_judge() as verifier:
             rungs = self.rungs()  # both warm up in the background
-            self._shrink()
-            ladder = Ladder(
-                verifier, rungs, self.cache, target=s.target, contractions=s.contractions, precision=s.precision,
-                protocol=s.protocol, gpu=s.gpu, watch=self.watch,
-            )  # fmt: skip
-            many = self._long or (
-                len(self.graph.nodes) > MANY and self._contracts and not _in_steps(self.graph)
-            )
-            if many and not (s.gpu or self.user):
-                found += self._written(ladder, _WHOLE_UNTIL)
-            # Modelled times cannot decide between two kernels that are both worth it.
+            with _after_capture():
+                return self._asked_for(verifier, rungs)
+
+    def _asked_for(self, verifier: Verifier, rungs: Sequence[AnyRung]) -> list[_Option]:
+        """The same, with a judge and rungs."""
+        s, found = self.settings, list[_Option]()
+        self._shrink()
+        ladder = Ladder(
+            verifier, rungs, self.cache, target=s.target, contractions=s.contractions, precision=s.precision,
+            protocol=s.protocol, gpu=s.gpu, watch=self.watch,
+        )  # fmt: skip
+        many = self._long or (len(self.graph.nodes) > MANY and self._contracts and _repeats(self.graph))
+        if many and not (s.gpu or self.user):
+            found += self._written(ladder, _WHOLE_UNTIL)
+        # Modelled times cannot decide between two kernels that are both worth it.
+        settled = any(one.worth_it for one in found)
+        if found and not settled:
+            found += self._beside_aten(ladder)
             settled = any(one.worth_it for one in found)
-            if found and not settled:
-                found += self._beside_aten(ladder)
-                settled = any(one.worth_it for one in found)
-            if not settled and (self.user or not self._long):
-                before = len(found)
-                ladder.rungs = [*([UserRung(self.user)] if self.user else []), *rungs]
+        if not settled and (self.user or not self._long):
+            before = len(found)
+            ladder.rungs = [*([UserRung(self.user)] if self.user else []), *rungs]
+            found += self._in_one_piece(ladder)
+            while len(found) == before and self._has_pinned_size():
+                if time.monotonic() >= self._until(_WHOLE_UNTIL):
+                    break
                 found += self._in_one_piece(ladder)
-                while len(found) == before and self._has_pinned_size():
-                    if time.monotonic() >= self._until(_WHOLE_UNTIL):
-                        break
-                    found += self._in_one_piece(ladder)
-                ladder.rungs = list(rungs)
+            ladder.rungs = list(rungs)
+            settled = not s.gpu and any(one.worth_it for one in found)
+            if not (settled or self.user):
+                found += self._beside_aten(ladder)
                 settled = not s.gpu and any(one.worth_it for one in found)
-                if not (settled or self.user):
-                    found += self._beside_aten(ladder)
-                    settled = not s.gpu and any(one.worth_it for one in found)
-            if not (found or many or s.gpu) and self.cut_off:
-                found += self._written(ladder, _RUNGS_UNTIL)
-            if not settled and time.monotonic() < self._until(_RUNGS_UNTIL):
-                found += self._in_groups(ladder)
-            if not found and time.monotonic() >= self._until(_RUNGS_UNTIL):
-                raise _TimeUp
-            if isinstance(verifier, VerifierPool) and not all(one.done() for one in ladder.abandoned):
-                verifier.close(abort=True)  # or leaving it would wait for them
+        if not (found or many or s.gpu) and self.cut_off:
+            found += self._written(ladder, _RUNGS_UNTIL)
+        if not settled and time.monotonic() < self._until(_RUNGS_UNTIL):
+            found += self._in_groups(ladder)
+        if not found and time.monotonic() >= self._until(_RUNGS_UNTIL):
+            raise _TimeUp(ladder.under_way)
+        if isinstance(verifier, VerifierPool) and not all(one.done() for one in ladder.abandoned):
+            verifier.close(abort=True)  # or leaving it would wait for them
         return found
 
     def _has_pinned_size(self) -> bool:
@@ -385,6 +422,7 @@ class _Search:
             self.failed.update({key.partition(":")[0]: what for key, what in entry.tried.items()})
             return []
         row = row_of(1, list(whole.groups), entry, 1.0)
+        row = row.model_copy(update={"rung": entry.best.rung, "detail": ""})  # it is used, even if slower
         judged = entry.best.verdict
         same = judged.candidate_digest == Candidate(code=text(entry.best.code, entry.best.rung)).digest
         return [_option(whole, {digest: entry.best}, (row,), judged if same else None, _worth_it(judged))]
@@ -405,7 +443,7 @@ class _Search:
             alike.setdefault(_kind(groups[0]), []).append(groups[0])
         written: dict[str, tuple[str, Rung | None, str]] = {}
         for number, digest in enumerate(sorted(distinct, key=lambda one: -cost[one]), 1):
-            group, why = distinct[digest][0], "time ran out"
+            group, why = distinct[digest][0], NO_TIME
             if (kind := _kind(group)) in written or time.monotonic() < self._until(share):
                 if kind not in written:
                     written[kind] = self._write(ladder, alike[kind], self._until(share))
@@ -438,14 +476,17 @@ class _Search:
         small += [{one.name: one.hint for one in other.graph.symbols} for other in groups[1:]]
         if not own and all(part_of(node) in ("contraction", "free") for node in group.nodes):
             return "", None, "a product stays with ATen"
-        why = "time ran out"
+        why = NO_TIME
         for rung in ladder.rungs:
             left = until - time.monotonic()
             if not isinstance(rung, Writer) or left <= 0:
                 continue
+            ladder.under_way = f"{rung.name} wrote a kernel for {group.operators}"
             try:
                 return rung.write(graph, small, left), rung.name, ""
-            except (CannotWrite, UserError, TimeoutError) as error:
+            except TimeoutError:
+                why = NO_TIME
+            except (CannotWrite, UserError) as error:
                 why = f"{rung.name}: {one_line(error)}"
         return "", None, why
 
@@ -492,7 +533,7 @@ class _Search:
         """The fastest option that another judge accepts. Raises _TimeUp."""
         refused = ""
         best: Found | None = None
-        with contextlib.ExitStack() as opened:
+        with _after_capture(), contextlib.ExitStack() as opened:
             verifier: Verifier | None = None
             for option in options:
                 text = option.text()
@@ -502,11 +543,11 @@ class _Search:
                     judged = self._verdict_of(option, Ladder(verifier, [], self.cache), self._until(1.0))
                 if judged is None:
                     if best is None:
-                        raise _TimeUp
+                        raise _TimeUp("the judge tried the whole")
                     break
                 judged = against_inductor(judged, self.inductor_ms)
                 if judged.outcome is Outcome.INFRASTRUCTURE_ERROR:
-                    raise UserError(
+                    raise InfrastructureError(
                         f"the judge failed on the whole: {one_line(judged.detail)}; see kernelwright doctor"
                     )
                 if not judged.correct:
@@ -525,6 +566,7 @@ class _Search:
         """Wait for a verdict on an option's text; None if time runs out first."""
         form = self._form(option.own and self.settings.contractions == "own")
         text = form.text(option.text(), option.rung)
+        ladder.under_way = "the judge tried the whole"
         verdict = ladder.judge(form.task, text, until)
         if verdict is not None:
             what = verdict.outcome.value.replace("_", " ")
@@ -584,11 +626,13 @@ def pin_symbols(
     return (graph, shapes) if "small" in shapes else (sizes.static(graph, {}), {})
 
 
-def _in_steps(graph: Graph) -> bool:
-    """Whether most groups would be alike but for the step of a sequence that they read: a recurrent cell, whose steps are as many
-    kinds of groups."""
+def _repeats(graph: Graph) -> bool:
+    """Whether a graph's distinct kinds of groups have few of its nodes, and are not the steps of a recurrent cell, which would be
+    alike but for the step of a sequence that they read."""
     groups = partition(graph).groups
-    return len({*map(_kind, groups)}) >= 2 * len({_kind(one, step=False) for one in groups})
+    kinds = {_kind(one): len(one.nodes) for one in groups}
+    steps = len(kinds) >= 2 * len({_kind(one, step=False) for one in groups})
+    return sum(kinds.values()) <= REPEATED * len(graph.nodes) and not steps
 
 
 def _kind(group: Group, step: bool = True) -> str:
@@ -667,7 +711,7 @@ def row_of(number: int, groups: list[Group], entry: Entry, share: float) -> Row:
         ms=timing.candidate_ms if timing else None,
         over_eager=timing.speedup() if timing else None,
         over_compile=timing.speedup("compile") if timing and "compile" in timing.baseline_ms else None,
-        detail=slower or ("" if best else tried or "time ran out"),
+        detail=slower or ("" if best else tried or NO_TIME),
     )
 
 

@@ -51,8 +51,8 @@ _FEW, _FEW_ON_GPU = 1 << 24, 1 << 26
 _FEW_FACTORS = 1 << 14
 """The most elements of an input for which the factors that move it by a rounding are kept."""
 _FAR, _FAR_SLACK = 3.0, 8.0
-_FINITE, _FINITE_ENOUGH = 0.05, 4096
-"""If the rest is masked, this share of an output must be finite, or this many elements."""
+_FINITE, _FINITE_ENOUGH = 0.05, 64
+"""If the rest is masked, this share of an output must be finite, or this many elements: as many as tell of any small output."""
 _NEAR_OVERFLOW = 1e36
 _CAST_AUTOMATICALLY = 2.0**-5
 """Error, relative to an output's usual size, that autocast may make."""
