@@ -112,7 +112,7 @@ class Ladder:
         self.verifier, self.rungs, self.cache, self.watch = verifier, list(rungs), cache, watch
         self.abandoned: list[Future[Verdict]] = []
         """Verdicts that time ran out for while they were being made."""
-        self.under_way = "the judge and the compiler started"
+        self.under_way = "while the judge and the compiler started"
         """What was begun last, in words."""
         self.facts: dict[str, Any] = {
             "target": target, "contractions": contractions, "precision": precision, "protocol": protocol, "gpu": gpu,
@@ -220,7 +220,7 @@ class _Request:
         """Run the rung. Returns its result in one line, `verified` if it gave a kernel; None if time ran out or the judge failed."""
         left = 60.0 if self.until is None else max(1.0, self.until - time.monotonic())
         try:
-            self.ladder.under_way = f"{self.rung.name} wrote a kernel for {self.graph.name}"
+            self.ladder.under_way = f"while {self.rung.name} wrote a kernel for {self.graph.name}"
             if isinstance(self.rung, Writer):
                 [verdict] = self.judge([self.rung.write(self.symbolic, self.sizes, left)])
                 if verdict is None or verdict.outcome is Outcome.INFRASTRUCTURE_ERROR:
@@ -244,7 +244,7 @@ class _Request:
     def judge(self, codes: Sequence[str]) -> list[Verdict | None]:
         """Judge kernels and keep the best."""
         full = [self.form.text(code, self.rung.name) for code in codes]
-        self.ladder.under_way = f"the judge tried the kernel of {self.rung.name} for {self.graph.name}"
+        self.ladder.under_way = f"while the judge tried the kernel of {self.rung.name} for {self.graph.name}"
         verdicts = self.ladder.judged(self.form.task, full, self.wait)
         for code, text, verdict in zip(codes, full, verdicts, strict=True):
             if verdict is None:

@@ -235,7 +235,7 @@ class _Search:
             found = self._judged(options) if options else Found(reason=self._why_not(), rows=self.rows)
         except _TimeUp as late:
             failures = "".join(f" ({rung}: {why})" for rung, why in list(self.failed.items())[:1])
-            spent = f"the {self.settings.seconds:g} s were spent{_busy()} while {late}{failures}; give more seconds"
+            spent = f"the {self.settings.seconds:g} s were spent{_busy()} {late}{failures}; give more seconds"
             return Found(reason=spent, rows=self.rows, seconds=self._elapsed)
         except _CannotJudge as why:
             found = Found(reason=f"the whole cannot be judged ({one_line(why)})", rows=self.rows)
@@ -320,7 +320,8 @@ class _Search:
             verifier, rungs, self.cache, target=s.target, contractions=s.contractions, precision=s.precision,
             protocol=s.protocol, gpu=s.gpu, watch=self.watch,
         )  # fmt: skip
-        many = self._long or (len(self.graph.nodes) > MANY and self._contracts and _repeats(self.graph))
+        large = len(self.graph.nodes) > MANY and self._contracts
+        many = self._long or (large and _repeats(self.graph))
         if many and not (s.gpu or self.user):
             found += self._written(ladder, _WHOLE_UNTIL)
         # Modelled times cannot decide between two kernels that are both worth it.
@@ -341,8 +342,9 @@ class _Search:
             if not (settled or self.user):
                 found += self._beside_aten(ladder)
                 settled = not s.gpu and any(one.worth_it for one in found)
-        if not (found or many or s.gpu) and self.cut_off:
-            found += self._written(ladder, _RUNGS_UNTIL)
+        if not (found or many or s.gpu or self.user) and (self.cut_off or large):
+            found += self._written(ladder, _RUNGS_UNTIL)  # fewer verdicts than a search for each group
+            settled = any(one.worth_it for one in found)
         if not settled and time.monotonic() < self._until(_RUNGS_UNTIL):
             found += self._in_groups(ladder)
         if not found and time.monotonic() >= self._until(_RUNGS_UNTIL):
@@ -481,7 +483,7 @@ class _Search:
             left = until - time.monotonic()
             if not isinstance(rung, Writer) or left <= 0:
                 continue
-            ladder.under_way = f"{rung.name} wrote a kernel for {group.operators}"
+            ladder.under_way = f"while {rung.name} wrote a kernel for {group.operators}"
             try:
                 return rung.write(graph, small, left), rung.name, ""
             except TimeoutError:
@@ -543,7 +545,7 @@ class _Search:
                     judged = self._verdict_of(option, Ladder(verifier, [], self.cache), self._until(1.0))
                 if judged is None:
                     if best is None:
-                        raise _TimeUp("the judge tried the whole")
+                        raise _TimeUp("while the judge tried the whole")
                     break
                 judged = against_inductor(judged, self.inductor_ms)
                 if judged.outcome is Outcome.INFRASTRUCTURE_ERROR:
@@ -566,10 +568,11 @@ class _Search:
         """Wait for a verdict on an option's text; None if time runs out first."""
         form = self._form(option.own and self.settings.contractions == "own")
         text = form.text(option.text(), option.rung)
-        ladder.under_way = "the judge tried the whole"
+        ladder.under_way = "while the judge tried the whole"
         verdict = ladder.judge(form.task, text, until)
         if verdict is not None:
             what = verdict.outcome.value.replace("_", " ")
+            ladder.under_way = f"after a whole of groups ended as {what}"
             self.watch(Tried(self.graph.name, "whole", what, form.task, Candidate(code=text), verdict))
         return verdict
 
