@@ -369,3 +369,16 @@ def test_equal_values_are_off_by_the_same() -> None:
     assert not bool(far.any())
     [far] = roundings.largest_moves(same, [x], [same(x)])
     assert bool(far.all())
+
+
+def test_where_a_rounding_decides_between_nothing_and_infinity_either_is_right() -> None:
+    x = -1e20 * (1.0 + torch.rand(64, generator=torch.Generator().manual_seed(0)))
+
+    def remaining(x: torch.Tensor) -> torch.Tensor:  # of a decay, as in a scan by chunks
+        return torch.exp(x.sum() - x.cumsum(0))
+
+    exact = remaining(x.double())
+    assert bool(torch.isfinite(exact).all())
+    far = moved(remaining, x)
+    assert far[-1] == torch.inf
+    assert not far[0]

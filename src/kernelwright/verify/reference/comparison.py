@@ -192,7 +192,7 @@ def compare_or_round(
     """`compare`; if numbers would be called wrong, again with what roundings move them by, and then against `in_single`
     (`Case.in_single`)."""
     comparison = compare(position, got, expected, protocol)
-    numbers = ("wrong_value", "low_precision")
+    numbers = ("wrong_value", "low_precision", "non_finite")
     if comparison.kind not in numbers or not protocol.calibrated:
         return comparison
     if not expected.elementwise and not expected.own_digits:

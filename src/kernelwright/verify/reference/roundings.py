@@ -205,8 +205,8 @@ def _by_value(tensor: torch.Tensor, seed: int) -> torch.Tensor:
 def largest_moves(
     module: torch.nn.Module, inputs: Any, exact: list[torch.Tensor], ties: bool = False
 ) -> list[torch.Tensor]:
-    """By output, the most that each element moves away from `exact` (fp64; integers as they are) in `RUNS` runs; non-finite
-    moves count as 0.
+    """By output, the most that each element moves away from `exact` (fp64; integers as they are) in `RUNS` runs: infinity
+    where a rounding makes it infinite, 0 where it makes it NaN.
 
     Copies of the inputs are off by a rounding as well, like sums of them in another order; not in half precision or 8 bits,
     which are summed in single. Integers and booleans move where a rounding decides a step or a comparison. With `ties`, neither inputs
@@ -228,7 +228,7 @@ def largest_moves(
             outputs = flatten(fresh(*given))
         for index, (output, right) in enumerate(zip(outputs, exact, strict=True)):
             strayed = (output.detach().double() - right.double()).abs_()
-            largest[index] = torch.maximum(largest[index], strayed.nan_to_num_(0.0, 0.0, 0.0))
+            largest[index] = torch.maximum(largest[index], strayed.nan_to_num_(0.0, torch.inf))
     return largest
 
 
