@@ -1,6 +1,7 @@
 # task: wright/softmax_rows
 # cheat: 41
 # expect: timing_forged, unproven
+# max_speedup: 1.0
 # backend: interpret
 # why: a loop's length comes from memory: nine where it is priced, the whole row where it is run
 import torch
