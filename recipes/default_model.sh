@@ -15,7 +15,7 @@ kw() { on "${PYTHON:-python3}" -m kernelwright "$@"; }
 workers() { taskset -c "$CORES" env -u OMP_NUM_THREADS nproc; }
 stopped() { # a command that is stopped by Ctrl-C after so many seconds keeps what it has
   seconds=$1; shift
-  taskset -c "$CORES" timeout -s INT -k 30 "$seconds" "${PYTHON:-python3}" -m kernelwright "$@" < /dev/null || [ $? = 124 ] || [ $? = 130 ]
+  on timeout -s INT -k 30 "$seconds" "${PYTHON:-python3}" -m kernelwright "$@" || [ $? = 124 ] || [ $? = 130 ]
 }
 data="data.examples=$RUN/corpus/examples.jsonl data.tasks=$RUN/corpus/tasks.jsonl data.tokenizer=$RUN/corpus/tokenizer"
 mkdir -p "$RUN"

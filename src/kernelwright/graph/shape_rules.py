@@ -291,13 +291,9 @@ def _recurrent(rules: Rules, node: Node) -> tuple[Sequence[Shape], Sized]:
     x, given = rules.shape(node.args[0]), node.args[1]
     states = [rules.shape(one) for one in (given if isinstance(given, tuple) else (given,))]
     weights = [rules.shape(one) for one in node.args[2]]  # type: ignore[union-attr]
-    for place in (
-        x[-1],
-        *(size for one in weights for size in one),
-        *(at for one in states for at in (one[0], one[-1])),
-    ):
-        rules.unknowns.pin(place)
+    rules.unknowns.pin(x[-1], *(size for one in weights for size in one))
     for one in states:
+        rules.unknowns.pin(one[0], one[-1])
         rules.same(one[1], x[0 if node.args[8] else 1])
     return [[*x[:-1], as_expr(_types_shape(node)[-1])], *states], node.args
 
@@ -699,8 +695,7 @@ _RULES: dict[str, Rule] = {
     "mv": _matmul, "dot": _matmul, "addmv": _matmul, "scaled_dot_product_attention": _attention,
     "convolution": _convolution, "convolution_backward": _convolution_backward, "layer_norm": _layer_norm, "rms_norm": _layer_norm, "native_layer_norm": _layer_norm,
     "group_norm": _group_norm, "native_group_norm": _group_norm, "batch_norm": _batch_norm, "instance_norm": _batch_norm,
-    "prelu": _prelu, "unfold": _windows, "im2col": _patches, **dict.fromkeys(("lstm", "gru", "rnn_tanh", "rnn_relu"), _recurrent),
-     "grid_sampler_2d": _grid, "grid_sampler_3d": _grid,
+    "prelu": _prelu, "unfold": _windows, "im2col": _patches, "grid_sampler_2d": _grid, "grid_sampler_3d": _grid,
     "_native_batch_norm_legit": _batch_norm, "_native_batch_norm_legit_no_training": _batch_norm, "_native_batch_norm_legit_functional": _batch_norm,
     "_softmax": _like_first, "_log_softmax": _like_first,
     "reshape": _reshape, "view": _reshape, "_unsafe_view": _reshape, "expand": _expand, "permute": _permute,
@@ -714,6 +709,7 @@ _RULES: dict[str, Rule] = {
     "embedding": _embedding, "index": _index, "_unsafe_index": _index, "gather": _gather, "index_select": _gather,
     **dict.fromkeys(("index_put", "_unsafe_index_put"), _index_put),
     **dict.fromkeys(("scatter", "scatter_add", "scatter_reduce", "index_add", "index_copy"), _scatter),
+    **dict.fromkeys(("lstm", "gru", "rnn_tanh", "rnn_relu"), _recurrent),
     "sort": _sides, "topk": _sides, "tril": _like_first, "triu": _like_first,
     **dict.fromkeys(("max_pool1d", "max_pool2d", "max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d"), _pool),
     **dict.fromkeys(("max_pool2d_with_indices", "max_pool3d_with_indices"), _pool),
