@@ -401,8 +401,7 @@ class Judge:
                 wanted += [(f"{LONG}_far", sizes, far[1]) for sizes in sets[:1]]
             for name, sizes, moved in wanted:
                 with contextlib.suppress(UserError), _ours("long sizes"):
-                    wide = self._raised(task, sizes) if self._few(task, sizes) else sizes
-                    wide = sizes if self._few(task, wide) else wide
+                    wide = self._with_enough(task, sizes)
                     made = self._shape_cases(task, name, wide, long=True, special=not moved, farther=moved)
                     if not _takes_all(made, self.cases(task)[:1]):
                         found.append(made)
@@ -489,6 +488,13 @@ class Judge:
         full = full_sizes(task)
         wider = {size: min(max(length, _WIDER), full.get(size, length)) for size, length in sizes.items()}
         return wider if self._cost(task, wider) <= _WIDER_COST else dict(sizes)
+
+    def _with_enough(self, task: Task, sizes: dict[str, int]) -> dict[str, int]:
+        """Sizes raised if that makes enough elements of an output in half precision that has too few."""
+        if not self._few(task, sizes):
+            return sizes
+        wider = self._raised(task, sizes)
+        return sizes if self._few(task, wider) else wider
 
     def _few(self, task: Task, sizes: Mapping[str, int]) -> bool:
         """Whether an output in half precision has too few elements for their root mean square to show digits lost by each."""
