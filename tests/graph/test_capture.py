@@ -15,6 +15,7 @@ from kernelwright.graph.agree import agree
 from kernelwright.graph.capture import capture
 from kernelwright.graph.execute import execute
 from kernelwright.graph.fx import to_fx
+from kernelwright.graph.operators import RECURRENT, packet
 from kernelwright.graph.partition import Group, partition
 from kernelwright.graph.shrink import with_symbols
 from kernelwright.graph.types import Graph
@@ -321,6 +322,8 @@ def test_a_recurrent_layer_stays_whole_and_its_batch_and_steps_vary(kind: type[n
     graph = with_symbols(capture(model, (x,)).graph)
     assert [one.hint for one in graph.symbols] == [4, 7]
     assert [step.operators for step in partition(graph).steps if isinstance(step, Group)] == ["relu+add"]
+    layer = next(node for node in graph.nodes if packet(node.op) in RECURRENT)
+    assert layer.args[-1] is False  # steps first, between two permutations
     captured = capture(model, (x,))
     assert_same(captured.nest(execute(captured.graph, captured.bind((x,), {}))), model(x))
     assert agree(captured.part).native < 1e-4

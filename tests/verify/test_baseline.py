@@ -55,3 +55,18 @@ def test_a_sort_and_a_scatter_are_launches_of_their_own() -> None:
     )
     assert 2.9 < sort.compiled_ms / maps.compiled_ms < 3.5
     assert 2.9 < scatter.compiled_ms / maps.compiled_ms < 3.5
+
+
+def test_a_recurrent_layer_is_one_call_in_eager_and_compiled_whose_steps_wait_for_one_another() -> None:
+    layer = "torch.lstm(x, (h, h), [w, u, b, b], True, 1, 0.0, False, False, False)[0]"
+    setup = "        x, w, u, b = args\n        h = torch.zeros(1, 32, 64)\n"
+    sizes = "[torch.rand({}, 32, 64), torch.rand(256, 64), torch.rand(256, 64), torch.rand(256)]"
+    few = of(f"{setup}        return {layer}", sizes.format(8))
+    more = of(f"{setup}        return {layer}", sizes.format(40))
+    around = of(f"{setup}        return ({layer} + 1).neg()", sizes.format(8))
+    assert few.eager.launches == 2  # the state is filled
+    assert few.eager.ms == few.compiled_ms
+    assert abs(more.compiled_ms - few.compiled_ms - 32 * 2e-6 * H200.latency_ns) < 1e-6
+    assert around.eager.launches == 4
+    assert around.eager.ms - around.compiled_ms > 1e-3 * H200.launch_us
+    assert few.contraction_flops == 2 * 8 * 32 * (256 * 64 + 256 * 64)

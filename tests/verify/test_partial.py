@@ -72,3 +72,27 @@ def test_torchs_part_has_its_price(pool: VerifierPool) -> None:
     assert two.evidence.cost is not None
     assert (one.evidence.cost.launches, two.evidence.cost.launches) == (2, 3)
     assert two.timing.candidate_ms > 1.4 * one.timing.candidate_ms
+
+
+LAYER = """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.GRU(8, 48)
+
+    def forward(self, x, y):
+        return torch.relu(self.layer(x.view(8, -1, 8))[0])
+"""
+
+
+def test_a_recurrent_layer_beside_kernels_is_one_operator(pool: VerifierPool) -> None:
+    head, tail = TASK.split("class Model")[0], "\ndef get_inputs" + TASK.split("def get_inputs")[1]
+    posed = task(0.02).model_copy(update={"source": head.replace("4096, 2048", "256, 64") + LAYER + tail})
+    layer = LAYER.split("    def forward")[0].replace("class Model(nn.Module):\n", "")
+    code = KERNEL.replace("class ModelNew(nn.Module):\n", f"class ModelNew(nn.Module):\n{layer}")
+    code = code.replace("PRODUCT", "self.layer(x.view(8, -1, 8))[0].contiguous()")
+    verdict = pool.verify(posed, Candidate(code=code))
+    assert verdict.correct, verdict.detail
+    assert dict(verdict.evidence.aten_ops) == {"aten.gru.input": 1}
+    assert verdict.timing is not None
+    assert verdict.timing.speedup("compile") > 0.9

@@ -45,6 +45,9 @@ KIND: dict[str, Kind] = {name: kind for kind, names in _TABLES["kinds"].items() 
 WHOLE = frozenset(_TABLES["whole"].split())
 """Operators that are never decomposed, in every functional overload."""
 
+RECURRENT = frozenset(["lstm", "gru", "rnn_tanh", "rnn_relu"])
+"""Layers of cells that wait for one another; a GPU runs each as one call."""
+
 
 def packet(op: str) -> str:
     """`mul` of `aten.mul.Tensor`."""

@@ -6,6 +6,7 @@
     expand with -1, slice to the end, negative dimensions   written out
     matmul of two matrices, of two batches of equal sizes   mm, bmm
     x * 1.0, x / 1.0 of floats, i + 0 of integers           x, i
+    lstm, gru, rnn with the batch first                     with steps first between two permutations, as torch runs them
     unread values                                           removed
 
 Does not guarantee that a result keeps its strides, nor that two graphs that compute the same become
@@ -14,12 +15,12 @@ equal. A clone stays if the graph returns it and its source is an argument: the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from kernelwright.graph import operators
-from kernelwright.graph.types import Dim, Graph, Node, NumberType, Operand, Ref, Size, TensorType
+from kernelwright.graph.types import Dim, Graph, Node, NumberType, Operand, Ref, Size, TensorType, Value
 
-Types = Mapping[str, TensorType | NumberType]
+Types = dict[str, TensorType | NumberType]
 _NOTHING = frozenset(["clone", "alias", "detach", "lift_fresh", "lift_fresh_copy", "contiguous"])
 _RESHAPES = frozenset(
     ["view", "_unsafe_view", "reshape", "flatten", "unflatten", "view_as", "_reshape_alias"]
@@ -55,6 +56,9 @@ class _Simplifier:
 
     def add(self, node: Node) -> None:
         node = rename_reads(node, self.now)
+        if operators.packet(node.op) in operators.RECURRENT:
+            self.nodes += self._recurrent(node)
+            return
         node = self._written_out(node)
         source = self._source(node)
         out = node.outputs[0] if len(node.outputs) == 1 else None
@@ -66,6 +70,34 @@ class _Simplifier:
         self.nodes.append(node)
         if out is not None:
             self._made[out.name] = node
+
+    def _recurrent(self, node: Node) -> list[Node]:
+        """A recurrent layer with steps first, so that its neighbours read and write the layout that it works in, and with equal
+        initial states made once."""
+        x, states, *rest, batch_first = node.args
+        if isinstance(states, tuple):
+            made = [self._made.get(one.ref) for one in states if isinstance(one, Ref)]
+            how = [None if one is None or [*one.refs()] else (one.op, one.args, one.kwargs) for one in made]
+            if how[0] is not None and all(one == how[0] for one in how):
+                states = (states[0],) * len(states)
+        out, *kept = node.outputs
+        if batch_first is not True or not isinstance(x, Ref):
+            return [node.model_copy(update={"args": (x, states, *rest, batch_first)})]
+        given = f"{x.ref} by steps {len(self.nodes)}"
+        inner = None if out is None else Value(name=f"{out.name} by steps", type=_turn(out.type))
+        layer = node.model_copy(
+            update={"args": (Ref(ref=given), states, *rest, False), "outputs": (inner, *kept)}
+        )
+        turned = self._turned(x.ref, given)
+        if inner is None or out is None:
+            return [turned, layer]
+        self.types[inner.name] = inner.type
+        return [turned, layer, self._turned(inner.name, out.name)]
+
+    def _turned(self, source: str, name: str) -> Node:
+        """The node that exchanges the first two of three dimensions."""
+        value = Value(name=name, type=_turn(self.types[source]))
+        return Node(op="aten.permute.default", args=(Ref(ref=source), (1, 0, 2)), outputs=(value,))
 
     def _source(self, node: Node) -> str | None:
         """The value that a node passes on unchanged; None if it does something."""
@@ -175,6 +207,12 @@ class _Simplifier:
             if one.name in ("dim", "dims", "dim0", "dim1"):
                 args[place] = counted(args[place])
         return node.model_copy(update={"args": tuple(args)})
+
+
+def _turn(type_: TensorType | NumberType) -> TensorType:
+    assert isinstance(type_, TensorType)
+    batch, steps, *width = type_.shape
+    return TensorType(dtype=type_.dtype, shape=(steps, batch, *width))
 
 
 def _listed_shape(value: Operand, types: Types) -> TensorType | NumberType | None:

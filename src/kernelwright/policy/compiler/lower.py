@@ -16,6 +16,7 @@ from unittest import mock
 
 import torch
 
+from kernelwright.graph.operators import RECURRENT, packet
 from kernelwright.graph.types import Dim, DtypeArg, Graph, Operand, Other, Ref, Scale, Size, TensorType
 from kernelwright.policy.compiler import decompositions, offline
 from kernelwright.policy.compiler.reasons import CannotCompile
@@ -48,6 +49,9 @@ def lower(graph: Graph, contractions: str = "own", sizes: Sequence[Mapping[str, 
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
+    whole = [name for node in graph.nodes if (name := packet(node.op)) in RECURRENT]
+    if whole and contractions == "auto":  # Inductor would write out every cell
+        raise CannotCompile("extern", f"aten.{whole[0]}")
     env = ShapeEnv()
     mode = FakeTensorMode(shape_env=env, allow_non_fake_inputs=True)
     symbols = _symbols(graph, env, sizes)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from kernelwright.graph import Graph, Node, TensorType, operators, sizes
 from kernelwright.graph.execute import DTYPES
 from kernelwright.graph.partition import part_of
-from kernelwright.graph.types import NumberType
+from kernelwright.graph.types import NumberType, refs_in
 from kernelwright.hardware import Target
 
 BY_INDEX = frozenset(
@@ -47,8 +47,13 @@ def _node_ms(node: Node, types: Types, hints: Mapping[str, int], target: Target)
 
 
 def _flops(node: Node, types: Types, hints: Mapping[str, int]) -> float:
-    """Two per multiply-add of a contraction; 0 for any other operator."""
+    """Two per multiply-add of a contraction or recurrent layer; 0 for any other operator."""
     name = operators.packet(node.op)
+    if name in operators.RECURRENT:
+        x, *weights = (types[ref] for ref in refs_in((node.args[0], node.args[2])))
+        assert isinstance(x, TensorType)
+        cells = _elements(x, hints) // max(sizes.evaluate(x.shape[-1], hints), 1)
+        return 2.0 * cells * sum(_elements(one, hints) for one in weights)
     if operators.kind(node.op) != "contraction":
         return 0.0
     read = [one for one in (types[ref] for ref in node.refs()) if isinstance(one, TensorType)]

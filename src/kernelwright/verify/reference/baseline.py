@@ -24,6 +24,7 @@ from kernelwright.errors import InfrastructureError
 from kernelwright.hardware import Target
 from kernelwright.precision import Precision
 from kernelwright.records import Binary, Cost, Task
+from kernelwright.verify import recurrent
 from kernelwright.verify.cost import model as cost
 from kernelwright.verify.cost.eager import BY_INDEX
 from kernelwright.verify.cost.footprint import Footprint, Live
@@ -63,6 +64,21 @@ _BANDWIDTH = {
 # Share of peak arithmetic of the library's matrix products, convolutions and fused attention.
 _ARITHMETIC = {"convolution": 0.48, "scaled_dot_product_attention": 0.43}
 _PRODUCT = 0.70
+_FILLS = frozenset(
+    [
+        "zeros",
+        "zeros_like",
+        "new_zeros",
+        "ones",
+        "ones_like",
+        "new_ones",
+        "full",
+        "full_like",
+        "new_full",
+        "arange",
+    ]
+)
+"""Allocations that a kernel fills, as a candidate's do. A single number is none: torch passes those to kernels by value."""
 _MAPS = frozenset({"log_sigmoid_forward", "hardswish"})
 """Pointwise operators that torch does not tag as pointwise."""
 _VECTOR_FLOPS = 4.0
@@ -100,6 +116,8 @@ class Operator:
     """Elements of the first output."""
     operands: int
     """Elements of the largest input."""
+    waits: int = 1
+    """Parts that run one after the other, as a recurrent layer's steps do."""
 
     @property
     def moved(self) -> float:
@@ -161,7 +179,8 @@ class _Fused(TorchFunctionMode):
         self, func: Function, types: object, args: Args = (), kwargs: Kwargs = None
     ) -> object:
         kwargs = kwargs or {}
-        if func not in _COMPOSED:
+        layer = recurrent.overload(func, args, kwargs)
+        if func not in _COMPOSED and layer is None:
             return func(*args, **kwargs)
         before = len(self.recorder.operators)
         given = flatten([list(args), kwargs])
@@ -176,7 +195,7 @@ class _Fused(TorchFunctionMode):
             flops /= 2
         self.recorder.operators.append(
             Operator(
-                name=func.__name__,
+                name=func.__name__.partition(".")[0],
                 reads=reads,
                 writes=self.recorder.parts(flatten(out)),
                 flops=flops or _VECTOR_FLOPS * sum(t.numel() for t in given),
@@ -184,6 +203,7 @@ class _Fused(TorchFunctionMode):
                 contraction=flops > 0,
                 results=flatten(out)[0].numel(),
                 operands=max(t.numel() for t in given),
+                waits=1 if layer is None else recurrent.steps(args),
             )
         )
         return out
@@ -252,7 +272,12 @@ class _Recorder(DispatchMode):
                 )
             )
         elif name not in VIEWS:
-            self._wrote(flatten(out), set())
+            self._wrote(outputs := flatten(out), set())
+            if name in _FILLS and outputs[0].numel() > 1:
+                results = outputs[0].numel()
+                self.operators.append(
+                    Operator("fill_", {}, self.parts(outputs), 0.0, "float32", False, results, 0)
+                )
 
     def value(self, tensor: torch.Tensor) -> int:
         """The number of the value now in a tensor's memory."""
@@ -426,7 +451,7 @@ def beside(tape: Tape) -> list[Operator]:
             recorder.operators.append(_moves("copy_", fields["source"], fields["target"]))
         elif step.kind == "aten":
             arguments = fields["arguments"]
-            with recorder, torch.no_grad():
+            with torch.no_grad(), _Fused(recorder), recorder:
                 replay.operator(fields["name"])(
                     *(_on_meta(item) for item in arguments["args"]),
                     **{name: _on_meta(item) for name, item in arguments["kwargs"].items()},
@@ -477,19 +502,20 @@ def _on_meta(item: object) -> Any:
 def operators_ms(operators: Iterable[Operator], target: Target) -> float:
     """Modelled milliseconds of operators run one by one."""
     return sum(
-        _operator_ms(op.name, op.moved, {op.unit: op.flops}, op.contraction, target) for op in operators
+        _operator_ms(op.name, op.moved, {op.unit: op.flops}, op.contraction, target, op.waits)
+        for op in operators
     )
 
 
 def _operator_ms(
-    name: str, moved: float, flops: dict[str, float], contraction: bool, target: Target
+    name: str, moved: float, flops: dict[str, float], contraction: bool, target: Target, waits: int = 1
 ) -> float:
     memory = moved / (target.dram_gb_s * 1e9 * _BANDWIDTH.get(name, _POINTWISE))
     share = _ARITHMETIC.get(name, _PRODUCT) if contraction else 0.5
     compute = sum(
         n / (target.peak_tflops.get(unit, target.fp32_tflops) * 1e12 * share) for unit, n in flops.items()
     )
-    floor = target.latency_ns * 2e-9  # even an empty kernel waits for one round trip to memory
+    floor = waits * target.latency_ns * 2e-9  # even an empty kernel waits for one round trip to memory
     return 1e3 * max(memory, compute, floor) + 1e-3 * target.launch_us
 
 
@@ -499,7 +525,9 @@ _WAITS = 64
 
 def _compiled_ms(operators: Sequence[Operator], kept: frozenset[int], target: Target) -> float:
     """Contractions and library calls cost what they do in eager. Each run of others is one kernel, which reads what it does
-    not make and writes what is `kept` or read later, plus one launch if a reduction is split among multiprocessors."""
+    not make and writes what is `kept` or read later, plus one launch if a reduction is split among multiprocessors. What is
+    filled for a library's call is a launch of its own, once for all of one shape."""
+    given = {value for op in operators if _is_apart(op) for value, _ in op.reads}
     last = {value: place for place, op in enumerate(operators) for value, _ in op.reads}
     total, first = 0.0, 0
     for run in _runs(operators, target.sms):
@@ -507,6 +535,10 @@ def _compiled_ms(operators: Sequence[Operator], kept: frozenset[int], target: Ta
         if _is_apart(run[0]):
             total += operators_ms(run, target)
         else:
+            fills = [op for op in run if op.name == "fill_" and any(value in given for value, _ in op.writes)]
+            of_shape = {tuple(place for _, place in op.writes): op for op in fills}
+            total += operators_ms(of_shape.values(), target)
+            run = [op for op in run if op not in fills]
             made = {value for op in run for value, _ in op.writes}
             reads = {part: size for op in run for part, size in op.reads.items() if part[0] not in made}
             writes = {
@@ -516,7 +548,8 @@ def _compiled_ms(operators: Sequence[Operator], kept: frozenset[int], target: Ta
                 if part[0] in kept or last.get(part[0], -1) >= end
             }
             moved = sum(reads.values()) + sum(writes.values())
-            total += _operator_ms("", moved, {"float32": sum(op.flops for op in run)}, False, target)
+            if run:
+                total += _operator_ms("", moved, {"float32": sum(op.flops for op in run)}, False, target)
             total += 1e-3 * target.launch_us * any(_is_split(op, target.sms) for op in run)
         first = end
     return total
