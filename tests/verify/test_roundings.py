@@ -382,3 +382,27 @@ def test_where_a_rounding_decides_between_nothing_and_infinity_either_is_right()
     far = moved(remaining, x)
     assert far[-1] == torch.inf
     assert not far[0]
+
+
+def test_as_many_more_infinities_are_undecided_as_roundings_were_seen_to_make() -> None:
+    exact = torch.linspace(1.0, 2.0, 400, dtype=torch.float64)
+    seen = torch.zeros_like(exact)
+    seen[:100] = torch.inf
+    expected = dataclasses.replace(expected_of(exact, exact.float()), moved=seen)
+    for bad in (torch.inf, torch.nan):
+        got = exact.float()
+        got[50:200] = bad
+        assert not compare(0, got, expected, STRICT).kind
+        got[50:201] = bad
+        assert compare(0, got, expected, STRICT).kind == "non_finite"
+    got = exact.float()
+    got[200] = 3.0
+    assert compare(0, got, expected, STRICT).kind == "wrong_value"
+
+
+def test_an_infinity_that_no_rounding_made_counts_for_none() -> None:
+    x = torch.full((64,), -torch.inf)
+    x[:8] = torch.arange(8.0)
+    assert not torch.isinf(moved(lambda x: x * 2.0, x)).any()
+    far = moved(lambda x: (x * 1e38).exp() - x.exp(), x.masked_fill(x.isinf(), 0.0))
+    assert not torch.isinf(far[8:]).any()

@@ -228,6 +228,9 @@ def _explain(position: int, got: torch.Tensor, expected: Expected, protocol: Pro
             known = judged if expected.elementwise else judged & ~_may_overflow(piece, reference)
             wrong = (wrong & known) | (infinite & (piece.double() != reference))
             error = torch.where(known, error, 0.0)
+        if moved is not None:
+            free = _may_be_infinite(piece, wrong, moved)
+            wrong, error = wrong & ~free, torch.where(free, 0.0, error)
         if found.add(number, wrong, piece, reference, allowed):
             found.worst = max(
                 found.worst, float((error / allowed.clamp_min(1e-300))[wrong].nan_to_num(math.inf).max())
@@ -274,6 +277,15 @@ def _is_undecided(got: torch.Tensor, value: torch.Tensor, moved: torch.Tensor) -
     share = 1.0 if loose <= _RARE * count else 0.5 if loose <= _LOOSE * count else 0.0
     most = max(1.0, _DECIDED * count, share * loose)
     return wrong & ~near if int(near.sum()) <= most else wrong
+
+
+def _may_be_infinite(got: torch.Tensor, wrong: torch.Tensor, moved: torch.Tensor) -> torch.Tensor:
+    """Mask of elements that a rounding may make infinite: those that one did, and, since a few runs do not meet all of them, as
+    many more infinities and NaNs. Memory that was never written is none of these."""
+    written = ~poison_mask(got)
+    met = torch.isinf(moved)
+    more = wrong & ~met & ~torch.isfinite(got) & written
+    return (met | more) & written if int(more.sum()) <= int(met.sum()) else met & written
 
 
 def _describe_wrong(found: _Wrong, position: int, expected: Expected, protocol: Protocol) -> Comparison:

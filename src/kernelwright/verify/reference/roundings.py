@@ -206,7 +206,7 @@ def largest_moves(
     module: torch.nn.Module, inputs: Any, exact: list[torch.Tensor], ties: bool = False
 ) -> list[torch.Tensor]:
     """By output, the most that each element moves away from `exact` (fp64; integers as they are) in `RUNS` runs: infinity
-    where a rounding makes it infinite, 0 where it makes it NaN.
+    where a rounding makes it infinite or NaN, 0 where it is so without one.
 
     Copies of the inputs are off by a rounding as well, like sums of them in another order; not in half precision or 8 bits,
     which are summed in single. Integers and booleans move where a rounding decides a step or a comparison. With `ties`, neither inputs
@@ -227,8 +227,10 @@ def largest_moves(
         with rounding:
             outputs = flatten(fresh(*given))
         for index, (output, right) in enumerate(zip(outputs, exact, strict=True)):
-            strayed = (output.detach().double() - right.double()).abs_()
-            largest[index] = torch.maximum(largest[index], strayed.nan_to_num_(0.0, torch.inf))
+            output = output.detach()
+            same = right.isnan() | (output.isinf() & (output == right.to(output.dtype)))
+            strayed = (output.double() - right.double()).abs_().masked_fill_(same, 0.0)
+            largest[index] = torch.maximum(largest[index], strayed.nan_to_num_(torch.inf, torch.inf))
     return largest
 
 
