@@ -70,7 +70,7 @@ from kernelwright.verify.reference.long_sizes import (
 )
 from kernelwright.verify.reference.named_values import at_named_values, named_values
 from kernelwright.verify.reference.operators import NO_CHANNELS
-from kernelwright.verify.reference.oracle import ShapeCases, has_special, shape_cases
+from kernelwright.verify.reference.oracle import ShapeCases, has_special, scales_few, shape_cases
 from kernelwright.verify.reference.periodic import Patch
 from kernelwright.verify.reference.reach import MOST_OPERATORS, farther
 from kernelwright.verify.reference.special_values import rounds_once
@@ -392,17 +392,27 @@ class Judge:
 
         def make() -> list[ShapeCases]:
             found: list[ShapeCases] = []
-            wanted: list[tuple[str, dict[str, int], dict[str, float]]] = [
-                (f"{LONG}_{number}" if room == 1 else f"{LONG}_{number}_x{room}", sizes, {})
-                for number, sizes in enumerate(self._long_sets(task, room))
+            usual = self._long_sets(task, room)
+            wanted: list[tuple[str, dict[str, int], dict[str, Any]]] = [
+                (f"{LONG}_{number}" if room == 1 else f"{LONG}_{number}_x{room}", sizes, {"special": True})
+                for number, sizes in enumerate(usual)
             ]
-            if room == 1 and (far := self.farther(task))[1]:
-                sets = sorted(self._long_sets(task, _FAR_ROOM), key=lambda sizes: -sizes.get(far[0], 0))
-                wanted += [(f"{LONG}_far", sizes, far[1]) for sizes in sets[:1]]
-            for name, sizes, moved in wanted:
+            far = self.farther(task) if room == 1 else ("", {})
+            few = room == 1 and scales_few(self.cases(task)[0])
+            if far[1] or few:
+                sets = self._long_sets(task, _FAR_ROOM)
+                longest = max(sets, key=lambda sizes: sizes.get(far[0], 0), default={})
+                if far[1] and longest:
+                    wanted.append((f"{LONG}_far", longest, {"special": False, "farther": far[1]}))
+                wanted += [
+                    (f"{LONG}_few_{number}", sizes, {"special": False, "few": True})
+                    for number, sizes in enumerate(sets)
+                    if few and sizes not in usual
+                ]
+            for name, sizes, options in wanted:
                 with contextlib.suppress(UserError), _ours("long sizes"):
                     wide = self._with_enough(task, sizes)
-                    made = self._shape_cases(task, name, wide, long=True, special=not moved, farther=moved)
+                    made = self._shape_cases(task, name, wide, long=True, **options)
                     if not _takes_all(made, self.cases(task)[:1]):
                         found.append(made)
                         self._long_sizes[task.digest, made.name] = sizes

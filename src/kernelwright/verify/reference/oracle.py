@@ -63,7 +63,7 @@ from kernelwright.verify.reference.task_module import (
     outputs_of,
     where_possible,
 )
-from kernelwright.verify.structures import convert, flatten
+from kernelwright.verify.structures import convert, flatten, with_changed
 from kernelwright.verify.trace import affine
 
 _SPECIAL_SEED = 49_979_687
@@ -91,6 +91,10 @@ _MORE_DRAWS, _MORE_SEED = 8, 32_452_843
 """Additional draws of inputs, if those of the distributions tell nothing."""
 _SECOND = ("distant", "tiny", "bounds", "faint")
 """Special values of the second shape set, besides the first kind of all."""
+_FEWER, _LITTLE_AND_MUCH = 64, (0.01, 30.0)
+"""How many times as many elements another input has as one of few (a rate, a slope), and factors on these at long sizes."""
+_STRAIGHT = 1e-9
+"""Share of the largest output up to which a reference counts as linear in an input."""
 _FLAT = 1e-6
 """Elements whose range is within this share of the largest count as all equal."""
 
@@ -114,7 +118,7 @@ class ShapeCases:
     """The constructor's values in place of `state`, if that is a checkpoint's (`checkpoint.py`)."""
     make_as_built: Callable[[], ShapeCases] | None = None
     far: bool = False
-    """Whether weights let elements reach further than the constructor's do (`reach.py`)."""
+    """Whether weights let elements reach further than the constructor's do (`reach.py`), or inputs of few elements may."""
 
     @functools.cached_property
     def as_built(self) -> ShapeCases:
@@ -204,10 +208,11 @@ def shape_cases(
     long: bool = False,
     special: bool = True,
     farther: Mapping[str, float] | None = None,
+    few: bool = False,
 ) -> ShapeCases:
     """All cases of the shape set `name`, the `position`-th of its task. A `long` set (`long_sizes.py`) has only the task's own
-    distribution and, if `special`, a few special values. `farther`: parameters that are moved (`reach.farther`). Raises
-    UserError if the task fails."""
+    distribution and, if `special`, a few special values. `farther`: parameters that are moved (`reach.farther`). With `few`
+    inputs of few elements are scaled even without `special`. Raises UserError if the task fails."""
     with narrow.of_bytes(task.source):
         protocol = for_task(protocol, task)
         reference = Reference(task, dict(sizes), device)
@@ -219,7 +224,7 @@ def shape_cases(
 
         def made(module: torch.nn.Module) -> ShapeCases:
             making = _Making(name, position, reference, module, protocol, secret)
-            return _cases_of(making, of_weights, long, special)
+            return _cases_of(making, of_weights, long, special, few)
 
         moved = None
         if farther:
@@ -244,7 +249,9 @@ def shape_cases(
                             away_from_kinks(case)
                     shape.make_as_built = functools.partial(made, module)
                     return shape
-        return made(module)
+        shape = made(module)
+        shape.far = few
+        return shape
 
 
 def _state(module: torch.nn.Module) -> dict[str, torch.Tensor]:
@@ -305,7 +312,7 @@ def _in_double(module: torch.nn.Module, inputs: object) -> list[torch.Tensor]:
         return flatten(double(*given))
 
 
-def _cases_of(making: _Making, of_weights: int, long: bool, special: bool) -> ShapeCases:
+def _cases_of(making: _Making, of_weights: int, long: bool, special: bool, few: bool) -> ShapeCases:
     """The cases of a shape set under given weights. Raises UserError if the task fails."""
     name, reference, module, protocol = making.name, making.reference, making.module, making.protocol
     task, state = reference.task, _state(module)
@@ -342,6 +349,8 @@ def _cases_of(making: _Making, of_weights: int, long: bool, special: bool) -> Sh
         local = _local_case(making, found, cases[0]) if making.position < 2 or long else None
         cases += _special_cases(making, found, cases[0].expected, long)
         cases += [local] if local else []
+    if protocol.affine and long and (special or few):
+        cases += _with_few_scaled(making)
     if name != NONE and not telling(cases):
         for number in range(_MORE_DRAWS):
             inputs = reference.inputs(making.secret + _MORE_SEED + number)
@@ -531,6 +540,46 @@ def _as_large_as_at_full_size(making: _Making, ordinary: Case) -> Case | None:
     )
 
 
+def _with_few_scaled(making: _Making) -> Iterator[Case]:
+    """Inputs of few elements scaled, and no others: at a hundredth of its rate a decay reaches further than any that the task draws,
+    and at a long size that shows."""
+    places = set() if making.reference.task.gradients else few_that_bend(making.module, making.drawn)
+    for factor in _LITTLE_AND_MUCH if places else ():
+
+        def changed(drawn: object, factor: float = factor) -> object:
+            scaled = scale_inputs(drawn, factor)
+            for place, own in enumerate(flatten(drawn)):
+                if place not in places:
+                    scaled = with_changed(scaled, place, lambda _, own=own: own)  # type: ignore[misc]
+            return scaled
+
+        inputs = making.reference.changed_inputs(making.seed, changed)
+        if (case := making.case(f"inputs of few elements x{factor:g}", inputs)) is not None:
+            yield case
+
+
+def few_that_bend(module: torch.nn.Module, inputs: object) -> set[int]:
+    """Places of floating-point inputs that have far fewer elements than another and in which the reference is not linear."""
+    given, found = flatten(inputs), set()
+    most = max((one.numel() for one in given), default=0)
+    for place, one in enumerate(given):
+        if one.is_floating_point() and 0 < one.numel() * _FEWER <= most:
+            with where_possible():
+                # Factors that are exact in any type.
+                runs = [
+                    _in_double(module, with_changed(inputs, place, lambda t, by=by: t * by))  # type: ignore[misc]
+                    for by in (1, 2, 4)
+                ]
+                if any(_bends(*some) for some in zip(*runs, strict=True) if some[0].is_floating_point()):
+                    found.add(place)
+    return found
+
+
+def _bends(at_one: torch.Tensor, at_two: torch.Tensor, at_four: torch.Tensor) -> bool:
+    off = (at_four - at_two) - 2.0 * (at_two - at_one)
+    return bool((off.abs() > _STRAIGHT * at_four.abs().max()).any()) if off.numel() else False
+
+
 @where_possible()
 def _widest(module: torch.nn.Module, change: Callable[[int], object]) -> int | None:
     """The most bits of 32-bit integers that a reference takes without wrapping, found by comparing with 64 bits."""
@@ -682,8 +731,13 @@ def has_special(shape: ShapeCases) -> bool:
         return True
     if shape.gradients is not None:
         return False
-    drawn = shape.cases[0].inputs
-    return "long" in special_kinds(shape.cases[0].module, shape.operators, drawn, 0, ["long"])
+    module, drawn = shape.cases[0].module, shape.cases[0].inputs
+    return scales_few(shape) or "long" in special_kinds(module, shape.operators, drawn, 0, ["long"])
+
+
+def scales_few(shape: ShapeCases) -> bool:
+    """Whether inputs of few elements are scaled by themselves at long sizes."""
+    return shape.gradients is None and bool(few_that_bend(shape.cases[0].module, shape.cases[0].inputs))
 
 
 def telling(cases: Sequence[Case]) -> bool:

@@ -5,7 +5,7 @@ passes there. We try on the reference, with one size as long as is cheap, which 
 moved up and down as a whole, and input elements are moved one by one, to count the outputs that change. Of a backward pass
 cotangents are inputs, and gradients are outputs.
 
-Does not find weights that reach further only together, nor inputs that do (a decay given as an input).
+Does not find weights that reach further only together. Inputs of few elements are scaled (`oracle.few_that_bend`).
 """
 
 from __future__ import annotations
