@@ -49,7 +49,8 @@ def substitute(tree: Tree, values: Mapping[str, ast.expr]) -> Tree:
 
     class Put(ast.NodeTransformer):
         def visit_Name(self, node: ast.Name) -> ast.expr:
-            return copy.deepcopy(values.get(node.id, node)) if isinstance(node.ctx, ast.Load) else node
+            put = node.id in values and isinstance(node.ctx, ast.Load)
+            return copy.deepcopy(values[node.id]) if put else node
 
     made: Tree = Put().visit(tree)
     return made

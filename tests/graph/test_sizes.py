@@ -76,3 +76,10 @@ def test_a_symbol_that_nothing_tells_keeps_its_number() -> None:
     fixed = sizes.tellable(relu("s0*s1", result=("s0", "s1")))
     assert len(fixed.symbols) == 1
     assert sizes.untold(fixed) == []
+
+
+def test_a_symbol_of_which_a_size_would_be_a_half_is_not_made() -> None:
+    apart = relu("s1", "4*s0", "s2", result=("2*s0*s2",), symbols=("s0", "s1", "s2"))
+    graph = sizes.independent(apart)
+    assert shape(graph) == ("s0", "2*s1", "s2")
+    assert graph.nodes[0].outputs[0].type.shape == ("s1*s2",)  # type: ignore[union-attr]

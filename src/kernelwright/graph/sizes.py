@@ -264,8 +264,8 @@ def independent(graph: Graph) -> Graph:
             return substitute(size, {name: plain[name] for name in symbols_of(size)})
         new = sympy.sympify(size, names).subs(swaps)
         left = {str(one) for one in new.free_symbols} - {str(one) for _, one in swaps}
-        if left:
-            raise KeyError(", ".join(sorted(left)))
+        if left or sympy.fraction(sympy.together(new))[1] != 1:  # half of a symbol is no size
+            raise KeyError(str(size))
         return substitute(str(new).replace("new", "s"), {})
 
     try:

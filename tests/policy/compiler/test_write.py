@@ -316,3 +316,11 @@ def test_a_product_less_its_maximum_is_rounded_first(compiler: Compiler) -> None
     assert "from triton.language.extra import libdevice" in code
     assert "libdevice.mul_rn(" in code
     assert "libdevice" not in compiler.answer(capture(lambda x: torch.softmax(x * 0.5, -1), (X8,)).graph).code
+
+
+def test_a_number_is_spread_over_a_tile_as_a_tensor(compiler: Compiler) -> None:
+    def loss(x: torch.Tensor) -> torch.Tensor:
+        return F.cross_entropy(x, torch.zeros(x.shape[0], dtype=torch.long, device=x.device))
+
+    code = compiler.answer(capture(loss, (torch.randn(24, 40),)).graph).code
+    assert "broadcast_to(1," not in code

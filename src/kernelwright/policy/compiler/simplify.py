@@ -39,6 +39,8 @@ _SAME_TYPE = {
 """Functions whose result has the type of their first argument."""
 _POINTWISE = {"where", "maximum", "minimum", "abs", "exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sin", "cos", "erf",
     "floor", "ceil", "sigmoid", "tanh", "log1p", "expm1", "power", "fma"}  # fmt: skip
+_DTYPES: dict[type, str] = {bool: "int1", int: "int64", float: "float32"}
+"""The dtype of a number that is spread over a tile: Triton broadcasts tensors only."""
 _TAKE_CONSTANTS = ("where", "maximum", "minimum", "store", "full", "to")
 
 
@@ -250,6 +252,8 @@ class Fold(ast.NodeTransformer):
             if isinstance(node.args[0], ast.Name) and node.args[0].id in self.facts.sizes:
                 # A size of 1 is specialised to a plain number.
                 return ast.Call(tl("full"), [shape, node.args[0], tl("int64")], [])
+            if (number := _literal(node.args[0])) is not None and type(number.value) in _DTYPES:
+                return ast.Call(tl("full"), [shape, number, tl(_DTYPES[type(number.value)])], [])
         if name in ("zeros", "full") and node.args and isinstance(node.args[0], ast.Attribute):
             like = _literal(node.args[0].value)  # the shape of a tile that became a number
             if like is not None and node.args[0].attr == "shape":
@@ -305,6 +309,13 @@ class Inline:
         self.counts = assignments(function)
         self.uses = Counter(names_within(function, ast.Load))
         self.parameters = {argument.arg for argument in function.args.args}
+        self.reads = _reads(function) if copies else {}
+        self.methods = {
+            id(node.func): node
+            for node in ast.walk(function)
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+        }
+        """By identity of `x.f` in it, the call `x.f(...)`."""
 
     def run(self) -> None:
         self._block(self.function.body)
@@ -321,21 +332,30 @@ class Inline:
                 continue
             if self.copies:
                 if isinstance(value, ast.Name) or (_literal(value) is not None and self._may_stand(name)):
-                    substitute(self.function, {name: value})
+                    self._everywhere(name, value)
             elif self.uses[name] == 1 and not _loads(value):
                 self._once(name, value, block[position + 1 :])
 
     def _may_stand(self, name: str) -> bool:
         """Whether every use accepts a bare constant: as an operand, or as a value of `where`."""
-        for node in ast.walk(self.function):
-            children: list[ast.AST] = []
-            if isinstance(node, ast.Call) and callee(node) not in _TAKE_CONSTANTS:
-                children = [*node.args, node.func.value if isinstance(node.func, ast.Attribute) else node]
-            elif isinstance(node, ast.Subscript):
-                children = [node.value]
-            if any(isinstance(child, ast.Name) and child.id == name for child in children):
+        for owner, field, _ in self.reads.get(name, ()):
+            call = self.methods.get(id(owner)) if field == "value" else owner if field == "args" else None
+            if isinstance(call, ast.Call) and callee(call) not in _TAKE_CONSTANTS:
+                return False
+            if isinstance(owner, ast.Subscript) and field == "value":
                 return False
         return True
+
+    def _everywhere(self, name: str, value: ast.expr) -> None:
+        """Replace a name wherever it is read, without walking the whole function."""
+        for owner, field, place in self.reads.pop(name, ()):
+            new = copy.deepcopy(value)
+            if place is None:
+                setattr(owner, field, new)
+            else:
+                getattr(owner, field)[place] = new
+            if isinstance(new, ast.Name):
+                self.reads.setdefault(new.id, []).append((owner, field, place))
 
     def _once(self, name: str, value: ast.expr, rest: list[ast.stmt]) -> None:
         for statement in rest:
@@ -349,6 +369,18 @@ class Inline:
                 substitute(statement, {name: value})
                 self.uses[name] = 0
             return
+
+
+def _reads(function: ast.FunctionDef) -> dict[str, list[tuple[ast.AST, str, int | None]]]:
+    """By name, where it is read: the node, its field, and the place in it if that is a list."""
+    found: dict[str, list[tuple[ast.AST, str, int | None]]] = {}
+    for owner in ast.walk(function):
+        for field, value in ast.iter_fields(owner):
+            parts = enumerate(value) if isinstance(value, list) else ((None, value),)
+            for place, one in parts:
+                if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load):
+                    found.setdefault(one.id, []).append((owner, field, place))
+    return found
 
 
 def assignments(function: ast.FunctionDef) -> Counter[str]:
