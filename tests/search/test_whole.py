@@ -37,6 +37,16 @@ class Steps(nn.Module):
         return state
 
 
+class Farthest(nn.Module):
+    """Points that are farthest from those before, one by one, then layers of products."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        far = (x - x[:1]).square().sum(-1)
+        for _ in range(5):
+            far = torch.minimum(far, (x - x.index_select(0, far.argmax()[None])).square().sum(-1))
+        return ((far[:, None] * x) @ x.mT) @ x
+
+
 class Attention(nn.Module):
     """One block, whose groups are all different."""
 
@@ -51,7 +61,12 @@ class Attention(nn.Module):
 
 def test_a_stack_of_layers_is_told_from_a_recurrence_and_from_one_block() -> None:
     layers = nn.Sequential(*(nn.Sequential(nn.Linear(8, 8), nn.GELU()) for _ in range(6)))
-    modules = [(Steps(), (3, 6, 8), False), (Attention(), (3, 6, 8), False), (layers, (3, 8), True)]
+    modules = [
+        (Steps(), (3, 6, 8), False),
+        (Farthest(), (9, 8), False),
+        (Attention(), (3, 6, 8), False),
+        (layers, (3, 8), True),
+    ]
     for module, shape, repeats in modules:
         part = capture(module.eval(), [torch.randn(shape)], breaks=False).part
         assert _repeats(part.graph) == repeats

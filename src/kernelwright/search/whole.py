@@ -23,6 +23,7 @@ import dataclasses
 import os
 import re
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -48,6 +49,8 @@ from kernelwright.verify.cost.eager import eager_ms
 from kernelwright.verify.pool import VerifierPool
 
 LONG = 250
+"""Nodes beyond which a graph that is compiled in one piece has no time for anything else."""
+TOO_LONG = 800
 """Nodes beyond which a graph is not compiled in one piece."""
 MANY = 50
 """Nodes beyond which compiling a graph with contractions in one piece costs more than compiling its distinct groups, if they repeat."""
@@ -55,6 +58,8 @@ REPEATED = 2 / 3
 """Most nodes of the distinct groups, as a share of the graph's, for groups that repeat. Where they do not, as in one attention block,
 groups are as much to compile as the whole, and make more and slower kernels; where they differ in the step of a sequence that they
 read, too."""
+LAYERS = 1 / 3
+"""Least share of contractions among groups that repeat as layers do. Steps of a loop, which have few, are one kernel in one piece."""
 NO_TIME = "time ran out"
 """Why a group has no kernel that nobody wrote in time."""
 ENOUGH = 0.98
@@ -320,8 +325,8 @@ class _Search:
             verifier, rungs, self.cache, target=s.target, contractions=s.contractions, precision=s.precision,
             protocol=s.protocol, gpu=s.gpu, watch=self.watch,
         )  # fmt: skip
-        large = len(self.graph.nodes) > MANY and self._contracts
-        many = self._long or (large and _repeats(self.graph))
+        large = self._nodes > MANY and self._contracts
+        many = self._nodes > TOO_LONG or (large and _repeats(self.graph))
         if many and not (s.gpu or self.user):
             found += self._written(ladder, _WHOLE_UNTIL)
         # Modelled times cannot decide between two kernels that are both worth it.
@@ -329,7 +334,7 @@ class _Search:
         if found and not settled:
             found += self._beside_aten(ladder)
             settled = any(one.worth_it for one in found)
-        if not settled and (self.user or not self._long):
+        if not settled and (self.user or self._nodes <= TOO_LONG):
             before = len(found)
             ladder.rungs = [*([UserRung(self.user)] if self.user else []), *rungs]
             found += self._in_one_piece(ladder)
@@ -363,8 +368,8 @@ class _Search:
         return True
 
     @property
-    def _long(self) -> bool:
-        return len(self.graph.nodes) > LONG
+    def _nodes(self) -> int:
+        return len(self.graph.nodes)
 
     @property
     def _contracts(self) -> bool:
@@ -380,7 +385,7 @@ class _Search:
     def _beside_aten(self, ladder: Ladder) -> list[_Option]:
         """The compiler's kernels in one piece with ATen's products, for when our own are slow or not verified in time."""
         s = self.settings
-        if not self._may_stay_with_aten or self._asked_beside_aten or self._long:
+        if not self._may_stay_with_aten or self._asked_beside_aten or self._nodes > LONG:
             return []
         self._asked_beside_aten = True
         with_aten = Ladder(
@@ -395,6 +400,9 @@ class _Search:
     ) -> list[_Option]:
         """Kernels for the graph in one piece, judged as the stitched file so that one verdict suffices. Rungs are asked until a
         share of the budget."""
+        waits = _VERDICT_UNTIL
+        if self._nodes > LONG:
+            share, waits = _RUNGS_UNTIL, 1.0
         whole, digest = alone(self.graph), self.graph.digest
 
         def written(code: str, rung: Rung) -> str:
@@ -413,7 +421,7 @@ class _Search:
         entry = ladder.search(
             self.graph,
             until=self._until(share),
-            wait=self._until(share if self._may_stay_with_aten and contractions == "own" else _VERDICT_UNTIL),
+            wait=self._until(share if self._may_stay_with_aten and contractions == "own" else waits),
             values=self.values,
             shapes=self.shapes,
             form=form,
@@ -501,7 +509,7 @@ class _Search:
 
     def _in_groups(self, ladder: Ladder) -> list[_Option]:
         whole = partition(self.graph)
-        if not self._long and [one.nodes for one in whole.groups] == [self.graph.nodes]:
+        if self._nodes <= TOO_LONG and [one.nodes for one in whole.groups] == [self.graph.nodes]:
             return []  # it is one piece, which was already searched
         distinct, cost, total = self._costs(whole)
         order = sorted(distinct, key=lambda digest: -cost[digest])
@@ -631,11 +639,15 @@ def pin_symbols(
 
 def _repeats(graph: Graph) -> bool:
     """Whether a graph's distinct kinds of groups have few of its nodes, and are not the steps of a recurrent cell, which would be
-    alike but for the step of a sequence that they read."""
+    alike but for the step of a sequence that they read, nor of a loop without contractions."""
     groups = partition(graph).groups
     kinds = {_kind(one): len(one.nodes) for one in groups}
     steps = len(kinds) >= 2 * len({_kind(one, step=False) for one in groups})
-    return sum(kinds.values()) <= REPEATED * len(graph.nodes) and not steps
+    many = Counter(_kind(one) for one in groups)
+    again = [one for one in groups if many[_kind(one)] > 1]
+    layers = sum(any(part_of(node) == "contraction" for node in one.nodes) for one in again)
+    few = sum(kinds.values()) <= REPEATED * len(graph.nodes)
+    return few and not steps and layers >= LAYERS * len(again)
 
 
 def _kind(group: Group, step: bool = True) -> str:
