@@ -327,3 +327,10 @@ def test_a_recurrent_layer_stays_whole_and_its_batch_and_steps_vary(kind: type[n
     captured = capture(model, (x,))
     assert_same(captured.nest(execute(captured.graph, captured.bind((x,), {}))), model(x))
     assert agree(captured.part).native < 1e-4
+
+
+def test_an_operator_that_checks_values_is_named() -> None:
+    with pytest.raises(
+        UserError, match=r"aten._linalg_check_errors.default stops the program for some values"
+    ):
+        capture(torch.linalg.inv, (torch.eye(3),))

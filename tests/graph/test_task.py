@@ -11,9 +11,9 @@ from modules import Decoder, examples
 
 from kernelwright.graph.agree import agree
 from kernelwright.graph.capture import capture
-from kernelwright.graph.draws import index_bounds
+from kernelwright.graph.draws import describe, index_bounds
 from kernelwright.graph.execute import execute
-from kernelwright.graph.shrink import generalise, shrink
+from kernelwright.graph.shrink import generalise, running, shrink, with_symbols
 from kernelwright.graph.task import to_task
 from kernelwright.graph.text import to_text
 from kernelwright.graph.types import Graph, TensorType
@@ -181,3 +181,28 @@ def test_what_indexes_several_tables_is_bounded_by_the_smallest() -> None:
     graph = generalise(part.graph)
     rows = [graph.types()[name].shape[0] for name in ("x2", "x3", "x4")]  # type: ignore[union-attr]
     assert index_bounds(graph)["x1"] == f"min({', '.join(map(str, rows))})"
+
+
+def test_an_index_behind_a_clamp_is_bounded_by_its_tables_and_may_be_missing() -> None:
+    class Picked(torch.nn.Module):
+        def forward(self, ids: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
+            return torch.where(ids >= 0, table[ids.clamp(min=0)], 0.0)
+
+    ids = torch.tensor([0, 5, -1, 2])
+    graph = capture(Picked(), (ids, torch.randn(6))).graph
+    given = {one.name: value for one, value in zip(graph.arguments, (ids, torch.randn(6)), strict=True)}
+    drawn = describe(with_symbols(graph), given)[graph.arguments[0].name]
+    assert drawn.text.startswith("torch.randint(-1, {bound}")
+    assert str(drawn.bound).startswith("s")
+
+
+def test_small_sizes_of_symbols_are_those_at_which_parts_are_not_empty() -> None:
+    """`chunk(4)` of five elements has three parts."""
+
+    def cut(x: torch.Tensor) -> torch.Tensor:
+        return torch.stack([one.sum() for one in x.split((x.shape[0] - 5, 2, 2, 1))])
+
+    graph = capture(cut, (torch.randn(24),), dynamic=True).graph
+    found = running(graph)
+    assert found["small"].keys() == {one.name for one in graph.symbols}
+    assert all(size >= 5 for size in found["small"].values())

@@ -164,7 +164,7 @@ def index_bounds(graph: Graph) -> dict[str, Dim]:
             bound(args[1], shape(args[0])[min(1, len(shape(args[0])) - 1)])
         elif name == "embedding_dense_backward" and isinstance(args[2], int):
             bound(args[1], args[2])
-        carried = operators.kind(node.op) in _CARRIES or node.op == "aten._to_copy.default"
+        carried = operators.kind(node.op) in _CARRIES or name in ("_to_copy", "clamp", "clamp_min")
         read = set(node.refs())
         if name in _PICKS and isinstance(args[0], Ref):
             carried, read = True, {args[0].ref}
@@ -204,7 +204,8 @@ def _draw(argument: Argument, type: TensorType, value: Any, bound: Dim | None) -
     if kept and argument.role in ("buffer", "constant") and not statistic:
         return _table(value)
     if bound is not None:
-        return Draw("torch.randint(0, {bound}, {listed}{dtype})", bound)
+        missing = isinstance(value, torch.Tensor) and value.numel() > 0 and int(value.min()) == -1
+        return Draw(f"torch.randint({-int(missing)}, {{bound}}, {{listed}}{{dtype}})", bound)
     if not isinstance(value, torch.Tensor):
         return _default(argument, type)
     if type.dtype == "bool":

@@ -126,6 +126,12 @@ def from_exported(
     }  # fmt: skip
     origins, placeholders = {}, {}
     for one in program.graph_signature.input_specs:
+        if one.kind == InputKind.TOKEN:
+            made = (str(node.args[1]) for node in program.graph.nodes if "with_effects" in str(node.target))
+            raise UserError(
+                f"{next(made, 'an operator')} stops the program for some values (torch.linalg.inv does if a matrix is singular); "
+                "use a form without that check, such as torch.linalg.inv_ex"
+            )
         if one.kind not in roles:
             raise UserError(
                 f"{one.arg.name} is a {one.kind.name.lower()}, which no graph can hold; pass tensors and numbers"

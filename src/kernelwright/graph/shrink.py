@@ -85,12 +85,17 @@ def shrink(
     `values` are those of the capture, which determine how arguments are drawn; `ties` and `kept` are as in `generalise`.
     """
     general = with_symbols(graph, kept, ties)
-    if not general.symbols:
-        return Shrunk(general, {})
+    return Shrunk(general, running(general, values) if general.symbols else {})
+
+
+def running(general: Graph, values: Mapping[str, Any] | None = None) -> dict[str, dict[str, int]]:
+    """Small sizes of a graph's symbols at which it runs, by shape set."""
     described = draws.describe(general, values)
+    least = {one.name: one.least for one in general.symbols}
     found: dict[str, dict[str, int]] = {}
     for name, odd in (("small", False), ("small_odd", True)):
-        for chosen in _proposals(general, odd):
+        for proposal in _proposals(general, odd):
+            chosen = {symbol: max(size, least[symbol]) for symbol, size in proposal.items()}
             if chosen not in found.values() and runs(general, chosen, described, values or {}):
                 found[name] = chosen
                 break
@@ -100,7 +105,7 @@ def shrink(
             if runs(general, even, described, values or {}):
                 found["small_even"] = even
             break
-    return Shrunk(general, found)
+    return found
 
 
 def sizes_in_tiles(graph: Graph, small: Mapping[str, int], tile: int = 128) -> dict[str, int] | None:

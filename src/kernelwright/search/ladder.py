@@ -290,14 +290,21 @@ def pose(
     if not graph.symbols:
         sets = {"small": {}}
     elif not sets:
-        for name, sizes in zip(("small", "small_odd"), SMALL, strict=True):
-            sets[name] = {
-                one.name: max(one.least, min(sizes[at % len(sizes)], one.most or one.hint, one.hint))
-                for at, one in enumerate(graph.symbols)
-            }
+        sets = usual_sizes(graph)
     task = to_task(graph, f"graph/{graph.name}-{graph.digest}", values=values, shapes=sets, free=free)
     task = task.model_copy(update={"policy": policy, "min_share": 0.0 if policy == "partial" else 1.0})
     return task.model_copy(update={"precision": check_name(precision)})
+
+
+def usual_sizes(graph: Graph) -> dict[str, dict[str, int]]:
+    """Small sizes of a graph's symbols within their bounds, by shape set."""
+    return {
+        name: {
+            one.name: max(one.least, min(sizes[at % len(sizes)], one.most or one.hint, one.hint))
+            for at, one in enumerate(graph.symbols)
+        }
+        for name, sizes in zip(("small", "small_odd"), SMALL, strict=True)
+    }
 
 
 def _fair(entry: Entry) -> Entry:

@@ -34,7 +34,7 @@ from kernelwright.errors import InfrastructureError, UserError, one_line
 from kernelwright.graph import Graph, TensorType, draws, sizes
 from kernelwright.graph.operators import packet
 from kernelwright.graph.partition import Group, Left, Partition, alone, part_of, partition
-from kernelwright.graph.shrink import Ties, runs, shrink
+from kernelwright.graph.shrink import Ties, running, runs, shrink
 from kernelwright.graph.stitch import stitch
 from kernelwright.graph.types import Symbol
 from kernelwright.hardware import target as target_sheet
@@ -42,7 +42,7 @@ from kernelwright.outcomes import Outcome
 from kernelwright.records import FASTER, Candidate, Verdict
 from kernelwright.rollouts import Verifier
 from kernelwright.search.cache import Answer, Entry, KernelCache, Key, Row, Rung, against_inductor
-from kernelwright.search.ladder import Form, Ladder, Sizes, Tried, Watch, function_form
+from kernelwright.search.ladder import Form, Ladder, Sizes, Tried, Watch, function_form, usual_sizes
 from kernelwright.search.rung import AnyRung, CannotWrite, Writer, entry_of, key_of
 from kernelwright.search.rungs import Contractions, UserRung, rungs_of
 from kernelwright.verify.cost.eager import eager_ms
@@ -613,12 +613,19 @@ def shrunk(
     graph: Graph, values: Mapping[str, Any] | None, ties: Ties = (), kept: Collection[tuple[str, int]] = ()
 ) -> tuple[Graph, Sizes]:
     """The graph with its free sizes as symbols, and small values for them, for a judge without a GPU; the graph unchanged if it
-    has symbols already, or no small sizes run."""
+    has symbols already, or no small sizes run. For symbols of its own, values only where the usual ones do not run."""
     if graph.symbols:
-        return graph, {}
+        return graph, usual_or_running(graph, values)
     small = shrink(graph, values, ties, kept)
     serves = small.graph.symbols and "small" in small.shapes
     return (small.graph, small.shapes) if serves else (graph, {})
+
+
+def usual_or_running(graph: Graph, values: Mapping[str, Any] | None) -> Sizes:
+    """Nothing if a graph runs at the usual small sizes of its symbols, else small sizes at which it does."""
+    described = draws.describe(graph, values)
+    usual = usual_sizes(graph).values()
+    return {} if all(runs(graph, one, described, values or {}) for one in usual) else running(graph, values)
 
 
 def pin_symbols(
