@@ -199,7 +199,12 @@ def test_a_users_kernel_must_take_what_the_graph_takes() -> None:
 
 @pytest.mark.parametrize(
     ("code", "entry"),
-    [("def kernel(x): pass", "kernel"), ("def run(x): pass", "run"), ("class ModelNew: pass", "module")],
+    [
+        ("def kernel(x): pass", "kernel"),
+        ("def run(x): pass", "run"),
+        ("class ModelNew: pass", "module"),
+        ("def run(x): pass\n\n\nclass ModelNew: pass", "module"),
+    ],
 )
 def test_a_text_is_known_by_what_it_defines(code: str, entry: str) -> None:
     assert entry_of(code) == entry

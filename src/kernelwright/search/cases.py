@@ -34,7 +34,7 @@ from kernelwright.records import Task
 from kernelwright.rollouts import Verifier
 from kernelwright.search.cache import Answer, KernelCache, Rung
 from kernelwright.search.ladder import Form, Sizes, Watch, function_form, graph_form
-from kernelwright.search.rung import AnyRung, CannotWrite, check_parameters, entry_of
+from kernelwright.search.rung import AnyRung, CannotWrite, check_parameters, entry_of, has_run
 from kernelwright.search.rungs import CompilerRung, Contractions
 from kernelwright.search.whole import Found, Settings, pin_symbols, search_whole, shrunk
 from kernelwright.tasks.reference import Reference, on_meta
@@ -117,7 +117,7 @@ class Case:
         origin takes the graph's arguments and does all the work, at sizes that `ties` keep equal. Raises CannotWrite for any other file.
         """
         assert self.form is None
-        written = entry_of(text) == "run"
+        written = has_run(text)
         ties = () if written else ties
         kept = () if written else self._stays(ties)
         graph, shapes = shrunk(self.graph, self.values, ties, kept)

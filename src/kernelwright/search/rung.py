@@ -74,15 +74,23 @@ def key_of(rung: AnyRung) -> str:
 
 
 def entry_of(code: str) -> Literal["kernel", "run", "module"]:
-    """How a source is called. Raises CannotWrite if it is not Python or defines no entry point."""
+    """How a source is called: a `run` beside a `ModelNew` is part of the module. Raises CannotWrite if it is not Python or defines no
+    entry point."""
     names = _definitions(code)
     if "kernel" in names:
         return "kernel"
-    if "run" in names:
-        return "run"
     if "ModelNew" in names:
         return "module"
+    if "run" in names:
+        return "run"
     raise CannotWrite("it defines neither kernel(...) nor class ModelNew")
+
+
+def has_run(code: str) -> bool:
+    """Whether a source is a file that a search wrote, with a `ModelNew` around `run` or without. Raises CannotWrite if it is not
+    Python."""
+    names = _definitions(code)
+    return "run" in names and "kernel" not in names
 
 
 def check_parameters(code: str, graph: Graph) -> None:
