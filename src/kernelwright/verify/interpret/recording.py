@@ -369,7 +369,7 @@ class Recording:
             needed, last = set(self.taken), list[tuple[int, ...]]()
             for _, places, _, out in reversed(steps):
                 made = (out,) if type(out) is int else out or ()
-                last.append(tuple({*places, *made} & self.moving - needed))
+                last.append(tuple(({*places, *made} & self.moving) - needed))
                 needed.update(places)
             self._last[rest] = last[::-1]
         return steps, labels, self._last[rest]
