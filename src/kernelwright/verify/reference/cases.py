@@ -28,7 +28,14 @@ from kernelwright.verify.reference.choices import Choices, Reordered, find_choic
 from kernelwright.verify.reference.comparison import MANY, with_order
 from kernelwright.verify.reference.disorder import WRITES
 from kernelwright.verify.reference.distributions import in_order, orders
-from kernelwright.verify.reference.expected import COARSE, Expected, expected_of, nbytes, rms_difference
+from kernelwright.verify.reference.expected import (
+    COARSE,
+    Expected,
+    expected_of,
+    nbytes,
+    octaves_of,
+    rms_difference,
+)
 from kernelwright.verify.reference.operators import operators
 from kernelwright.verify.reference.rounded import EPSILON, Rounded, Wide, cut_off
 from kernelwright.verify.reference.task_module import (
@@ -213,6 +220,7 @@ def make_case(
             slack=slack,
             terms=max(1.0, run.largest / max(h.numel(), 1)),
             chosen=find_choice(h, native_choices.made, exact_choices.made, run.owners),
+            octaves=octaves_of(e, h) if native_choices.is_softmax(h) else None,
         )
         for e, h in zip(exact, run.outputs, strict=True)
     ]
@@ -232,10 +240,9 @@ def make_case(
         key: dataclasses.replace(expected_of(exact_after[key], held), slack=slack)
         for key, held in run.after.items()
     }
-    aliases, shared = run.aliases, sharing(run.outputs)
     return Case(
-        name, None if drawn else inputs, run.structure, expected, aliases, shared, run.changed, run.written, after,
-        scale, module, protocol.precision, special, run.left,
+        name, None if drawn else inputs, run.structure, expected, run.aliases, sharing(run.outputs), run.changed,
+        run.written, after, scale, module, protocol.precision, special, run.left,
     )  # fmt: skip
 
 

@@ -22,6 +22,7 @@ from kernelwright.verify.structures import DispatchMode
 _FREE = ("topk", "sort", "kthvalue", "mode", "median")
 _ORDERED = _FREE[:3]
 _FIRST = ("argmax", "argmin", "max", "min")
+_COPIES = ("_to_copy", "clone")
 _MOST = 1 << 26
 """The most elements of an operand that are kept."""
 _ERRORS, _STEPS = 4.0, 2.0
@@ -45,10 +46,28 @@ class Choices(DispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.made: list[Choice] = []
+        self._weights: set[int] = set()
+        """Storages that a softmax wrote last, or a cast of its result."""
+
+    def is_softmax(self, output: torch.Tensor) -> bool:
+        """Whether an output is what a softmax made, at most cast or laid out otherwise."""
+        return output.untyped_storage()._cdata in self._weights
+
+    def _note(self, func: Any, name: str, args: Any, out: object) -> None:
+        held = {one.untyped_storage()._cdata for one in args if isinstance(one, torch.Tensor)}
+        for one in out if isinstance(out, (tuple, list)) else [out]:
+            if not isinstance(one, torch.Tensor):
+                continue
+            place = one.untyped_storage()._cdata
+            if place in held and not func._schema.is_mutable:  # a view
+                continue
+            copied = name in _COPIES and not held.isdisjoint(self._weights)
+            (self._weights.add if copied or name == "_softmax" else self._weights.discard)(place)
 
     def __torch_dispatch__(self, func: Any, types: object, args: Any = (), kwargs: Any = None) -> object:
         out = func(*args, **(kwargs or {}))
         name = func._schema.name.removeprefix("aten::")
+        self._note(func, name, args, out)
         if name in _FREE or name in _FIRST:
             given = _arguments(func, args, kwargs)
             places = out[-1] if isinstance(out, tuple) else out

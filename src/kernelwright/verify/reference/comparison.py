@@ -15,6 +15,7 @@ import torch
 from kernelwright.records import Mismatch
 from kernelwright.verify.protocol import Protocol
 from kernelwright.verify.reference.expected import CHUNK, Expected, chunks, own_floor
+from kernelwright.verify.reference.octaves import first_wrong
 from kernelwright.verify.trace.pretend_cuda import poison_mask
 
 # Multiples of (honest error, eps * |expected|) that are allowed, by precision class.
@@ -137,6 +138,7 @@ def compare(position: int, got: torch.Tensor, expected: Expected, protocol: Prot
         return Comparison(0.0)
     got = settled(got, expected, protocol)
     fast = expected.dtype.is_floating_point and expected.judged is None and expected.moved is None
+    fast = fast and expected.octaves is None
     if got.is_cuda and fast:
         from kernelwright.verify.reference import fused_comparison as fused
 
@@ -145,7 +147,21 @@ def compare(position: int, got: torch.Tensor, expected: Expected, protocol: Prot
         strayed = 0.0 if spread is None else math.sqrt(seen.squares / got.numel()) / spread
         if not seen.wrong and strayed <= 1.0:
             return Comparison(max(seen.worst, strayed))
-    return _explain(position, got, expected, protocol)
+    comparison = _explain(position, got, expected, protocol)
+    if comparison.kind or expected.octaves is None or not protocol.calibrated:
+        return comparison
+    return _of_octaves(position, got, expected) or comparison
+
+
+def _of_octaves(position: int, got: torch.Tensor, expected: Expected) -> Comparison | None:
+    """`low_precision` where weights of a softmax lost digits that their octave has (`octaves.py`); else None."""
+    assert expected.octaves is not None
+    lost = first_wrong(expected.value, got, expected.octaves, expected.slack, expected.moved)
+    if lost is None:
+        return None
+    found = _Wrong()
+    found.point_at(lost[0], got, expected.value, lost[1])
+    return Comparison(math.inf, "low_precision", found.mismatch(position, expected.shape))
 
 
 def settled(got: torch.Tensor, expected: Expected, protocol: Protocol) -> torch.Tensor:
@@ -340,6 +356,11 @@ class _Wrong:
             self._first = chunk * CHUNK + at, float(got[at]), float(expected[at]), float(allowed[at])
         self.count += count
         return count > 0
+
+    def point_at(self, flat: int, got: torch.Tensor, expected: torch.Tensor, allowed: float) -> None:
+        """One element stands for all."""
+        self.count, self.total = 1, got.numel()
+        self._first = flat, float(got.reshape(-1)[flat]), float(expected.reshape(-1)[flat]), allowed
 
     def mismatch(self, position: int, shape: tuple[int, ...]) -> Mismatch:
         assert self._first is not None

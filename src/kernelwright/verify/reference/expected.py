@@ -10,6 +10,7 @@ import torch
 
 from kernelwright.verify.reference.choices import Chosen
 from kernelwright.verify.reference.leaning import Leaning, leaning
+from kernelwright.verify.reference.octaves import own_error
 
 _LARGE = 1 << 22
 """Expected outputs of at least this many elements are kept in fp32."""
@@ -62,6 +63,8 @@ class Expected:
     """For half precision: the signed mean error of an honest run."""
     rounded_once: bool = False
     """In half precision: each element of an honest run is off by no more than one rounding."""
+    octaves: torch.Tensor | None = None
+    """For weights of a softmax in half precision: an honest run's relative error by octave (`octaves.own_error`)."""
     own_digits: bool = False
     """Each element is made by a single operator in half precision, and is held to its own digits."""
 
@@ -99,6 +102,7 @@ class Expected:
             chosen=None if self.chosen is None else self.chosen.each(change),
             orders=tuple(map(change, self.orders)),
             leaning=None,
+            octaves=None,
         )
 
 
@@ -127,6 +131,12 @@ def expected_of(exact: torch.Tensor, honest: torch.Tensor) -> Expected:
         leaning=None if honest.numel() >= _LARGE else leaning(exact, honest),
         rounded_once=_rounded_once(exact, honest, total / count),
     )
+
+
+def octaves_of(exact: torch.Tensor, honest: torch.Tensor) -> torch.Tensor | None:
+    """`Expected.octaves` of weights that a softmax made; None unless they are in half precision and not too many."""
+    few = honest.dtype in (torch.bfloat16, torch.float16) and 0 < honest.numel() < _LARGE
+    return own_error(exact, honest) if few else None
 
 
 def own_floor(typical: float, dtype: torch.dtype) -> float:
