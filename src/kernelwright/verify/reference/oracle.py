@@ -89,7 +89,7 @@ _MASK_DRAWS = 8
 """Draws that tell which places of a mask never change."""
 _MORE_DRAWS, _MORE_SEED = 8, 32_452_843
 """Additional draws of inputs, if those of the distributions tell nothing."""
-_SECOND = ("distant", "tiny", "bounds", "faint")
+_SECOND = ("distant", "tiny", "bounds", "faint", "eighths")
 """Special values of the second shape set, besides the first kind of all."""
 _FEWER, _LITTLE_AND_MUCH = 64, (0.01, 30.0)
 """How many times as many elements another input has as one of few (a rate, a slope), and factors on these at long sizes."""

@@ -2,6 +2,7 @@
 
 `rows`      rows of zeros, of a single number, and of the numbers that the reference names
 `ties`      rows of halves, and equal rows
+`eighths`   multiples of an eighth, if places to sample at are computed: some lie half-way between two
 `far`       values of thousands, and rows below -10,000 throughout
 `offset`    a mean of hundreds of standard deviations, where E[x^2] - m^2 cancels
 `extreme`   infinities and 1e20, if one or two operators work element by element
@@ -112,7 +113,7 @@ def kinds(
     if floating and whole_outputs and not _among(names, "orders"):
         found.append("signs")
     if floating:
-        found.append("far")
+        found += ["eighths", "far"] if _among(names, "samplers") else ["far"]
     if floating and _among(names, "variances"):
         found.append("offset")
     found += _of_picks(names) if floating else []
@@ -651,6 +652,7 @@ def _large_integers(
 _CHANGES: Mapping[str, Callable[[torch.Tensor, _Draw], torch.Tensor]] = {
     "rows": _rows,
     "ties": _ties,
+    "eighths": lambda x, *_: (x * 8.0).round() / 8.0,
     "far": _far,
     "offset": _offset,
     "extreme": _extreme,
