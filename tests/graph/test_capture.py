@@ -1,6 +1,7 @@
 """Capture: a graph computes what its module does, whatever the structure of calls and results."""
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from kernelwright.graph.execute import execute
 from kernelwright.graph.fx import to_fx
 from kernelwright.graph.operators import RECURRENT, packet
 from kernelwright.graph.partition import Group, partition
+from kernelwright.graph.public import call
 from kernelwright.graph.shrink import with_symbols
 from kernelwright.graph.types import Graph
 
@@ -306,6 +308,30 @@ def test_a_word_among_the_arguments_is_held_fixed_whatever_inputs_are_called() -
     for how, times in (("sum", 1.0), ("mean", 1)):  # another word, a number of another kind
         with pytest.raises(UserError, match="captured for"):
             captured.bind((x, how), {"what": "how", "times": times})
+
+
+@pytest.mark.parametrize(
+    ("name", "around"),
+    [
+        ("linalg.inv", lambda x: torch.linalg.inv(x).relu() + 1),
+        ("linalg.cholesky", lambda x: torch.linalg.cholesky(x @ x.mT + 4 * torch.eye(6)).relu() + 1),
+        ("linalg.solve", lambda x: torch.linalg.solve(x, x.mT).relu() + 1),
+        ("linalg.det", lambda x: torch.linalg.det(x).relu() + 1),
+        ("linalg.eigh", lambda x: torch.linalg.eigh(x + x.mT)[0].relu() + 1),
+    ],
+)
+def test_linear_algebra_stays_whole_and_with_torch(
+    name: str, around: Callable[[torch.Tensor], torch.Tensor]
+) -> None:
+    class Solver(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return around(x)
+
+    model, x = Solver(), torch.randn(3, 6, 6) + 4 * torch.eye(6)
+    captured = capture(model, (x,))
+    assert f"torch.{name}(" in "".join(map(call, captured.graph.nodes))
+    assert "relu+add" in [one.operators for one in partition(captured.graph).steps if isinstance(one, Group)]
+    assert_same(captured.nest(execute(captured.graph, captured.bind((x,), {}))), model(x))
 
 
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])

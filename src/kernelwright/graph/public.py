@@ -50,8 +50,9 @@ def public_name(op: str) -> str:
             return f"{_F}.{name}"
         if isinstance(getattr(torch, name, None), types.BuiltinFunctionType):
             return f"torch.{name}"
-        if name.startswith("special_"):
-            return f"torch.special.{name.removeprefix('special_')}"
+        for family in ("special", "linalg"):
+            if name.startswith(f"{family}_"):
+                return f"torch.{family}.{name.removeprefix(f'{family}_')}"
         if name in _METHODS:
             return f"torch.Tensor.{name}"
     return f"torch.ops.{op}"

@@ -88,7 +88,10 @@ _OF_VECTORS = frozenset(["mv", "addmv", "dot", "vdot"])
 
 _OUTSIDE = frozenset(
     ["sort", "topk", "kthvalue", "median", "mode", "nonzero", "bincount", "histc", "multinomial", "randperm", "_unique2",
-     "unique_dim", "unique_consecutive", "masked_scatter", "repeat_interleave", "index_reduce", "searchsorted"]
+     "unique_dim", "unique_consecutive", "masked_scatter", "repeat_interleave", "index_reduce", "searchsorted",
+     "linalg_inv_ex", "linalg_cholesky_ex", "_linalg_solve_ex", "_linalg_det", "_linalg_slogdet", "_linalg_eigh", "_linalg_svd",
+     "linalg_qr", "linalg_lu", "linalg_lu_factor_ex", "linalg_matrix_exp", "linalg_solve_triangular", "triangular_solve",
+     "cholesky_solve", "cholesky_inverse"]
 )  # fmt: skip
 """Operators that torch.compile leaves to a library and never fuses."""
 _SCATTERS = frozenset(

@@ -68,8 +68,8 @@ COPIES = frozenset(
     ["clone", "contiguous", "copy_", "_to_copy", "_copy_from", "pin_memory", "_pin_memory", "is_pinned"]
 )
 METADATA = frozenset(
-    ["sym_size", "sym_numel", "sym_stride", "sym_storage_offset", "size", "stride", "is_same_size", "dim"]
-)
+    ["sym_size", "sym_numel", "sym_stride", "sym_storage_offset", "size", "stride", "is_same_size", "dim", "_linalg_check_errors"]
+)  # fmt: skip
 
 
 def _is_cuda(device: Any) -> bool:
