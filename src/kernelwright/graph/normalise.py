@@ -129,8 +129,8 @@ def from_exported(
         if one.kind == InputKind.TOKEN:
             made = (str(node.args[1]) for node in program.graph.nodes if "with_effects" in str(node.target))
             raise UserError(
-                f"{next(made, 'an operator')} stops the program for some values (torch.linalg.inv does if a matrix is singular); "
-                "use a form without that check, such as torch.linalg.inv_ex"
+                f"{next(made, 'an operator')} stops the program for some values (torch.linalg.ldl_factor does if a matrix is singular); "
+                "use a form without that check, such as torch.linalg.ldl_factor_ex"
             )
         if one.kind not in roles:
             raise UserError(
