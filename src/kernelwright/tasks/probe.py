@@ -1,7 +1,7 @@
 """Tests whether a reference runs at given sizes, in a helper process that imports torch once and forks per question.
 
     with ReferenceProbe() as runs:
-        runs(task, {"N": 64})   # True or False
+        runs(task, {"N": 64})   # True, False, or None: it runs, but writes to one place in no defined order
 
 "Runs" means: constructor and forward finish within the limits, no tensor (input, parameter or intermediate) has more than
 `max_elements`, and the outputs are non-empty tensors without NaN.
@@ -18,12 +18,14 @@ from kernelwright.records import Task
 from kernelwright.shapes import apply_shape
 from kernelwright.tasks.reference import Reference
 
+Answer = bool | None
+"""None: it runs, but writes different values to one place in no defined order (`disorder.py`)."""
 _MEMORY = 8 * 2**30
 """Bytes of address space per question."""
 
 
 class ReferenceProbe(Helper):
-    """A callable `(task, overrides) -> bool`, and the context manager of its helper process.
+    """A callable `(task, overrides) -> Answer`, and the context manager of its helper process.
 
     `seconds` limits one question (wall clock), `max_elements` any single tensor.
     """
@@ -33,20 +35,25 @@ class ReferenceProbe(Helper):
         self.max_elements = max_elements
         self.seconds = seconds
 
-    def __call__(self, task: Task, overrides: Mapping[str, int]) -> bool:
+    def __call__(self, task: Task, overrides: Mapping[str, int]) -> Answer:
         """Raises InfrastructureError if the helper itself has died."""
         try:
             source = apply_shape(task.source, overrides)
         except UserError:
             return False
-        return bool(self.ask({"source": source, "max_elements": self.max_elements, "seconds": self.seconds}))
+        answer: Answer = self.ask(
+            {"source": source, "max_elements": self.max_elements, "seconds": self.seconds}
+        )
+        return answer
 
 
-def reference_runs(source: str, max_elements: int) -> bool:
+def reference_runs(source: str, max_elements: int) -> Answer:
     """Answers the question in this process: executes `source`. Any exception means False."""
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
     from torch.utils._pytree import tree_leaves
+
+    from kernelwright.tasks.disorder import Disorder
 
     class SizeLimit(TorchDispatchMode):
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -59,22 +66,23 @@ def reference_runs(source: str, max_elements: int) -> bool:
     try:
         torch.manual_seed(0)
         reference = Reference(source)
-        with torch.no_grad(), SizeLimit():
+        with torch.no_grad(), Disorder() as disorder, SizeLimit():
             outputs = tree_leaves(reference.module()(*reference.inputs()))
         tensors = [leaf for leaf in outputs if isinstance(leaf, torch.Tensor)]
-        return bool(tensors) and all(t.numel() and not bool(t.isnan().any()) for t in tensors)
+        right = bool(tensors) and all(t.numel() and not bool(t.isnan().any()) for t in tensors)
+        return None if right and disorder.found else right
     except (Exception, SystemExit):
         return False
 
 
-def _answer(question: Mapping[str, Any]) -> bool:
+def _answer(question: Mapping[str, Any]) -> Answer:
     """Whether it runs, in a forked child with limits."""
 
     def run(out: BinaryIO) -> None:
-        if reference_runs(question["source"], question["max_elements"]):
-            out.write(b"runs")
+        out.write(repr(reference_runs(question["source"], question["max_elements"])).encode())
 
-    return run_forked(run, question["seconds"], memory=_MEMORY).data == b"runs"
+    said = run_forked(run, question["seconds"], memory=_MEMORY).data
+    return None if said == b"None" else said == b"True"
 
 
 WARM_UP = """

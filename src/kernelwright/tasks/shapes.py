@@ -13,15 +13,16 @@ import ast
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from itertools import product
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import combinations, product
 
 from kernelwright.parsing import names_within, parse
 from kernelwright.records import Task
 from kernelwright.shapes import bindings, constants
 
-Runs = Callable[[Task, Mapping[str, int]], bool]
-"""Whether the task's reference runs, quickly and on small tensors, with these overrides."""
+Runs = Callable[[Task, Mapping[str, int]], bool | None]
+"""Whether the task's reference runs, quickly and on small tensors, with these overrides; None if it runs, but writes to one place
+in no defined order."""
 
 _KEEP = re.compile(
     r"kernel|stride|pad|dilat|factor|scal|value|const|divi|clamp|eps|axis|layers|ratio|power|p$|alpha|^min|^max"
@@ -61,14 +62,33 @@ def small_shapes(task: Task, runs: Runs | None = None) -> Task:
     fixed = _read_by_the_model(task.source)
     free = {name: value for name, value in every.items() if name not in fixed}
     for known in (free, every) if fixed else (every,):
-        small = next((over for over in _round(known) if runs(task, over)), None)
+        small = _first(_round(known), task, runs)
         if small is not None:
             break
     else:
         return task
-    odd = next((over for over in _odd_neighbours(known, small) if over != small and runs(task, over)), None)
+    odd = _first((over for over in _odd_neighbours(known, small) if over != small), task, runs)
     found = {"small": small} | ({"small_odd": odd} if odd else {})
     return task.model_copy(update={"shapes": {**task.shapes, **found}})
+
+
+def _first(proposals: Iterable[dict[str, int]], task: Task, runs: Runs) -> dict[str, int] | None:
+    """The first at which the reference runs and writes in a defined order, if need be with two sizes exchanged (more tokens than
+    a line is long); else the first at which it runs."""
+    disordered = None
+    for over in proposals:
+        answer = runs(task, over)
+        if answer:
+            return over
+        if answer is None:
+            disordered = disordered or over
+            exchanged = (
+                {**over, a: over[b], b: over[a]} for a, b in combinations(over, 2) if over[a] != over[b]
+            )
+            ordered = next((one for one in exchanged if runs(task, one)), None)
+            if ordered is not None:
+                return ordered
+    return disordered
 
 
 def _read_by_the_model(source: str) -> set[str]:

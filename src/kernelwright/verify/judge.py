@@ -303,8 +303,9 @@ class Judge:
         return next(iter(self._long.get((task.digest, key), make)), None)
 
     def after_calls(self, task: Task) -> list[ShapeCases]:
-        """Cases in the state that earlier calls leave behind, at the first small sizes; none if a call leaves nothing."""
-        sizes = task.shapes[self.small(task)[0]]
+        """Cases in the state that earlier calls leave behind, at the second small sizes, where a ring and the rows written to it
+        are of different lengths; none if a call leaves nothing."""
+        sizes = task.shapes[self.small(task)[:2][-1]]
         made = [
             self._kept_case(task, name, "what calls leave behind", name, sizes, special=False)
             for name in (AFTER, LONG_AFTER)

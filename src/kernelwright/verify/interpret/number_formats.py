@@ -1,4 +1,5 @@
-"""Number formats that numpy lacks or that Triton's interpreter treats differently from a GPU: bfloat16, TF32, integer limits."""
+"""Number formats that numpy lacks or that Triton's interpreter treats differently from a GPU: bfloat16, TF32, 8 bits, integer
+limits."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
+import torch
 import triton.language as tl
 from triton.runtime import interpreter
 
@@ -86,6 +88,29 @@ def to_two_bf16(handle: Handle) -> Handle:
     first = (to_bf16(data).astype(np.uint32) << 16).view(np.float32)
     second = (to_bf16(data - first).astype(np.uint32) << 16).view(np.float32)
     return interpreter.TensorHandle(first + second, handle.dtype)
+
+
+_BYTES = {tl.float8e4nv: torch.float8_e4m3fn, tl.float8e5: torch.float8_e5m2}
+
+
+def from_8_bits(handle: Handle) -> Handle | None:
+    """Floats of 8 bits in single precision (Triton's interpreter takes infinities and NaN for numbers); None for other types."""
+    kind = _BYTES.get(handle.dtype.scalar)
+    if kind is None:
+        return None
+    data = torch.tensor(np.ascontiguousarray(handle.data)).view(kind).float().numpy()
+    return interpreter.TensorHandle(data.reshape(handle.data.shape), tl.float32)
+
+
+def to_8_bits(handle: Handle, dtype: tl.dtype) -> Handle | None:
+    """Floats rounded to the nearest of 8 bits, those beyond the largest becoming it, as `cvt.rn.satfinite` does (Triton's
+    interpreter loses the carry of a significand into the exponent); None for other types."""
+    kind = _BYTES.get(dtype.scalar)
+    if kind is None or handle.data.dtype.kind != "f":
+        return None
+    most = torch.finfo(kind).max
+    data = torch.tensor(np.ascontiguousarray(handle.data)).clamp(-most, most).to(kind).view(torch.uint8)
+    return interpreter.TensorHandle(data.numpy().reshape(handle.data.shape), dtype.scalar)
 
 
 def to_tf32(handle: Handle) -> Handle:

@@ -27,9 +27,11 @@ from kernelwright.verify.interpret.number_formats import (
     as_integers,
     beyond,
     flush,
+    from_8_bits,
     from_bfloat16_bits,
     in_single,
     np_dtype,
+    to_8_bits,
     to_bf16,
     to_bfloat16_bits,
     to_tf32,
@@ -305,8 +307,14 @@ def _conversions(engine: Watcher) -> list[Patch]:
         return made
 
     def fp_to_fp(self: Builder, src: Handle, dst_type: tl.dtype, rounding_mode: object) -> Handle:
+        wide = from_8_bits(src)
+        if wide is not None:
+            return wide if dst_type.scalar == tl.float32 else fp_to_fp(self, wide, dst_type, rounding_mode)
+        nearest = "RTZ" not in str(rounding_mode)
+        if nearest and (narrow := to_8_bits(from_bfloat16_bits(src), dst_type)) is not None:
+            return narrow
         narrows = src.dtype.scalar == tl.float32 and dst_type.scalar == tl.bfloat16
-        if narrows and "RTZ" not in str(rounding_mode):
+        if narrows and nearest:
             return _carry_sum(engine, interpreter.TensorHandle(to_bf16(src.data), tl.bfloat16), src)
         return _carry_sum(engine, fp_cast(self, src, dst_type, rounding_mode), src)
 

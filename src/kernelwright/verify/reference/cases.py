@@ -20,13 +20,13 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from kernelwright.precision import Precision
+from kernelwright.tasks.disorder import WRITES
 from kernelwright.verify.gradients import Watch, WithGradients
 from kernelwright.verify.held import note_changes
 from kernelwright.verify.protocol import Protocol
 from kernelwright.verify.reference import roundings
 from kernelwright.verify.reference.choices import Choices, Reordered, find_choice
 from kernelwright.verify.reference.comparison import MANY, with_order
-from kernelwright.verify.reference.disorder import WRITES
 from kernelwright.verify.reference.distributions import in_order, orders
 from kernelwright.verify.reference.expected import (
     COARSE,

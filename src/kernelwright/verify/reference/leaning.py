@@ -30,10 +30,10 @@ Leaning = tuple[float, float]
 
 
 def leaning(exact: torch.Tensor, made: torch.Tensor) -> Leaning | None:
-    """The bias of a half-precision output `made`; None for other dtypes, or if too few elements count."""
+    """The bias of an output `made` of 16 bits or fewer; None for other dtypes, or if too few elements count."""
     import torch
 
-    if made.dtype not in (torch.bfloat16, torch.float16) or made.numel() < _LEAST:
+    if not made.is_floating_point() or made.itemsize > torch.bfloat16.itemsize or made.numel() < _LEAST:
         return None
     value, got = exact.detach().reshape(-1).double(), made.detach().reshape(-1).double()
     size = value.abs()

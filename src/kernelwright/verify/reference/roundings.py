@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -20,6 +20,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
+from kernelwright.verify.reference.task_module import where_possible
 from kernelwright.verify.structures import Args, DispatchMode, Kwargs, Op, convert, flatten
 
 RUNS = 16
@@ -65,6 +66,39 @@ def _softmax_backward(
     return (output * (gradient - (gradient * stored).sum(dim, keepdim=True))).to(dtype)
 
 
+def _normalised_backward(
+    gradient: torch.Tensor, normal: torch.Tensor, rstd: torch.Tensor, dims: Sequence[int]
+) -> torch.Tensor:
+    """Gradient of what was normalised over `dims`; `gradient` times the weight. Over one element all of it cancels."""
+    along = normal * (gradient * normal).mean(dims, keepdim=True)
+    return (gradient - (along + gradient.mean(dims, keepdim=True))) * rstd
+
+
+def _layer_norm_backward(
+    gradient: torch.Tensor,
+    x: torch.Tensor,
+    normalized_shape: Sequence[int],
+    mean: torch.Tensor,
+    rstd: torch.Tensor,
+    weight: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    output_mask: Sequence[bool],
+) -> tuple[torch.Tensor | None, ...]:
+    gradient = gradient.to(torch.promote_types(x.dtype, torch.float32))
+    normal = (x.to(gradient.dtype) - mean) * rstd
+    axes = list(range(x.ndim - len(normalized_shape), x.ndim))
+    others = list(range(axes[0]))
+    weighed = gradient if weight is None else gradient * weight
+    of_input = _normalised_backward(weighed, normal, rstd, axes).to(x.dtype)
+    sums = (
+        [(gradient * normal).sum(others), gradient.sum(others)] if others else [gradient * normal, gradient]
+    )
+    return of_input, *(
+        one.to(like.dtype) if asked and like is not None else None
+        for one, like, asked in zip(sums, (weight, bias), output_mask[1:], strict=True)
+    )
+
+
 def _attention_backward(
     gradient: torch.Tensor,
     query: torch.Tensor,
@@ -104,6 +138,7 @@ _ELEMENTARY: Mapping[str, Callable[..., object]] = MappingProxyType(
         "aten::elu": _elu,
         "aten::_log_softmax": _log_softmax,
         "aten::_softmax_backward_data": _softmax_backward,
+        "aten::native_layer_norm_backward": _layer_norm_backward,
         "aten::_scaled_dot_product_flash_attention_for_cpu_backward": _attention_backward,
         "aten::log_sigmoid_forward": lambda x: (x.clamp(max=0.0) - _log1p((-x.abs()).exp()), x),
     }
@@ -116,10 +151,12 @@ class _Rounding(DispatchMode):
     varying amounts, so that errors of subtracted values do not cancel too often. With `ties`, equal values are off by the same
     amount and exact results by nothing, so exact ties stay ties."""
 
-    def __init__(self, seed: int, ties: bool = False, kept: torch.dtype | None = None) -> None:
-        """`kept`: the half-precision dtype of the task's inputs, if any."""
+    def __init__(
+        self, seed: int, ties: bool = False, kept: torch.dtype | None = None, inward: bool = False
+    ) -> None:
+        """`kept`: the half-precision dtype of the task's inputs, if any. `inward`: all results move towards 0."""
         super().__init__()
-        self._seed, self._ties, self._kept = seed, ties, kept
+        self._seed, self._ties, self._kept, self._inward = seed, ties, kept, inward
         self._generators: dict[torch.device, torch.Generator] = {}
         self._whole: list[torch.Tensor] = []
         """Float tensors of integers, made by a step or from such a tensor."""
@@ -163,13 +200,15 @@ class _Rounding(DispatchMode):
             return tensor
         if self._ties:
             noise = _by_value(tensor, self._seed)
+            noise = -noise.abs_() if self._inward else noise
             return tensor.copy_(tensor.double() * noise.mul_(torch.finfo(tensor.dtype).eps).add_(1.0))
         if tensor.device not in self._generators:
             self._generators[tensor.device] = torch.Generator(tensor.device).manual_seed(self._seed)
         generator, device = self._generators[tensor.device], tensor.device
         noise = torch.rand(tensor.shape, generator=generator, device=device, dtype=torch.float64)
         noise = noise.mul_(2.0).sub_(1.0)  # from -1 to 1
-        noise.add_(noise.sign()).mul_(torch.finfo(tensor.dtype).eps)
+        noise.add_(noise.sign())
+        noise = (-noise.abs_() if self._inward else noise).mul_(torch.finfo(tensor.dtype).eps)
         return tensor.copy_(tensor.double() * noise.add_(1.0))
 
 
@@ -210,28 +249,38 @@ def largest_moves(
 
     Copies of the inputs are off by a rounding as well, like sums of them in another order; not in half precision or 8 bits,
     which are summed in single. Integers and booleans move where a rounding decides a step or a comparison. With `ties`, neither inputs
-    nor exact ties are off.
+    nor exact ties are off. Where the reference refuses what lies a rounding away (a probability above 1), inputs stay and
+    results move towards 0 only; a run that it refuses even so is left out.
     """
     largest = [torch.zeros_like(right, dtype=torch.float64) for right in exact]
-    kept = _half_of(inputs)
     for run in range(RUNS):
-        rounding = _Rounding(run, ties, kept)
-
-        def moved(one: torch.Tensor, rounding: _Rounding = rounding) -> torch.Tensor:
-            exact = ties or one.itemsize < torch.float32.itemsize
-            return one.clone() if exact else rounding.off(one.clone())
-
-        given = convert(inputs, moved)
-        device = next((tensor.device for tensor in flatten(given)), torch.device("cpu"))
-        fresh = copy.deepcopy(module).to(device)
-        with rounding:
-            outputs = flatten(fresh(*given))
-        for index, (output, right) in enumerate(zip(outputs, exact, strict=True)):
+        outputs = _moved(module, inputs, run, ties)
+        if outputs is None:
+            outputs = _moved(module, inputs, run, ties, inward=True)
+        for index, (output, right) in enumerate(zip(outputs or exact, exact, strict=True)):
             output = output.detach()
             same = right.isnan() | (output.isinf() & (output == right.to(output.dtype)))
             strayed = (output.double() - right.double()).abs_().masked_fill_(same, 0.0)
             largest[index] = torch.maximum(largest[index], strayed.nan_to_num_(torch.inf, torch.inf))
     return largest
+
+
+def _moved(
+    module: torch.nn.Module, inputs: Any, run: int, ties: bool, inward: bool = False
+) -> list[torch.Tensor] | None:
+    """Outputs of one run of `largest_moves`; None if the reference refuses it."""
+    rounding = _Rounding(run, ties, _half_of(inputs), inward)
+
+    def moved(one: torch.Tensor) -> torch.Tensor:
+        exact = ties or inward or one.itemsize < torch.float32.itemsize
+        return one.clone() if exact else rounding.off(one.clone())
+
+    given = convert(inputs, moved)
+    device = next((tensor.device for tensor in flatten(given)), torch.device("cpu"))
+    fresh = copy.deepcopy(module).to(device)
+    with where_possible(), rounding:
+        return flatten(fresh(*given))
+    return None
 
 
 class _Kept(DispatchMode):

@@ -9,20 +9,19 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-
-from kernelwright.verify.structures import Args, DispatchMode, Kwargs, Op
+from torch.utils._python_dispatch import TorchDispatchMode
 
 WRITES = ("index_put", "_index_put_impl", "index_copy", "scatter", "put")
 
 
-class Disorder(DispatchMode):
+class Disorder(TorchDispatchMode):
     """`found` is set once a call in the block has written different values to one place."""
 
     def __init__(self) -> None:
         super().__init__()
         self.found = False
 
-    def __torch_dispatch__(self, func: Op, types: object, args: Args = (), kwargs: Kwargs = None) -> object:
+    def __torch_dispatch__(self, func: Any, types: object, args: Any = (), kwargs: Any = None) -> object:
         out = func(*args, **(kwargs or {}))
         name = func._schema.name.removeprefix("aten::").rstrip("_")
         if name in WRITES and not self.found and isinstance(out, torch.Tensor) and not out.is_meta:
