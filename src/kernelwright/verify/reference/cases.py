@@ -98,6 +98,8 @@ class Case:
     """The precision of the task."""
     special: bool = False
     """Whether the inputs are special values: their exact ties count, and no rounding decides them."""
+    given: bool = False
+    """Whether the inputs are exactly what they are: no rounding before a bound decides."""
     left: frozenset[str] = frozenset()
     """Kinds of the caller's state that the reference changes (`held.py`)."""
     part: tuple[Case, Sequence[int]] | None = None
@@ -131,7 +133,7 @@ class Case:
             with running(self.inputs, Precision("ieee", False, False)):
                 tied = [self.special and not one.dtype.is_floating_point for one in self.expected]
                 moved = {
-                    ties: roundings.largest_moves(self.module, self.inputs, exact, ties)
+                    ties: roundings.largest_moves(self.module, self.inputs, exact, ties, self.given)
                     for ties in sorted(set(tied))
                 }
                 kept = roundings.with_kept_in_half(self.module, self.inputs) or exact

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -26,6 +26,11 @@ _BOUNDED = {
     "clamp_max": (1,), "gt": (1,), "ge": (1,), "lt": (1,), "le": (1,),
 }  # fmt: skip
 """Operators with bounds, and the positions of their bounds among the arguments."""
+_BETWEEN = dict.fromkeys(("gt", "ge", "lt", "le", "eq", "ne", "maximum", "minimum", "fmax", "fmin"), ("other",)) | {
+    "clamp": ("min", "max"), "clamp_min": ("min",), "clamp_max": ("max",), "hardtanh": ("min_val", "max_val"),
+    "threshold": ("threshold",), "hardshrink": ("lambd",), "softshrink": ("lambd",),
+}  # fmt: skip
+"""Operators that treat the two sides of a bound differently, and the names of their bounds in their schemas."""
 NO_CHANNELS = "convolution of no channels"
 """Listed beside a convolution whose input has no channels: PyTorch then gives no channels, whatever the weights say."""
 _SOFTPLUS = 20.0
@@ -150,6 +155,51 @@ def sides(module: torch.nn.Module, inputs: object) -> set[tuple[int, int, bool]]
     with torch.no_grad(), found:
         fresh(*given)
     return found.found
+
+
+class _OfInputs(DispatchMode):
+    """Records the bounds of operators that are applied to inputs as they are, or to copies of them."""
+
+    def __init__(self, given: Sequence[torch.Tensor]) -> None:
+        super().__init__()
+        self.found: dict[int, set[float]] = {}
+        self._held = list(given)  # storages of freed tensors may be given again
+        self._known = {one.untyped_storage()._cdata: place for place, one in enumerate(given)}
+
+    def __torch_dispatch__(self, func: Op, types: object, args: Args = (), kwargs: Kwargs = None) -> object:
+        name = func._schema.name.removeprefix("aten::").rstrip("_")
+        value = args[0] if args else None
+        out = func(*args, **(kwargs or {}))
+        if isinstance(value, torch.Tensor) and value.is_floating_point():
+            place = self._known.get(value.untyped_storage()._cdata)
+            if place is not None and name in _BETWEEN:
+                self.found.setdefault(place, set()).update(_bounds_between(func, name, args, kwargs or {}))
+            if place is not None and name in ("clone", "_to_copy") and isinstance(out, torch.Tensor):
+                self._held.append(out)
+                self._known[out.untyped_storage()._cdata] = place
+        return out
+
+
+def _bounds_between(func: Op, name: str, args: Any, kwargs: Any) -> Iterator[float]:
+    """The bounds that an operator has, defaults included; of a tensor if it is one number."""
+    for place, argument in enumerate(func._schema.arguments):
+        if argument.name not in _BETWEEN[name]:
+            continue
+        bound = args[place] if place < len(args) else kwargs.get(argument.name, argument.default_value)
+        if _is_number(bound) or (isinstance(bound, torch.Tensor) and bound.numel() == 1):
+            yield float(bound)
+            if argument.name == "lambd":
+                yield -float(bound)
+
+
+def bounds_of_inputs(module: torch.nn.Module, inputs: object) -> dict[int, list[float]]:
+    """By place of an input among the tensors: numbers on whose two sides the reference treats it differently, as it compares or
+    clamps the input itself. Raises what the reference raises."""
+    given = convert(inputs, torch.clone)
+    found = _OfInputs(flatten(given))
+    with torch.no_grad(), found:
+        copy.deepcopy(module)(*given)
+    return {place: sorted(filter(math.isfinite, bounds)) for place, bounds in found.found.items()}
 
 
 def _is_number(value: object) -> bool:

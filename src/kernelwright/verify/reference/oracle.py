@@ -49,7 +49,7 @@ from kernelwright.verify.reference.hidden_sizes import (
     full_sizes,
     own_only,
 )
-from kernelwright.verify.reference.operators import Operators, operators, sides
+from kernelwright.verify.reference.operators import Operators, bounds_of_inputs, operators, sides
 from kernelwright.verify.reference.outweighed import outweigh
 from kernelwright.verify.reference.renumbered import in_another_type, names_of_inputs, with_other_numbers
 from kernelwright.verify.reference.rounded import Wide
@@ -93,6 +93,8 @@ _SECOND = ("distant", "tiny", "bounds", "faint", "eighths")
 """Special values of the second shape set, besides the first kind of all."""
 _FEWER, _LITTLE_AND_MUCH = 64, (0.01, 30.0)
 """How many times as many elements another input has as one of few (a rate, a slope), and factors on these at long sizes."""
+_SHORT, _SHORT_IN_HALF = 16, 4
+"""Negated exponents of ten of the factors that make rows as short as a bound end before these."""
 _STRAIGHT = 1e-9
 """Share of the largest output up to which a reference counts as linear in an input."""
 _FLAT = 1e-6
@@ -518,6 +520,8 @@ def _special_cases(
             yield case
     if position < 2 or long:
         yield from _of_whole_numbers(making, found)
+    if position == 0 and smooth and (case := _at_bounds_of_inputs(making)) is not None:
+        yield case
     if position == 0 and smooth and (inputs := _reaching(making.module, found, drawn, tried)) is not None:
         case = making.case("reach", inputs, _SCALED_UP)
         if case is not None:
@@ -604,12 +608,35 @@ def _local_case(making: _Making, found: Operators, usual: Case) -> Case | None:
 
 
 def _of_gradients(making: _Making) -> Iterator[Case]:
-    """Gradients for cotangents as other operators pass them on, and for rows of zeros."""
+    """Gradients for cotangents as other operators pass them on, for rows of zeros, and for rows that are so small that a clamp in
+    the reference acts (the length of a row)."""
     if (case := making.case("cotangents", making.reference.with_cotangents(making.drawn))) is not None:
         yield case
     if (case := making.case("zero rows", making.reference.with_zero_rows(making.drawn))) is not None:
         away_from_kinks(case)
         yield case
+    for factor in _short(making) or ():
+        inputs = making.reference.with_short_rows(making.drawn, factor)
+        if (case := making.case(f"rows x{factor:g}", inputs)) is not None:
+            yield case
+
+
+@where_possible()
+def _short(making: _Making) -> list[float]:
+    """Factors on inputs, the largest powers of ten times 0.3, with which all values lie below a bound that is below all values of
+    the drawn inputs."""
+    module, reference = making.module, making.reference
+    usual = sides(module, making.drawn)
+    waiting = {one for one in usual if one[2] and (*one[:2], False) not in usual}
+    found: list[float] = []
+    half = any(one.dtype == torch.float16 for one in flatten(making.drawn))
+    for exponent in range(1, _SHORT_IN_HALF if half else _SHORT) if waiting else ():
+        factor = 0.3 * 10.0**-exponent
+        met = sides(module, reference.with_short_rows(making.drawn, factor, alone=False))
+        passed = {one for one in waiting if one not in met and (*one[:2], False) in met}
+        waiting -= passed
+        found += [factor] if passed else []
+    return found
 
 
 def _in_order(module: torch.nn.Module, inputs: object) -> tuple[list[torch.Tensor], bool]:
@@ -686,6 +713,41 @@ def _with_what_never_changes(drawn: object, made: object, reference: Reference, 
         return torch.where(fixed, own, tensor)
 
     return convert(made, kept)
+
+
+@where_possible()
+def _at_bounds_of_inputs(making: _Making) -> Case | None:
+    """Half of an input's elements at, next to and on either side of the numbers that the reference compares or clamps it with,
+    also outside of what the task draws, where the reference is finite; None if there are no such numbers."""
+    module, drawn = making.module, making.drawn
+    usual = flatten(drawn)
+    values = {
+        place: special_values.beside(bounds, usual[place].dtype)
+        for place, bounds in bounds_of_inputs(module, drawn).items()
+        if usual[place].numel() > 1
+    }
+
+    def with_values(drawn: object, place: int, values: Sequence[float]) -> object:
+        return with_changed(drawn, place, lambda one: special_values.strewn(one, values, making.seed))
+
+    def takes(place: int, value: float) -> bool:
+        with where_possible():
+            return finite(outputs_of(module, with_values(drawn, place, [value])))
+        return False
+
+    for place, some in values.items():
+        values[place] = [one for one in some if takes(place, one)]
+    if not any(values.values()):
+        return None
+
+    def changed(drawn: object) -> object:
+        for place, some in values.items():
+            drawn = with_values(drawn, place, some) if some else drawn
+        return drawn
+
+    inputs = making.reference.changed_inputs(making.seed, changed)
+    case = making.case("bounds of inputs", inputs, direct=True)
+    return case and dataclasses.replace(case, given=True)
 
 
 @where_possible()

@@ -25,6 +25,7 @@ from kernelwright.verify.structures import Args, DispatchMode, Kwargs, Op, conve
 
 RUNS = 16
 _HALF = (torch.float16, torch.bfloat16)
+_COPIES = ("clone", "_to_copy", "neg", "abs")
 _STEPS = ("round", "floor", "ceil", "trunc", "sign", "heaviside")
 """Operators with integer results, which later roundings do not move."""
 
@@ -152,11 +153,17 @@ class _Rounding(DispatchMode):
     amount and exact results by nothing, so exact ties stay ties."""
 
     def __init__(
-        self, seed: int, ties: bool = False, kept: torch.dtype | None = None, inward: bool = False
+        self,
+        seed: int,
+        ties: bool = False,
+        kept: torch.dtype | None = None,
+        inward: bool = False,
+        given: bool = False,
     ) -> None:
-        """`kept`: the half-precision dtype of the task's inputs, if any. `inward`: all results move towards 0."""
+        """`kept`: the half-precision dtype of the task's inputs, if any. `inward`: all results move towards 0. `given`: copies and
+        magnitudes do not move."""
         super().__init__()
-        self._seed, self._ties, self._kept, self._inward = seed, ties, kept, inward
+        self._seed, self._ties, self._kept, self._inward, self._given = seed, ties, kept, inward, given
         self._generators: dict[torch.device, torch.Generator] = {}
         self._whole: list[torch.Tensor] = []
         """Float tensors of integers, made by a step or from such a tensor."""
@@ -186,7 +193,10 @@ class _Rounding(DispatchMode):
         """Whether a result consists of integers and was made by a step or from such a result."""
         if not isinstance(result, torch.Tensor) or not result.is_floating_point():
             return False
-        stepped = func._schema.name.removeprefix("aten::").rstrip("_") in _STEPS
+        name = func._schema.name.removeprefix("aten::").rstrip("_")
+        if self._given and name in _COPIES:
+            return True
+        stepped = name in _STEPS
         if not stepped and not any(one is known for one in args for known in self._whole):
             return False
         if not bool((result == result.round()).all()):
@@ -242,21 +252,25 @@ def _by_value(tensor: torch.Tensor, seed: int) -> torch.Tensor:
 
 
 def largest_moves(
-    module: torch.nn.Module, inputs: Any, exact: list[torch.Tensor], ties: bool = False
+    module: torch.nn.Module,
+    inputs: Any,
+    exact: list[torch.Tensor],
+    ties: bool = False,
+    given: bool = False,
 ) -> list[torch.Tensor]:
     """By output, the most that each element moves away from `exact` (fp64; integers as they are) in `RUNS` runs: infinity
     where a rounding makes it infinite or NaN, 0 where it is so without one.
 
     Copies of the inputs are off by a rounding as well, like sums of them in another order; not in half precision or 8 bits,
     which are summed in single. Integers and booleans move where a rounding decides a step or a comparison. With `ties`, neither inputs
-    nor exact ties are off. Where the reference refuses what lies a rounding away (a probability above 1), inputs stay and
+    nor exact ties are off; with `given`, no inputs. Where the reference refuses what lies a rounding away (a probability above 1), inputs stay and
     results move towards 0 only; a run that it refuses even so is left out.
     """
     largest = [torch.zeros_like(right, dtype=torch.float64) for right in exact]
     for run in range(RUNS):
-        outputs = _moved(module, inputs, run, ties)
+        outputs = _moved(module, inputs, run, ties, given)
         if outputs is None:
-            outputs = _moved(module, inputs, run, ties, inward=True)
+            outputs = _moved(module, inputs, run, ties, given=True, inward=True)
         for index, (output, right) in enumerate(zip(outputs or exact, exact, strict=True)):
             output = output.detach()
             same = right.isnan() | (output.isinf() & (output == right.to(output.dtype)))
@@ -266,20 +280,20 @@ def largest_moves(
 
 
 def _moved(
-    module: torch.nn.Module, inputs: Any, run: int, ties: bool, inward: bool = False
+    module: torch.nn.Module, inputs: Any, run: int, ties: bool, given: bool, inward: bool = False
 ) -> list[torch.Tensor] | None:
     """Outputs of one run of `largest_moves`; None if the reference refuses it."""
-    rounding = _Rounding(run, ties, _half_of(inputs), inward)
+    rounding = _Rounding(run, ties, _half_of(inputs), inward, given)
 
     def moved(one: torch.Tensor) -> torch.Tensor:
-        exact = ties or inward or one.itemsize < torch.float32.itemsize
+        exact = ties or given or one.itemsize < torch.float32.itemsize
         return one.clone() if exact else rounding.off(one.clone())
 
-    given = convert(inputs, moved)
-    device = next((tensor.device for tensor in flatten(given)), torch.device("cpu"))
+    near = convert(inputs, moved)
+    device = next((tensor.device for tensor in flatten(near)), torch.device("cpu"))
     fresh = copy.deepcopy(module).to(device)
     with where_possible(), rounding:
-        return flatten(fresh(*given))
+        return flatten(fresh(*near))
     return None
 
 

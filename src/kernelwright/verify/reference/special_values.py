@@ -613,6 +613,29 @@ def scaled_rows(inputs: object, factors: Sequence[float]) -> object:
     return convert(inputs, special)
 
 
+def beside(bounds: Sequence[float], dtype: torch.dtype) -> list[float]:
+    """Numbers at, next to and on either side of bounds; those that the type does not hold exactly only on either side, for there
+    single and double precision disagree about equality."""
+    eps, found = torch.finfo(dtype).eps, []
+    for bound in bounds[:_MOST_LANDMARKS]:
+        some = abs(bound) / 2.0 or 0.5
+        found += [bound - some, bound + some]
+        if float(torch.tensor(bound, dtype=dtype)) == bound:
+            found += [bound, *((bound * (1.0 - eps), bound * (1.0 + eps)) if bound else ())]
+    return list(dict.fromkeys(found))
+
+
+def strewn(tensor: torch.Tensor, values: Sequence[float], seed: int) -> torch.Tensor:
+    """The tensor with half of its elements drawn from the values; symmetric and sorted ones and zeros in others stay."""
+    if _symmetric(tensor):
+        return tensor
+    generator = torch.Generator().manual_seed(seed)
+    wide = tensor.detach().double().cpu()
+    some = torch.rand(wide.shape, generator=generator) < 0.5
+    made = torch.where(some & (wide != 0), _pick(wide, values, generator), wide)
+    return in_order(tensor, made.to(tensor.dtype).to(tensor.device))
+
+
 def _uniform(generator: torch.Generator, low: float, high: float) -> float:
     return low + (high - low) * float(torch.rand((), generator=generator))
 

@@ -227,6 +227,23 @@ class Reference:
 
         return [*convert(list(inputs[:count]), changed), *inputs[count:]]
 
+    def with_short_rows(self, inputs: Any, factor: float, alone: bool = True) -> Any:
+        """Arguments with rows scaled: of all inputs, of every second one from the first, of the others, and of none in turn; if
+        not `alone`, all rows of all inputs. Cotangents are unchanged."""
+        count = len(inputs) - len(self._cotangents)
+        places = itertools.count()
+
+        def changed(tensor: torch.Tensor) -> torch.Tensor:
+            number = next(places)
+            if not tensor.is_floating_point() or not tensor.ndim:
+                return tensor
+            made, rows = _copy_in_rows(tensor)
+            for first in (0, 1 + number % 2) if alone else range(4):
+                rows[first::4] *= factor
+            return made
+
+        return [*convert(list(inputs[:count]), changed), *inputs[count:]]
+
     @contextlib.contextmanager
     def _explain(self, what: str) -> Iterator[None]:
         try:
