@@ -100,6 +100,14 @@ def test_a_task_that_never_runs_gets_no_shapes():
     assert small_shapes(task(CONV), lambda *_: False).shapes == {}
 
 
+def test_sizes_are_exchanged_where_a_reference_writes_in_no_defined_order():
+    def fits(task, overrides):
+        return True if overrides["T"] <= overrides["L"] else None
+
+    sizes = small_shapes(task("T = 48\nD = 256\nL = 1000\n"), fits).shapes["small_odd"]
+    assert sizes["T"] < sizes["L"]
+
+
 @pytest.fixture(scope="module")
 def runs():
     with ReferenceProbe(max_elements=100_000, seconds=5.0) as probe:

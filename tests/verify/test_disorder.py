@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from kernelwright.tasks.disorder import Disorder
+from kernelwright.graph.disorder import Disorder
 from kernelwright.verify.reference.periodic import _draw
 
 X = torch.arange(12.0).reshape(4, 3)

@@ -160,6 +160,28 @@ def test_bfloat16_arithmetic_rounds_to_nearest_even(device: Device) -> None:
 
 
 @triton.jit
+def to_8_bits_kernel(x_ptr, out_ptr, back_ptr, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    narrow = tl.load(x_ptr + at).to(out_ptr.dtype.element_ty)
+    tl.store(out_ptr + at, narrow)
+    tl.store(back_ptr + at, narrow.to(tl.float32))
+
+
+@pytest.mark.parametrize("kind", [torch.float8_e4m3fn, torch.float8_e5m2])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_floats_of_8_bits_are_rounded_to_nearest(
+    device: Device, kind: torch.dtype, dtype: torch.dtype
+) -> None:
+    x = torch.cat([torch.randn(61) * 50.0, torch.tensor([127.4, 1e-3, 1e5])]).to(dtype)
+    out, back = torch.empty(64, dtype=kind), torch.empty(64)
+    device.run(to_8_bits_kernel, (1,), x, out, back, BLOCK=64)
+    most = torch.finfo(kind).max
+    right = x.float().clamp(-most, most).to(kind).float()
+    assert torch.equal(out.float(), right)
+    assert torch.equal(back, right)
+
+
+@triton.jit
 def cast_kernel(x_ptr, out_ptr, BLOCK: tl.constexpr):
     at = tl.arange(0, BLOCK)
     tl.store(out_ptr + at, tl.load(x_ptr + at))

@@ -406,3 +406,35 @@ def test_an_infinity_that_no_rounding_made_counts_for_none() -> None:
     assert not torch.isinf(moved(lambda x: x * 2.0, x)).any()
     far = moved(lambda x: (x * 1e38).exp() - x.exp(), x.masked_fill(x.isinf(), 0.0))
     assert not torch.isinf(far[8:]).any()
+
+
+def test_inputs_that_a_reference_refuses_a_rounding_away_stay() -> None:
+    p = torch.tensor([0.0, 0.25, 1.0])
+    far = moved(_entropy, p)
+    assert far[1] > 0
+    assert far[2] < 1e-3  # a rounding of p would make 100 of a loss of 0
+
+
+def _entropy(p: torch.Tensor) -> torch.Tensor:
+    return F.binary_cross_entropy(p, torch.ones_like(p), reduction="none")
+
+
+def test_the_terms_of_a_layer_norms_gradient_cancel_up_to_a_rounding() -> None:
+    x = torch.randn(4, 1)
+
+    def gradient(x: torch.Tensor) -> torch.Tensor:
+        with torch.enable_grad():
+            x = x.detach().requires_grad_()
+            (found,) = torch.autograd.grad(F.layer_norm(x, (1,)).sum(), x)
+            return found
+
+    far = moved(gradient, x)
+    assert EPS < float(far.max()) < 1e4 * EPS
+
+
+def test_with_given_inputs_no_rounding_decides_at_a_bound() -> None:
+    x = torch.tensor([0.5, 1.0])
+    exact = [F.hardshrink(x.double(), 0.5) + 1.0]
+    module = Module(lambda x: F.hardshrink(x.clone(), 0.5) + 1.0)
+    assert roundings.largest_moves(module, [x], exact)[0][0] > 0.1
+    assert roundings.largest_moves(module, [x], exact, given=True)[0][0] < 1e-6

@@ -316,3 +316,20 @@ def test_minus_infinity_beside_a_running_logsumexp_stands_alone() -> None:
     assert masked.any()
     assert not (masked[:, 1:] & masked[:, :-1]).any()
     assert not masked[:, [0, -1]].any()
+
+
+@pytest.mark.parametrize(
+    ("body", "inputs", "wanted"),
+    [
+        ("F.hardshrink(x) + x.tanh()", "torch.randn(12, 40)", {0.5, -0.5, 0.25, 0.75}),
+        ("x.clone().clamp_(min=2.0**-20).log()", "torch.rand(12, 40) + 0.1", {2.0**-20, 2.0**-21}),
+        ("torch.where(x <= 1, x, 2.0)", "torch.rand(12, 40) * 5", {1.0, 0.5, 1.5}),
+    ],
+)
+def test_bounds_of_inputs_are_asked_at_and_on_either_side(body: str, inputs: str, wanted: set[float]) -> None:
+    made = cases(body, inputs)["bounds of inputs"]
+    assert wanted <= set(made.inputs[0].reshape(-1).tolist())
+
+
+def test_bounds_that_a_reference_computes_with_are_none_of_inputs() -> None:
+    assert "bounds of inputs" not in cases("(x * 2).clamp(min=0.5).tanh()")

@@ -19,7 +19,7 @@ from kernelwright.shapes import apply_shape
 from kernelwright.tasks.reference import Reference
 
 Answer = bool | None
-"""None: it runs, but writes different values to one place in no defined order (`disorder.py`)."""
+"""None: it runs, but writes different values to one place in no defined order (`graph/disorder.py`)."""
 _MEMORY = 8 * 2**30
 """Bytes of address space per question."""
 
@@ -53,7 +53,7 @@ def reference_runs(source: str, max_elements: int) -> Answer:
     from torch.utils._python_dispatch import TorchDispatchMode
     from torch.utils._pytree import tree_leaves
 
-    from kernelwright.tasks.disorder import Disorder
+    from kernelwright.graph.disorder import Disorder
 
     class SizeLimit(TorchDispatchMode):
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -19,8 +19,8 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from kernelwright.graph.disorder import WRITES
 from kernelwright.precision import Precision
-from kernelwright.tasks.disorder import WRITES
 from kernelwright.verify.gradients import Watch, WithGradients
 from kernelwright.verify.held import note_changes
 from kernelwright.verify.protocol import Protocol
@@ -98,12 +98,12 @@ class Case:
     """The precision of the task."""
     special: bool = False
     """Whether the inputs are special values: their exact ties count, and no rounding decides them."""
-    given: bool = False
-    """Whether the inputs are exactly what they are: no rounding before a bound decides."""
     left: frozenset[str] = frozenset()
     """Kinds of the caller's state that the reference changes (`held.py`)."""
     part: tuple[Case, Sequence[int]] | None = None
     """The case that this is a part of, and the outputs that it has of it."""
+    given: bool = False
+    """Whether the inputs are exactly what they are: no rounding before a bound decides."""
     _rounded: list[Expected] | None = dataclasses.field(default=None, init=False, repr=False)
     _in_single: tuple[list[Expected], dict[int | str, Expected]] | None = dataclasses.field(
         default=None, init=False, repr=False

@@ -19,8 +19,8 @@ from typing import Any
 import torch
 
 from kernelwright.errors import UserError
+from kernelwright.graph.disorder import Disorder
 from kernelwright.records import Task
-from kernelwright.tasks.disorder import Disorder
 from kernelwright.verify import narrow
 from kernelwright.verify.messages import Gradients
 from kernelwright.verify.protocol import Protocol

@@ -68,7 +68,7 @@ def _softmax_backward(
 
 
 def _normalised_backward(
-    gradient: torch.Tensor, normal: torch.Tensor, rstd: torch.Tensor, dims: Sequence[int]
+    gradient: torch.Tensor, normal: torch.Tensor, rstd: torch.Tensor, dims: list[int]
 ) -> torch.Tensor:
     """Gradient of what was normalised over `dims`; `gradient` times the weight. Over one element all of it cancels."""
     along = normal * (gradient * normal).mean(dims, keepdim=True)
