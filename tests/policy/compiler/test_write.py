@@ -324,3 +324,15 @@ def test_a_number_is_spread_over_a_tile_as_a_tensor(compiler: Compiler) -> None:
 
     code = compiler.answer(capture(loss, (torch.randn(24, 40),)).graph).code
     assert "broadcast_to(1," not in code
+
+
+def test_with_auto_a_scatter_that_reduces_stays_between_kernels(compiler: Compiler) -> None:
+    def shares(x: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+        index = at[:, None].expand(-1, 4)
+        most = x.new_full((7, 4), -torch.inf).scatter_reduce(0, index, x * 2, "amax")
+        return torch.exp(x - most[at])
+
+    given = (torch.randn(50, 4), torch.randint(0, 7, (50,)))
+    code = compiler.answer(capture(shares, given).graph, "auto").code
+    assert "torch.Tensor.scatter_reduce_(" in code
+    assert code.count("@triton.jit") == 3  # the maximum begins, is given, and is read

@@ -236,7 +236,7 @@ class _Host:
             given = given[:3]
         (result,) = step.results
         assert result is not None
-        if step.given:
+        if step.given and not step.function.endswith("_"):
             options["out"] = self._output(result)
         texts = [*given, *(f"{name}={text}" for name, text in options.items())]
         call = f"{step.function}({', '.join(texts)})"

@@ -74,7 +74,7 @@ class Library:
     results: list[Tensor | None]
     """None for a result that is not read."""
     given: bool
-    """Whether it writes to an existing buffer (`out=`)."""
+    """Whether it writes to an existing buffer: `out=`, or the first argument of a function whose name ends with an underscore."""
     contiguous: bool = False
     """Whether kernels expect its result to be contiguous: for operators whose strides Inductor does not know."""
 
@@ -90,6 +90,12 @@ _PUBLIC = {
     "grouped_convolution": "torch.convolution",
 }
 """Calls in Inductor's wrapper that may stay, by the last part of their name."""
+_IN_PLACE = {
+    "aten.scatter_reduce_.two": "torch.Tensor.scatter_reduce_",
+    "aten.scatter_.src": "torch.Tensor.scatter_",
+    "aten.scatter_.value": "torch.Tensor.scatter_",
+}
+"""Calls that write to a buffer of Inductor's own, their first argument."""
 
 
 @dataclass
@@ -226,6 +232,11 @@ class _Reader:
         if method == "zero_" and owner in self.tensors:
             self.tensors[owner].zeroed = True
             return
+        if text in _IN_PLACE and self.lowered.contractions == "auto":
+            target = self._argument(call.args[0])
+            if isinstance(target, Tensor) and target.kind == "buffer":
+                self._staying(_IN_PLACE[text], call, [target], True, False)
+                return
         public = self._public(call)
         out = next((word.value for word in call.keywords if word.arg == "out"), None)
         if public is not None and out is not None:
