@@ -324,7 +324,7 @@ VERIFY = ["verify", "--task", "wright/relu", "--kernel", "{relu}"]
         (["eval", "-s", "wright/relu", "-p", "gold", "--agent", "linker", "-o", "{out}"], "unknown agent"),
         (
             ["eval", "-s", "wright/relu", "-p", "gold", "--answer", "code", "-o", "{out}"],
-            "valid: plan+code, plan",
+            "valid: plan+code, plan+kernels, plan",
         ),
         (["eval", "-s", "wright/relu", "-p", "gold", "--agent", "midend", "-o", "{out}"], "--kernels RUN"),
         (["train", "{nowhere}.toml"], "does not exist"),

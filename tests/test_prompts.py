@@ -8,10 +8,22 @@ from functions import improving, pair, softmax_task
 from kernelwright import hardware
 from kernelwright.candidates import parse
 from kernelwright.errors import UserError
+from kernelwright.graph.types import Graph
 from kernelwright.outcomes import Gate, Outcome
-from kernelwright.prompts import completion_text, contrast, example_pair, feedback, profile, render
+from kernelwright.prompts import (
+    completion_text,
+    contrast,
+    example_pair,
+    feedback,
+    profile,
+    render,
+    until_kernels,
+)
 from kernelwright.prompts.feedback import LIMIT
+from kernelwright.prompts.host_first import host_first
 from kernelwright.records import Binary, Cost, Evidence, Mismatch, Prompt, Task, Timing, Verdict
+from kernelwright.synth.library import program_of_plan
+from kernelwright.synth.to_triton import print_triton
 
 TASK = Task(id="made/up", source="import torch\n\n\nclass Model(torch.nn.Module):\n    pass\n")
 KERNEL = "import triton\n\n\nclass ModelNew:\n    pass\n"
@@ -294,11 +306,30 @@ def test_several_kernels_of_a_graph_are_shown_with_their_times(style: str) -> No
 def test_a_pair_becomes_the_prompt_of_its_kind_and_the_answer_in_canonical_form() -> None:
     prompt, answer = example_pair(pair(), "compact")
     assert prompt.agent == "frontend"
-    assert answer == completion_text(pair().plan, pair().code)
+    assert answer == completion_text(pair().plan, host_first(pair().code))
+    assert answer.index("def kernel(") < answer.index("@triton.jit")
     prompt, _ = example_pair(improving(), "compact")
     assert prompt.agent == "midend"
     assert "time: 0.008 ms modelled" in text(prompt)
     assert "warps 1" in text(prompt)
+
+
+def test_the_printed_host_function_begins_the_answer_that_the_model_learns() -> None:
+    begun = until_kernels(pair().task.graph, pair().plan)
+    program = program_of_plan(Graph.model_validate_json(pair().task.graph), pair().plan)
+    code = print_triton(program, program.schedule.nest)
+    _, answer = example_pair(pair().model_copy(update={"code": code}), "compact")
+    assert answer.startswith(f"{begun}@triton.jit")
+    assert begun.count("def ") == 1
+    assert until_kernels(pair().task.graph, "no plan") == ""
+
+
+def test_functions_change_places_with_their_decorators() -> None:
+    code = "X = 1\n\n\n@tune(\n    1)\n@jit\ndef one(\n    x):\n    pass\n\n\ndef kernel(x):\n    one(x)\n\n\ndef two():\n    pass"
+    found = host_first(code)
+    assert found.startswith("X = 1\n\n\ndef kernel(x):\n    one(x)\n\n\n@tune(\n    1)\n@jit\ndef one(")
+    assert host_first(found) == found
+    assert host_first("x = 1") == "x = 1"
 
 
 def test_what_is_said_in_function_form_is_parsed_back() -> None:

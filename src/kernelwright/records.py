@@ -100,8 +100,8 @@ class Prompt(Record):
     agent: Agent
     messages: tuple[Message, ...] = Field(min_length=1)
     max_tokens: int = Field(gt=0)
-    answer: Literal["plan+code", "plan"] = "plan+code"
-    """Requested answer. If it is only the plan, the library's printer writes the code."""
+    answer: Literal["plan+code", "plan+kernels", "plan"] = "plan+code"
+    """What the policy writes itself. The library prints the rest: all code, or the host function."""
     task: Task | None = Field(default=None, exclude=True, repr=False)
     """For policies that read no text; not logged."""
 

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from fakes import task
+from functions import pair
 
 from kernelwright.policy.plan_first import PlanFirst
-from kernelwright.prompts import render
+from kernelwright.prompts import render, until_kernels
 from kernelwright.records import Completion, Prompt
 
 PROMPT = render("frontend", task("one"), style="compact", max_tokens=500)
@@ -58,3 +59,26 @@ def test_the_same_plan_is_answered_once_at_no_temperature_and_one_without_end_is
     plan = [ord("a"), ord("<")]
     assert model.asked == [(128, 1.0, [7]), (498, 0.0, [7, *plan])]
     assert model.given == {}
+
+
+def test_the_printed_host_function_stands_between_the_plan_and_the_kernels() -> None:
+    plan = pair().plan
+    begun = until_kernels(pair().task.graph, plan)
+
+    class Tokenizer:
+        eos_token_id = 0
+
+        def encode(self, text: str, **_: Any) -> list[int]:
+            return list(map(ord, text))
+
+    model = Model()
+    model.tokenizer = Tokenizer()  # type: ignore[attr-defined]
+    planned = completion(f"<plan>\n{plan}\n", "</plan>")
+    model.said["a"] = planned
+    model.pieces = lambda one: (one.text,)  # type: ignore[method-assign]
+    prompt = render("frontend", pair().task, style="compact", max_tokens=5000, answer="plan+kernels")
+    [[said]] = PlanFirst(model).generate([prompt], 1)  # type: ignore[arg-type]
+    assert said.text == begun + "code"
+    assert said.token_ids == (*map(ord, begun), ord("c"))
+    assert said.logprobs is not None and len(said.logprobs) == len(said.token_ids)
+    assert model.asked[1] == (5000 - len(begun), 0.0, [7, *map(ord, begun)])

@@ -56,7 +56,12 @@ Contractions = Annotated[
     str,
     typer.Option(help="own: kernels do all the work; auto: products may stay with ATen where it is faster."),
 ]
-Answer = Annotated[str, typer.Option(help="plan+code, or plan: the library prints its code.")]
+Answer = Annotated[
+    str,
+    typer.Option(
+        help="plan+code; plan+kernels: the library prints the host function of compact answers; plan: all code."
+    ),
+]
 SearchSeconds = Annotated[
     float, typer.Option(help="Search time per task, for the ladder and its rungs.", min=1.0)
 ]

@@ -1,7 +1,8 @@
 """Samples each answer's plan and decodes its code greedily.
 
 All decisions are in the plan, and the code follows from it: one sampled token in a hundred would be a wrong name. It takes two
-passes, the second continuing the first's tokens, so any decoder works. Not for training: log-probs come from two distributions.
+passes, the second continuing the first's tokens, so any decoder works. Between them the library can print the host function, after
+which the model writes the kernels. Not for training: log-probs come from two distributions, and those of printed tokens are 0.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from typing import Any
 
 from kernelwright.policy.hf import HFPolicy
 from kernelwright.policy.policy import OnCompletion
-from kernelwright.policy.text import until_plan
-from kernelwright.prompts import PLAN_END
+from kernelwright.policy.text import completion_ids, until_plan
+from kernelwright.prompts import PLAN_END, until_kernels
 from kernelwright.records import Completion, Prompt
 
 PLAN_TOKENS = 128
@@ -43,7 +44,7 @@ class PlanFirst:
         """Like the policy's own. An answer whose plan does not end in time stays as truncated."""
         short = [
             one.model_copy(update={"max_tokens": min(one.max_tokens, PLAN_TOKENS)})
-            if one.answer == "plan+code"
+            if one.answer != "plan"
             else one
             for one in prompts
         ]
@@ -53,7 +54,7 @@ class PlanFirst:
             for place, one in enumerate(group):
                 if prompt.answer == "plan" or PLAN_END not in one.text or one.token_ids is None:
                     continue
-                group[place] = kept = until_plan(one, self._policy.pieces(one) or ())
+                group[place] = kept = self._begun(prompt, until_plan(one, self._policy.pieces(one) or ()))
                 assert kept.token_ids is not None
                 budget = max(1, prompt.max_tokens - len(kept.token_ids))
                 follow.setdefault((row, kept.token_ids), prompt.model_copy(update={"max_tokens": budget}))
@@ -65,6 +66,17 @@ class PlanFirst:
                 if on_completion is not None:
                     on_completion(row, place, group[place])
         return drawn
+
+    def _begun(self, prompt: Prompt, planned: Completion) -> Completion:
+        """The completion that the code continues: the plan, for "plan+kernels" with the host function, if the library prints it."""
+        if prompt.answer != "plan+kernels" or prompt.task is None or not prompt.task.graph:
+            return planned
+        plan = planned.text.partition(PLAN_END)[0].rpartition("<plan>")[2].strip()
+        if not (text := until_kernels(prompt.task.graph, plan)):
+            return planned
+        ids = completion_ids(self._policy.tokenizer, text)[:-1]
+        chances = [*(planned.logprobs or ()), *(0.0 for _ in ids)][: len(ids)]
+        return planned.model_copy(update={"text": text, "token_ids": tuple(ids), "logprobs": tuple(chances)})
 
     def _written(
         self,

@@ -22,16 +22,19 @@ from kernelwright.graph.text import to_text
 from kernelwright.graph.types import Graph
 from kernelwright.precision import precision_of
 from kernelwright.prompts.feedback import feedback, profile
+from kernelwright.prompts.host_first import host_first, printed_host
 from kernelwright.records import Agent, Example, Message, Pair, Prompt, Task
 from kernelwright.synth import reasoning
 from kernelwright.synth.library import schedules_of
 from kernelwright.synth.plan import parse_plan
 from kernelwright.synth.primitives import Unsupported
 
-__all__ = ["PLAN_END", "completion_text", "contrast", "example_pair", "feedback", "profile", "render"]
+__all__ = [
+    "PLAN_END", "completion_text", "contrast", "example_pair", "feedback", "profile", "render", "until_kernels",
+]  # fmt: skip
 
 STYLES: tuple[Style, ...] = ("chat", "compact")
-Answer = Literal["plan+code", "plan"]
+Answer = Literal["plan+code", "plan+kernels", "plan"]
 PLAN_END = "</plan>"
 _CONSIDERED = 6
 """Other schedules drawn for the reasons, which mention those with different figures."""
@@ -58,8 +61,8 @@ def render(
     `kernel`: for `frontend` the rejected kernel to repair (with `feedback`; empty if the last answer had no code), for the other
     agents the verified kernel (with `profile`, and with `feedback` on an attempt to improve it). `plan`: that kernel's plan; a
     compact prompt shows only the plan of a verified kernel, since the code follows from it. `others`: further kernels of the
-    graph, as written by `contrast`. `precision`: that of a graph's reference. `answer` "plan" asks a model trained for it for the
-    plan alone. `target`: a data sheet of `hardware.TARGETS`, shown only to `backend`. `max_tokens` limits the answer.
+    graph, as written by `contrast`. `precision`: that of a graph's reference. `answer`: what a model trained for compact prompts
+    writes itself; "plan+kernels" leaves the host function, and "plan" all code, to the library. `target`: a data sheet of `hardware.TARGETS`, shown only to `backend`. `max_tokens` limits the answer.
 
     Raises UserError for an unknown agent or style, a limit below 1, a missing kernel for `midend` or `backend`,
     and a missing or unknown target for `backend`.
@@ -79,7 +82,7 @@ def render(
         "arguments": arguments,
         "precision": precision if task.precision == "default" else task.precision,
         "source": "" if graph else _notes(task) + task.source.strip(),
-        "kernel": kernel.strip(),
+        "kernel": (host_first(kernel) if graph and style != "chat" else kernel).strip(),
         "plan": plan.strip(),
         "others": [one.strip() for one in others],
         "feedback": feedback.strip(),
@@ -114,6 +117,13 @@ def completion_text(plan: str, code: str) -> str:
     """
     fenced = f"```python\n{code.strip()}\n```"
     return f"{plan_text(plan)}\n{fenced}" if plan.strip() else fenced
+
+
+def until_kernels(json: str, plan: str) -> str:
+    """The canonical completion up to its Triton kernels, with the host function that the library prints for the plan; empty if it
+    prints none. Kernels and the closing fence follow."""
+    host = printed_host(json, plan)
+    return f"{plan_text(plan)}\n```python\n{host}" if host else ""
 
 
 def plan_text(plan: str) -> str:
@@ -154,7 +164,8 @@ def example_pair(
             profile=example.feedback if improve else "",
         )
     prompt = prompt.model_copy(update={"answer": answer})
-    text = plan_text(example.plan) if answer == "plan" else completion_text(example.plan, example.code)
+    code = host_first(example.code) if style != "chat" and example.task.graph else example.code
+    text = plan_text(example.plan) if answer == "plan" else completion_text(example.plan, code)
     reasons = _reasons(example) if think and isinstance(example, Pair) else ""
     return prompt, f"<think>\n{reasons}\n</think>\n{text}" if reasons else text
 

@@ -81,6 +81,7 @@ class Asking:
             profile=profile,
             target=self.target,
             max_tokens=self.max_tokens,
+            answer="plan+code" if self.style == "chat" else "plan+kernels",
         )
 
 
