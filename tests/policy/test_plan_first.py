@@ -80,5 +80,6 @@ def test_the_printed_host_function_stands_between_the_plan_and_the_kernels() -> 
     [[said]] = PlanFirst(model).generate([prompt], 1)  # type: ignore[arg-type]
     assert said.text == begun + "code"
     assert said.token_ids == (*map(ord, begun), ord("c"))
-    assert said.logprobs is not None and len(said.logprobs) == len(said.token_ids)
+    assert said.logprobs is not None
+    assert len(said.logprobs) == len(said.token_ids)
     assert model.asked[1] == (5000 - len(begun), 0.0, [7, *map(ord, begun)])
