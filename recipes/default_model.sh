@@ -50,7 +50,7 @@ for stage in "$@"; do
       for one in "$RUN"/own/*.json; do cat "$one"; echo; done > "$RUN/own.jsonl"
     }
     model=$RUN/mid; [ -e "$model" ] || model=$RUN/sft
-    for answer in plan+code plan; do
+    for answer in plan+kernels plan; do
       kw eval -s "$RUN/own.jsonl" -p "$model" --backend interpret --target h100 --workers "$(workers)" --max-tokens 1400 \
         --answer $answer -o "$RUN/own-$answer"
     done
