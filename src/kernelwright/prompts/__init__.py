@@ -22,7 +22,7 @@ from kernelwright.graph.text import to_text
 from kernelwright.graph.types import Graph
 from kernelwright.precision import precision_of
 from kernelwright.prompts.feedback import feedback, profile
-from kernelwright.prompts.host_first import host_first, printed_host
+from kernelwright.prompts.host_first import host_first, plan_and_host
 from kernelwright.records import Agent, Example, Message, Pair, Prompt, Task
 from kernelwright.synth import reasoning
 from kernelwright.synth.library import schedules_of
@@ -122,8 +122,8 @@ def completion_text(plan: str, code: str) -> str:
 def until_kernels(json: str, plan: str) -> str:
     """The canonical completion up to its Triton kernels, with the host function that the library prints for the plan; empty if it
     prints none. Kernels and the closing fence follow."""
-    host = printed_host(json, plan)
-    return f"{plan_text(plan)}\n```python\n{host}" if host else ""
+    found = plan_and_host(json, plan)
+    return f"{plan_text(found[0])}\n```python\n{found[1]}\n\n\n" if found else ""
 
 
 def plan_text(plan: str) -> str:

@@ -12,8 +12,9 @@ import re
 from kernelwright.errors import UserError
 from kernelwright.graph.types import Graph
 from kernelwright.synth.library import program_of_plan
+from kernelwright.synth.plan import print_plan
 from kernelwright.synth.primitives import Unsupported
-from kernelwright.synth.to_triton import print_triton
+from kernelwright.synth.to_triton import label_of, print_triton
 
 _HOST = "kernel"
 _LINES = re.compile(r"^(?=@|def )", re.MULTILINE)
@@ -41,14 +42,18 @@ def host_first(code: str) -> str:
     return "\n\n\n".join(part.strip("\n") for part in (before, host, kernels) if part.strip()).strip()
 
 
-def printed_host(json: str, plan: str) -> str:
-    """Imports and host function, as the library prints them for a graph (its JSON) and a plan; empty if it prints no such kernel."""
+def plan_and_host(json: str, plan: str) -> tuple[str, str] | None:
+    """(the plan about the graph's own operators, imports and host function as the library prints them for it), for a graph as JSON and
+    a plan whose names of operators may be wrong. None if the library prints no such kernel."""
     try:
-        program = program_of_plan(Graph.model_validate_json(json), plan)
+        program = program_of_plan(Graph.model_validate_json(json), plan, by_name=False)
         parts = _parts(print_triton(program, program.schedule.nest))
     except (UserError, Unsupported):
-        return ""
-    return "" if parts is None else "\n\n\n".join(part.strip("\n") for part in parts[:2]) + "\n\n\n"
+        return None
+    if parts is None:
+        return None
+    host = "\n\n\n".join(part.strip("\n") for part in parts[:2])
+    return print_plan(label_of(program.graph), program.schedule), host
 
 
 def _parts(code: str) -> tuple[str, str, str] | None:
