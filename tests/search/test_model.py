@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,9 +12,9 @@ from search.making import Judge, Says, cannot, graph, kernel
 
 from kernelwright.errors import UserError
 from kernelwright.prompts import completion_text
-from kernelwright.records import Completion, Prompt
+from kernelwright.records import Completion, Prompt, Task
 from kernelwright.search.cache import Entry, KernelCache
-from kernelwright.search.ladder import Ladder
+from kernelwright.search.ladder import Form, Ladder
 from kernelwright.search.model import ModelRung, abstains, agents_of, as_kernel
 
 GRAPH = graph()
@@ -44,6 +45,17 @@ def test_the_fastest_of_its_answers_is_kept() -> None:
     assert entry.best is not None
     assert (entry.best.rung, entry.best.ms) == ("model", 0.3)
     assert "relu" in policy.seen[0].messages[-1].content
+
+
+def test_a_small_model_is_shown_a_modules_graph() -> None:
+    policy = Policy(kernel(0.4), kernel(0.3), kernel("bad"), kernel("worse"))
+    policy.tokenizer = SimpleNamespace(chat_template=None, init_kwargs={"prompt_style": "compact"})  # type: ignore[attr-defined]
+    module = Task(id="file/relu", source="class Model(torch.nn.Module): ...")
+    rung = ModelRung("scripted", samples=2, load=lambda spec: policy)
+    form = Form(module, lambda code, rung: code)
+    assert Ladder(Judge(), [rung], KernelCache(None)).search(GRAPH, form=form).best is not None
+    assert "<graph>" in policy.seen[0].messages[-1].content
+    assert policy.seen[0].answer == "plan+kernels"
 
 
 def test_what_was_rejected_is_shown_again_with_the_verdict() -> None:

@@ -108,7 +108,10 @@ class ModelRung:
     def _turn(self, climb: Climb, agent: Agent, spec: str, before: Sequence[Rollout]) -> list[Rollout]:
         with self._loaded:  # one model and one caller at a time
             policy = self._load(spec)
-            asking = Asking(climb.task, style_of(policy), self.target, self.max_tokens, fitting(policy))
+            style, task = style_of(policy), climb.task
+            if style != "chat" and not task.graph:  # small models read graphs alone
+                task = task.model_copy(update={"graph": climb.graph.model_dump_json()})
+            asking = Asking(task, style, self.target, self.max_tokens, fitting(policy))
             _, shown = asking.prompts(agent, before, self.samples)
             shown = [one for one in shown if fitting(policy)(one)]
             if not shown:
