@@ -36,7 +36,7 @@ for stage in "$@"; do
     ;;
   sft)
     [ -e "$RUN/sft/stages/sft/checkpoint" ] ||
-      kw train recipes/default_model.toml -o "$RUN/sft" --no-evaluate 'stages=["sft"]' sft.seconds="${SFT_S:-400}" $data
+      kw train recipes/default_model.toml -o "$RUN/sft" --no-evaluate 'stages=["sft"]' sft.seconds="${SFT_S:-400}" sft.epochs=12 $data
     ;;
   midend)
     [ -e "$RUN/mid/stages/midend/checkpoint" ] ||
