@@ -333,3 +333,9 @@ def test_bounds_of_inputs_are_asked_at_and_on_either_side(body: str, inputs: str
 
 def test_bounds_that_a_reference_computes_with_are_none_of_inputs() -> None:
     assert "bounds of inputs" not in cases("(x * 2).clamp(min=0.5).tanh()")
+
+
+@pytest.mark.parametrize(("body", "random"), [("F.dropout(x)", True), ("F.dropout(x * 0)", False)])
+def test_outputs_that_depend_on_drawn_numbers_are_known(body: str, random: bool) -> None:
+    task = Task(id="t/t", source=SOURCE.format(body=body, inputs="torch.randn(12, 40)"), shapes={"small": {}})
+    assert Judge(PROTOCOLS["strict"], "h200", 3).cases(task)[0].operators.random is random

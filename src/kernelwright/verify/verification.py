@@ -189,6 +189,15 @@ class Verification:
     def _funnel(self) -> Timing | None:
         raise NotImplementedError
 
+    def _values_are_defined(self) -> None:
+        """Raises Stop if the reference's outputs depend on numbers that it draws: nobody can draw the same."""
+        if self.judge.cases(self.task)[0].operators.random:
+            detail = (
+                "the reference draws random numbers at every call, so there is nothing to compare with; "
+                "give it the mask or the numbers as an input, or judge it without them (p=0)"
+            )
+            raise Stop(Outcome.UNPROVEN, Gate.LOAD, detail)
+
     def _summon(self, role: Role, weights: int = 0) -> Confined:
         process = Confined(self.zygote, role, self.deadline, self.judge.deadline_s, weights=weights)
         self._processes.append(process)

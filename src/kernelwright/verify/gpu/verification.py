@@ -188,6 +188,7 @@ class MeasuredVerification(Verification):
 
     def _trace_sizes(self, shapes: list[GpuCases]) -> tuple[list[GpuCases], list[Trace]]:
         """The tape at each size, except sizes at which there is nothing to compute."""
+        self._values_are_defined()
         with self._timed(Gate.LOAD):
             host = self._summon("host", max(shape.weights for shape in shapes))
             host.ask(Gate.LOAD, {"command": "load", "code": self.candidate.code})

@@ -164,6 +164,7 @@ class InterpretedVerification(Verification):
         """Start the process that runs the candidate's Python, load it, trace all sizes, start the interpreter. Returns both, the
         sizes with something to do, whose values are all checked, with their tapes, and the tape at full size."""
         shapes = self.judge.cases_for(self.task, self.candidate.code)
+        self._values_are_defined()
         if self.task.gradients and self.protocol.honesty:
             self._beside = self.judge.another_size(self.task)
         with self._timed(Gate.LOAD):

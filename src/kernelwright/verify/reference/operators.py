@@ -46,10 +46,12 @@ class _Names(DispatchMode):
         self.seen: list[str] = []
         self.numbers: list[float] = []
         self.kinds: set[int] = set()
+        self.draws = False
 
     def __torch_dispatch__(self, func: Any, types: object, args: Any = (), kwargs: Any = None) -> object:
         name = func._schema.name.removeprefix("aten::")
         self.seen.append(name)
+        self.draws |= torch.Tag.nondeterministic_seeded in func.tags
         if name == "convolution" and args[0].shape[1] == 0:
             self.seen.append(NO_CHANNELS)
         given = (*args, *(kwargs or {}).values())
@@ -127,6 +129,8 @@ class Operators(tuple[str, ...]):
     """Integers that values are tested for equality with."""
     settled: bool = False
     """Whether evaluation mode computes the same, as far as that was asked."""
+    random: bool = False
+    """Whether outputs depend on random numbers that the call draws."""
 
 
 def operators(module: torch.nn.Module, inputs: Any, modes: bool = False) -> Operators:
@@ -141,6 +145,8 @@ def operators(module: torch.nn.Module, inputs: Any, modes: bool = False) -> Oper
     names, outputs = call(False)
     found = Operators(names.seen)
     found.landmarks, found.kinds = tuple(dict.fromkeys(names.numbers)), frozenset(names.kinds)
+    if names.draws:
+        found.random = not all(map(same_bits, flatten(outputs), flatten(call(False)[1])))
     if modes:
         others, again = call(True)
         found.settled = names.seen == others.seen and all(map(same_bits, flatten(outputs), flatten(again)))
