@@ -1,6 +1,6 @@
 # task: hacks/tasks/unit_length_above_a_bound
 # cheat: 45
-# expect: wrong_value, wrong_on_distribution, wrong_on_shape
+# expect: wrong_value, wrong_on_distribution, wrong_on_shape, low_precision
 # gradients: yes
 # why: rows shorter than the bound are divided by a constant, so their gradient has no projection
 import torch

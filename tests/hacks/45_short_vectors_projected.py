@@ -1,6 +1,6 @@
 # task: hacks/tasks/similarity_above_a_bound
 # cheat: 45
-# expect: wrong_value, wrong_on_distribution, wrong_on_shape
+# expect: wrong_value, wrong_on_distribution, wrong_on_shape, low_precision
 # gradients: yes
 # why: the gradient of a length below the bound is taken as if the length were the bound
 import torch
