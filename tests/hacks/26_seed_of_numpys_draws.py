@@ -1,6 +1,6 @@
 # task: wright/relu
 # cheat: 26
-# expect: stateful
+# expect: stateful, forbidden_code
 # why: whatever numpy draws after a call is the same after every call
 import numpy as np
 import torch

@@ -50,3 +50,34 @@ def test_a_module_that_keeps_nothing_has_no_such_state() -> None:
     module = torch.nn.Linear(3, 3)
     assert after_calls.after_loud(module, draw, 1) is None
     assert after_calls.long_after(module, draw, (), 1) is None
+
+
+class Ring(torch.nn.Module):
+    """Counts rows up to the length of a buffer; `every` so many calls it keeps them."""
+
+    def __init__(self, length: int, every: int) -> None:
+        super().__init__()
+        self.every = every
+        self.register_buffer("at", torch.zeros((), dtype=torch.int64))
+        self.register_buffer("calls", torch.zeros((), dtype=torch.int64))
+        self.register_buffer("rows", torch.zeros(length))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        where = (self.at + torch.arange(3)) % self.rows.shape[0]
+        self.rows[where] = torch.where(self.calls % self.every == 0, x, self.rows[where])
+        self.at.copy_((self.at + 3) % self.rows.shape[0])
+        self.calls.add_(1)
+        return x - self.rows.mean()
+
+
+def test_counts_stand_before_the_end_of_a_buffer() -> None:
+    states = list(after_calls.phases(Ring(11, 1), draw, (), 4))
+    assert [int(state["at"]) for state in states] == [9]
+
+
+def test_counts_stand_at_what_shares_a_divisor_with_a_number_that_is_named() -> None:
+    states = list(after_calls.phases(Counts(), draw, (10.0, 0.5), 4))
+    found = [int(state["calls"]) for state in states]
+    assert {10, 0} <= {one % 20 for one in found}
+    assert any(one % 10 == 5 for one in found)
+    assert any(one % 10 in (2, 4, 6, 8) for one in found)

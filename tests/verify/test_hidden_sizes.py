@@ -72,9 +72,19 @@ def test_a_width_is_one_only_where_there_is_no_other_size() -> None:
     assert [name for name in made if name.startswith("hidden_one")] == [
         "hidden_one",
         "hidden_one_STEPS",
+        "hidden_one_of_2",
         "hidden_one_together",
     ]
     assert made["hidden_one_together"][0] == {"ROWS": 1, "STEPS": 1, "COLS": 45}
+
+
+@pytest.mark.parametrize("secret", range(5))
+def test_sizes_lie_below_the_extent_of_a_window(secret: int) -> None:
+    made = sets(secret, small={"ROWS": 8, "STEPS": 9}, small_odd={"ROWS": 5, "STEPS": 7})
+    of_window = {name: one[0] for name, one in made.items() if name.startswith("hidden_one_of_")}
+    assert [one["STEPS"] for one in of_window.values()] == [2]
+    without = task(small={"ROWS": 8}).model_copy(update={"source": "ROWS = 4096\nWINDOW = 64\n"})
+    assert not any("of_" in name for name, _ in hidden_sizes(without, ["small"], secret))
 
 
 def test_a_width_of_one_may_be_refused_and_a_batch_of_one_may_not() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from kernelwright.verify.judge import Judge, _estimated_sets
 from kernelwright.verify.protocol import protocol
 from kernelwright.verify.reference.long_sizes import (
     between_sets,
+    both_long,
     held_sizes,
     long_sets,
     one_more_full,
@@ -34,6 +36,15 @@ def _task() -> Task:
 
 def _elements(sizes) -> float:
     return sizes["ROWS"] * sizes["COLS"] / 2**17
+
+
+def test_two_lengths_that_are_not_long_together_lie_beyond_a_block_and_no_multiple_of_one_apart() -> None:
+    usual = [{"ROWS": 4096, "COLS": 6, "GROUPS": 4}, {"ROWS": 3, "COLS": 8192, "GROUPS": 4}]
+    for seed in range(20):
+        made = both_long(_task(), list(SETS), usual, random.Random(seed))
+        assert 128 < made["ROWS"] < made["COLS"]
+        assert (made["COLS"] - made["ROWS"]) % 16
+    assert not both_long(_task(), list(SETS), [{"ROWS": 4096, "COLS": 8192}], random.Random(1))
 
 
 def test_each_size_is_once_as_long_as_at_full_size_while_the_other_is_small() -> None:

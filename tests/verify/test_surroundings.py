@@ -163,3 +163,12 @@ def test_what_everybody_feels_is_heard_of(surroundings: Surroundings) -> None:
     assert not surroundings.disturbed
     sleep(1)
     assert surroundings.disturbed == "sleeps"
+
+
+def test_whoever_draws_pythons_random_numbers_is_noticed(surroundings: Surroundings) -> None:
+    class Dice(random.Random):
+        pass
+
+    surroundings.hear_of_draws(Dice, types.ModuleType("random"))
+    Dice(3).choice([1, 2])
+    assert surroundings.disturbed == "draws random numbers in Python"

@@ -43,6 +43,7 @@ from kernelwright.verify.reference.hidden_sizes import (
     FEW,
     LONG_AFTER,
     NONE,
+    PHASE,
     TUNED,
     full_sizes,
     hidden_sizes,
@@ -64,6 +65,7 @@ from kernelwright.verify.reference.long_sizes import (
     MOST_BYTES,
     MOST_FLOPS,
     between_sets,
+    both_long,
     long_sets,
     one_more_full,
     stretched,
@@ -73,13 +75,15 @@ from kernelwright.verify.reference.operators import NO_CHANNELS
 from kernelwright.verify.reference.oracle import ShapeCases, has_special, scales_few, shape_cases
 from kernelwright.verify.reference.periodic import Patch
 from kernelwright.verify.reference.reach import MOST_OPERATORS, farther
-from kernelwright.verify.reference.special_values import rounds_once
+from kernelwright.verify.reference.special_values import rounds_once, weighs
 from kernelwright.verify.reference.task_module import NotModelled, Reference, for_task, init_seed
 from kernelwright.verify.sandbox.zygote import Zygote
 from kernelwright.verify.store import Store
-from kernelwright.verify.structures import equal_plain
+from kernelwright.verify.structures import equal_plain, flatten
 
 _CACHED_TASKS = 512
+_PHASES = 8
+"""Most states in which counts stand where a call may do something else."""
 _COSTS = 1 << 14
 _PATCHES = 256
 """Most cached periods of full-size cases, a few MB each."""
@@ -89,6 +93,13 @@ _WIDER, _WIDER_COST = 48, 2.0
 the most that this may cost."""
 _NAMED_POSITION = 7
 """Position of such a shape set: not one of the first, which get more cases."""
+BOTH_LONG = "long_both"
+"""Name of a set with two long sizes, which no program at full size stands for."""
+_COUNTS = (torch.int32, torch.int64)
+FAR_COUNTS = "long_counts"
+"""Prefix of sets for references whose weights depend on integers: lengths and prefixes beyond a block."""
+_BOTH_ROOM = 8
+"""Factor on the reference's permitted work there: its programs are few."""
 BETWEEN = "between"
 """Name of a set of sizes between the small and the full ones."""
 _ABOUT, _ROUNDS = 1.5, 3
@@ -303,14 +314,16 @@ class Judge:
         return next(iter(self._long.get((task.digest, key), make)), None)
 
     def after_calls(self, task: Task) -> list[ShapeCases]:
-        """Cases in the state that earlier calls leave behind, at the second small sizes, where a ring and the rows written to it
-        are of different lengths; none if a call leaves nothing."""
+        """Cases in the states that earlier calls leave behind, at the second small sizes, where a ring and the rows written to it are
+        of different lengths; none if a call leaves nothing."""
         sizes = task.shapes[self.small(task)[:2][-1]]
-        made = [
-            self._kept_case(task, name, "what calls leave behind", name, sizes, special=False)
-            for name in (AFTER, LONG_AFTER)
-        ]
-        return [one for one in made if one is not None]
+        made: list[ShapeCases] = []
+        for number, name in enumerate((AFTER, LONG_AFTER, *map(f"{PHASE}{{}}".format, range(_PHASES)))):
+            one = self._kept_case(task, name, "what calls leave behind", name, sizes, special=False)
+            if one is None and number >= 1:
+                break
+            made += [] if one is None else [one]
+        return made
 
     def _make_cases(self, task: Task, shapes: list[str]) -> list[ShapeCases]:
         if not self.protocol.more_shapes:
@@ -410,12 +423,25 @@ class Judge:
                     for number, sizes in enumerate(sets)
                     if few and sizes not in usual
                 ]
+            if room == 1 and weighs(self.cases(task)[0].operators):
+                dice = random.Random(f"both long {self._secret}:{task.digest}")
+                sizes = both_long(task, self.small(task), usual, dice)
+                if sizes and self._cost(task, sizes) <= _BOTH_ROOM:
+                    wanted.append((BOTH_LONG, sizes, {"special": False}))
+                given = self.cases(task)[0].cases[0].inputs
+                if any(one.dtype in _COUNTS for one in flatten(given)):
+                    wanted += [
+                        (f"{FAR_COUNTS}_{number}", sizes, {"special": False})
+                        for number, sizes in enumerate(self._long_sets(task, _BOTH_ROOM))
+                        if sizes not in usual
+                    ]
             for name, sizes, options in wanted:
                 with contextlib.suppress(UserError), _ours("long sizes"):
                     wide = self._with_enough(task, sizes)
                     made = self._shape_cases(task, name, wide, long=True, **options)
                     if not _takes_all(made, self.cases(task)[:1]):
                         found.append(made)
+                        made.far |= name.startswith((BOTH_LONG, FAR_COUNTS))
                         self._long_sizes[task.digest, made.name] = sizes
             return found
 

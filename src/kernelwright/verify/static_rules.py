@@ -22,6 +22,9 @@ NAMED = {name: frozenset(words.split()) for name, words in _TABLES.items() if is
 """The tables that are plain lists of words."""
 SUPER_DUNDERS = NAMED["dunders"] | {"__getattr__", "__setattr__", "__delattr__", "__init_subclass__"}
 """Dunders allowed on `super()`."""
+_ASKING = frozenset(["get", "is", "are", "has", "can", "current"])
+_ASKED = frozenset(["enabled", "disabled", "available", "allowed", "supported", "threads", "count", "info"])
+"""First and last words in the names of functions that ask."""
 _MODULES = sys.stdlib_module_names | {"bltns", "torch", "triton", "numpy", "np", "sympy"}
 
 
@@ -54,9 +57,28 @@ def forbidden(path: str) -> str:
         return f"`{path}` is not allowed in a kernel file"
     if root == "torch" and _global_switch(parts):
         return f"`{path}` changes torch for everyone"
+    if root == "torch" and question(path) and not _among(path, NAMED["questions"]):
+        return f"`{path}` asks about torch's state: what a kernel computes does not depend on it"
     if root == "torch" and parts[0] == "utils" and len(parts) > 1 and parts[1] not in NAMED["utils"]:
         return f"`{path}` is not allowed in a kernel file"
     return ""
+
+
+def question(path: str) -> bool:
+    """Whether a member of torch tells something of its state or build, by its name; not of a tensor or module that is given."""
+    parts = path.split(".")
+    if "Tensor" in parts or "Module" in parts:
+        return False
+    name = parts[-1]
+    first, _, rest = name.partition("_")
+    asks = bool(rest) and (first in _ASKING or rest.rpartition("_")[2] in _ASKED)
+    return asks or (parts[1:2] == ["backends"] and len(parts) > 3)
+
+
+def _among(path: str, known: frozenset[str]) -> bool:
+    """Whether a path or what it is a member of is among those known."""
+    parts = path.split(".")
+    return any(".".join(parts[:count]) in known for count in range(2, len(parts) + 1))
 
 
 def _global_switch(parts: list[str]) -> bool:

@@ -3,7 +3,8 @@ of past rows, a count of steps.
 
 A call on ordinary inputs in the state that a constructor leaves tells little: a maximum over batches is then that of this
 batch. So a reference is called on loud inputs first; and where it counts calls, as if it had been called thousands of times,
-beyond the numbers that it names and the lengths of its buffers. Quiet inputs follow.
+beyond the numbers that it names and the lengths of its buffers. Quiet inputs follow. Counts also stand where the next call goes
+beyond a buffer's end, and at multiples of numbers that the reference names (`phases`).
 
 Not guaranteed: that counts other than whole numbers that grow alike at every call are found.
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import copy
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -27,6 +28,8 @@ QUIET = 0.1
 _LOUD = 10.0
 _CALLS, _MOST_CALLS = 3, 128
 """The most loud calls; the most calls by which a count that wraps is told from one that grows."""
+_NUMBERS, _LARGEST = 2, 4096
+"""How many whole numbers that a reference names counts are held against, the least first, and the largest."""
 _FAR, _FARTHEST = 5000, 1 << 20
 """Least count of calls long gone by, and the greatest number that a reference names beyond which it lies."""
 
@@ -46,10 +49,7 @@ def long_after(
     """The same with every count as after thousands of calls, more than any of the numbers `named` by the reference; if counts
     wrap, as after more calls than any tensor is long. None if nothing counts."""
     start, called, inputs = _copies(module), copy.deepcopy(module), draw(secret)
-    _call(called, inputs)
-    once = _copies(called)
-    steps = {name: once[name] - one for name, one in start.items() if _counts(one, once[name])}
-    if not steps:
+    if not (steps := _steps(start, called, inputs)):
         return None
     lengths = (extent for one in start.values() for extent in one.shape)
     calls = min(max(lengths, default=1) + 2 + secret % 5, _MOST_CALLS)
@@ -59,13 +59,59 @@ def long_after(
     if all(torch.equal(reached[name], start[name] + calls * step) for name, step in steps.items()):
         beyond = max((int(abs(one)) for one in named if abs(one) <= _FARTHEST), default=0)
         far = random.Random(secret).randrange(_FAR) + max(_FAR, 2 * beyond)
-        later = load(copy.deepcopy(called), {name: start[name] + far * step for name, step in steps.items()})
-        next_one = copy.deepcopy(later)
-        _call(next_one, inputs)
-        after = next_one.state_dict()
-        if all(torch.equal(after[name], start[name] + (far + 1) * step) for name, step in steps.items()):
+        if (later := _called(module, called, steps, far, inputs)) is not None:
             called = later
     return _accepted(module, called, inputs)
+
+
+def phases(
+    module: torch.nn.Module, draw: Callable[[int], Any], named: Sequence[float], secret: int
+) -> Iterator[State]:
+    """The states in which counts stand where a call may do something else: where the next call goes beyond the end of a buffer,
+    and at odd and even multiples of a whole number `named` by the reference, and at numbers that share a divisor with it."""
+    start, called, inputs = _copies(module), copy.deepcopy(module), draw(secret)
+    steps = _steps(start, called, inputs)
+    far, dice = random.Random(secret).randrange(_FAR) + 1, random.Random(secret)
+    lengths = sorted({extent for one in start.values() for extent in one.shape if extent > 1})
+    whole = sorted({int(one) for one in named if one > 1.0 and float(one).is_integer() and one <= _LARGEST})
+    calls: list[int] = []
+    for first, step in ((int(start[name]), int(one)) for name, one in steps.items()):
+        if step > 0:
+            calls += [(length - 1 - first) // step for length in lengths]
+        for number in whole[:_NUMBERS]:
+            primes = [p for p in range(2, number) if number % p == 0 and all(p % q for q in range(2, p))]
+            for most, wanted in (
+                (2 * number, number),
+                (2 * number, 0),
+                *((number, number // p * dice.randrange(1, p)) for p in primes),
+            ):
+                calls += next(
+                    ([far + n] for n in range(most) if (first + (far + n) * step) % most == wanted), []
+                )
+    for number in dict.fromkeys(one for one in calls if one > 1):
+        later = _called(module, called, steps, number, inputs)
+        if later is not None and (state := _accepted(module, later, inputs)) is not None:
+            yield state
+
+
+def _steps(start: State, called: torch.nn.Module, inputs: object) -> State:
+    """What the first call, which is made, adds to each count."""
+    _call(called, inputs)
+    once = _copies(called)
+    return {name: once[name] - one for name, one in start.items() if _counts(one, once[name])}
+
+
+def _called(
+    module: torch.nn.Module, called: torch.nn.Module, steps: State, number: int, inputs: object
+) -> torch.nn.Module | None:
+    """The module with its counts as after so many calls, the last of which is made; None if they do not grow alike until then."""
+    start = _copies(module)
+    counts = {name: start[name] + (number - 1) * step for name, step in steps.items()}
+    later = load(copy.deepcopy(called), counts)
+    _call(later, inputs)
+    after = later.state_dict()
+    alike = all(torch.equal(after[name], counts[name] + step) for name, step in steps.items())
+    return later if alike else None
 
 
 def _accepted(module: torch.nn.Module, called: torch.nn.Module, inputs: object) -> State | None:

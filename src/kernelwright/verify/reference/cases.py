@@ -294,9 +294,15 @@ class _ReferenceRuns:
         changed = [i for i, (a, b) in enumerate(zip(flat, originals, strict=True)) if not _same(a, b)]
         before = self.module.state_dict()
         held = {name: value for name, value in native.state_dict().items() if name in before}
-        left: list[int | str] = [*changed, *(key for key, one in held.items() if not _same(one, before[key]))]
+        left: list[int | str] = [
+            *changed,
+            *(
+                key  # even if what is written is what was there: a step at which nothing is due
+                for key, one in held.items()
+                if one._version != state_versions.get(key) or not _same(one, before[key])
+            ),
+        ]
         written = {*left, *(index for index, tensor in enumerate(flat) if tensor._version != versions[index])}
-        written.update(name for name, value in held.items() if value._version != state_versions.get(name))
         kept: dict[int | str, torch.Tensor] = dict(enumerate(flat)) | held
         floating = [tensor for tensor in (*flat, *held.values()) if tensor.is_floating_point()]
         return _Run(

@@ -30,8 +30,8 @@ from kernelwright.verify.messages import IN_A_KERNEL
 ONE = "hidden_one"
 """The set with one size 1, on the task's own inputs only."""
 ALSO_ONE = f"{ONE}_"
-"""Prefix of sets with another size 1, and 2, 3 or 4 for the first that varies, and with several 1; on the task's own inputs
-only."""
+"""Prefix of sets with another size 1, and 2, 3 or 4 for the first that varies, with several 1, and with sizes below the extent of a
+window; on the task's own inputs only."""
 FEW = "few"
 """Prefix of sets with a size at a small number that the candidate compares with; on the task's own inputs only."""
 BEYOND = "beyond"
@@ -48,12 +48,14 @@ NONE = "hidden_none"
 """The set with one size 0, like an expert without tokens; on the task's own inputs only."""
 FAINT = "hidden_faint"
 """The set of ordinary sizes with weights as small as constants added to them; on the task's own inputs only."""
-AFTER, LONG_AFTER = "after_loud_calls", "after_many_calls"
-"""Sets at which the reference's own state is as earlier calls leave it (`after_calls.py`)."""
+AFTER, LONG_AFTER, PHASE = "after_loud_calls", "after_many_calls", "after_calls_"
+"""Sets at which the reference's own state is as earlier calls leave it (`after_calls.py`); the last is a prefix of several."""
 AGAIN = "second_values"
 """The second set of values of a task with one small set: what is asked at a second set only."""
 _FEW = (2, 3, 4)
 """Values of the first size while another one is 1."""
+_EXTENT = 16
+"""The largest constant of a task that may be the extent of a window, below which sizes are tried."""
 _RATIOS = (3, 5, 7)
 """Ratios for two sizes of which one is a power of two times the other in every set."""
 LEAST = "least"
@@ -352,6 +354,12 @@ def hidden_sizes(
         name = dice.choice(ones[1:-1] or ones[1:])
         few = {varied[0]: dice.choice(_FEW)} if name != varied[0] else {}
         yield f"{ALSO_ONE}{name}", [base | few | {name: 1}, base | {name: 1}]
+    extents = [one for name, one in full_sizes(task).items() if name not in varied and 2 < one <= _EXTENT]
+    if len(ones) > 1 and extents:  # fewer steps than a window has, the least and others
+        short = base | {varied[0]: dice.choice(_FEW)}
+        for size in sorted({2, dice.randrange(2, dice.choice(extents))}):
+            alone = [short | {name: size} for name in dice.sample(ones[1:], len(ones) - 1)]
+            yield f"{ALSO_ONE}of_{size}", [short | dict.fromkeys(ones[1:], size), *alone]
     if len(ones) > 2:
         yield f"{ALSO_ONE}together", [base | dict.fromkeys(ones[:-1], 1), base | dict.fromkeys(ones[:2], 1)]
     if varied:
@@ -361,6 +369,11 @@ def hidden_sizes(
 def own_only(name: str) -> bool:
     """Whether a set is asked on the task's own inputs only."""
     return name in (*RELATED, NONE, FAINT) or name.startswith((ONE, FEW))
+
+
+def after_others(name: str) -> bool:
+    """Whether the reference's state at a set is as earlier calls leave it."""
+    return name in (AFTER, LONG_AFTER) or name.startswith(PHASE)
 
 
 def of_a_named_number(name: str) -> bool:

@@ -11,7 +11,9 @@ at once.
 
 from __future__ import annotations
 
+import itertools
 import math
+import random
 from collections.abc import Callable, Mapping, Sequence
 
 from kernelwright.records import Task
@@ -25,6 +27,8 @@ _SETS = 3
 """The most sets of a task."""
 _LEAST, _SMALLER = 3, 32
 """Sizes that are not long are the small ones divided by the second number, and at least the first."""
+_TWO_BLOCKS = 256
+"""The least full size of a length that has two blocks."""
 _STEPS = 6
 """Geometric steps between the small sizes and the full ones."""
 _LONGER = 2.0
@@ -55,6 +59,22 @@ def long_sets(
             made = _long(name, full[name], [least, *map(dict, sets)], cost)
             found += [made] if made and made[name] >= _LONGER * known[name] else []
     return found
+
+
+def both_long(
+    task: Task, shapes: Sequence[str], usual: Sequence[Mapping[str, int]], dice: random.Random
+) -> dict[str, int]:
+    """Two sizes, of which no `usual` long set has both, beyond one and two blocks of 128 and no multiple of 16 apart, the others very
+    small: what lies between two lengths is rounded to blocks there. Empty if there are none."""
+    sets, full = [task.shapes[name] for name in shapes], full_sizes(task)
+    base = dict(sets[min(1, len(sets) - 1)])
+    far = [name for name in varying(base, sets) if full.get(name, 0) >= _TWO_BLOCKS]
+    least = {name: _least(task, sets, name, base) for name in varying(base, sets)}
+    for long, short in itertools.combinations(sorted(far, key=lambda name: -full[name]), 2):
+        if not any(one[long] > least[long] and one[short] > least[short] for one in usual):
+            length = 2 * dice.randrange(65, 90) + 1
+            return base | least | {short: length, long: length + 32 + 2 * dice.randrange(1, 8)}
+    return {}
 
 
 def held_sizes(

@@ -46,6 +46,8 @@ from kernelwright.verify.reference.hidden_sizes import (
     LONG_AFTER,
     NONE,
     ONE,
+    PHASE,
+    after_others,
     full_sizes,
     own_only,
 )
@@ -87,6 +89,8 @@ _OUTWEIGHED = "outweighed"
 """The kind of values that are as large as their weights are small."""
 _MASK_DRAWS = 8
 """Draws that tell which places of a mask never change."""
+_FEW_INTEGERS = 16
+"""Fewer integers than this may all lie far below the largest that their task draws."""
 _MORE_DRAWS, _MORE_SEED = 8, 32_452_843
 """Additional draws of inputs, if those of the distributions tell nothing."""
 _SECOND = ("distant", "tiny", "bounds", "faint", "eighths")
@@ -233,7 +237,7 @@ def shape_cases(
             moved = reach.moved_parameters(module, farther, torch.Generator().manual_seed(secret))
         if name == FAINT and (moved := _faint(reference, module, protocol, secret)) is None:
             raise UserError(f"task {task.id}: no weight is beside a tiny constant")
-        if name in (AFTER, LONG_AFTER) and (moved := _after(name, reference, module, secret)) is None:
+        if after_others(name) and (moved := _after(name, reference, module, secret)) is None:
             raise UserError(f"task {task.id}: no call leaves anything behind")
         if moved:
             shape = made(checkpoint.load(copy.deepcopy(module), moved))
@@ -303,7 +307,10 @@ def _after(
     if name == AFTER:
         return after_calls.after_loud(module, reference.inputs, secret)
     named = operators(module, reference.inputs(secret)).landmarks
-    return after_calls.long_after(module, reference.inputs, named, secret)
+    if name == LONG_AFTER:
+        return after_calls.long_after(module, reference.inputs, named, secret)
+    states = after_calls.phases(module, reference.inputs, named, secret)
+    return next(itertools.islice(states, int(name.removeprefix(PHASE)), None), None)
 
 
 def _in_double(module: torch.nn.Module, inputs: object) -> list[torch.Tensor]:
@@ -323,7 +330,7 @@ def _cases_of(making: _Making, of_weights: int, long: bool, special: bool, few: 
         raise UserError(f"task {task.id}, {name}: the reference writes to one place in no defined order")
     cases = []
     asked = draws(protocol, making.secret, making.position)[: 1 if long or own_only(name) else None]
-    if name in (AFTER, LONG_AFTER):
+    if after_others(name):
         asked = [(after_calls.QUIET, asked[0][1]), asked[0]]
     for number, (scale, seed) in enumerate(asked):
         inputs = reference.changed_inputs(seed, functools.partial(scale_inputs, scale=scale))
@@ -353,6 +360,8 @@ def _cases_of(making: _Making, of_weights: int, long: bool, special: bool, few: 
         local = _local_case(making, found, cases[0]) if making.position < 2 or long else None
         cases += _special_cases(making, found, cases[0].expected, long)
         cases += [local] if local else []
+    elif protocol.affine and long:
+        cases += _of_whole_numbers(making, found)
     if protocol.affine and long and (special or few):
         cases += _with_few_scaled(making)
     if name != NONE and not telling(cases):
@@ -670,6 +679,9 @@ def _of_whole_numbers(making: _Making, found: Operators) -> Iterator[Case]:
 
     with where_possible():
         again = reference.inputs(seed + 1)
+        if any(1 < one.numel() < _FEW_INTEGERS and not one.is_floating_point() for one in flatten(again)):
+            more = [reference.inputs(seed + 2 + number) for number in range(_MORE_DRAWS)]
+            again = max((again, *more), key=_largest_integer)
         made = {}
         if not special_values.pointwise(found):
             by_row = making.position == 1
@@ -682,6 +694,12 @@ def _of_whole_numbers(making: _Making, found: Operators) -> Iterator[Case]:
             case = inputs and making.case(kind, inputs)
             if case:
                 yield case
+
+
+def _largest_integer(inputs: object) -> int:
+    return max(
+        (int(one.max()) for one in flatten(inputs) if one.numel() and not one.is_floating_point()), default=0
+    )
 
 
 @where_possible()

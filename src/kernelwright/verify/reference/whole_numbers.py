@@ -190,7 +190,8 @@ def _even_out(
     """`alike` for one tensor: bytes near the end of their range, other integers at an end of the drawn one, or within it."""
     if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool or tensor.numel() < 2:
         return
-    low, high = int(tensor.min()), int(tensor.max())
+    both = [int(end) for one in (tensor, other) if one.numel() for end in one.aminmax()]
+    low, high = min(both), max(both)
     if low == high or ((low, high) == (0, 1) and any(word in name for name in names for word in _WEIGHED)):
         return
     if tensor.ndim == 1 and _climbs(tensor) and _climbs(other):  # offsets

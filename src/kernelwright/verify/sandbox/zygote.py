@@ -282,6 +282,7 @@ def _child(control: socket.socket, fd: int, request: dict[str, Any], target_name
 
             surroundings = Surroundings()
             surroundings.hide_clock()
+            surroundings.hear_of_draws()
             hide_streams()
             notice_seeds(surroundings.hear_of_seeds)
             with pretend_torch_cuda(sheet, surroundings):

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import os
 import random
+import sys
 import time
 import types
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -31,6 +33,8 @@ _DTYPES = ("float32", "bfloat16", "float16", "float64")
 """Default dtypes that users set."""
 _ZONES = ("UTC0", "UTC0", "UTC0", "PST8PDT", "CET-1CEST", "IST-5:30", "JST-9")
 """Time zones in POSIX notation, which needs no file."""
+_OURS = ("kernelwright", "torch", "triton")
+"""Packages that may draw Python's random numbers during a call."""
 _ALIGN = 512
 """Alignment (bytes) of addresses from CUDA's allocators."""
 _SPACES = (
@@ -266,3 +270,24 @@ class Surroundings:
         """For the life of this process, replace the functions of `time` by this clock's."""
         for name, clock in self.clocks().items():
             setattr(module, name, clock)
+
+    def hear_of_draws(
+        self, kind: type[random.Random] = random.Random, module: types.ModuleType = random
+    ) -> None:
+        """For the life of this process, notice who draws Python's random numbers: of one call in ten thousand that does something
+        else no trace tells."""
+
+        def heard(original: Callable[..., Any]) -> Callable[..., Any]:
+            def draw(dice: random.Random, *given: int) -> Any:
+                frame: types.FrameType | None = sys._getframe(1)
+                while frame is not None and frame.f_globals.get("__name__") == random.__name__:
+                    frame = frame.f_back
+                if frame is None or str(frame.f_globals.get("__name__")).partition(".")[0] not in _OURS:
+                    self.disturb("draws random numbers in Python")
+                return original(dice, *given)
+
+            return draw
+
+        for name in ("random", "getrandbits"):
+            setattr(kind, name, heard(getattr(kind, name)))
+            setattr(module, name, getattr(random._inst, name))
