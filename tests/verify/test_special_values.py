@@ -29,6 +29,9 @@ def get_init_inputs():
 """
 
 
+CONTENT = ("images", "thin")
+
+
 def cases(body: str, inputs: str = "torch.randn(12, 40)") -> dict[str, Any]:
     task = Task(id="t/t", source=SOURCE.format(body=body, inputs=inputs), shapes={"small": {}})
     found = Judge(PROTOCOLS["strict"], "h200", 3).cases(task)[0].cases
@@ -38,8 +41,12 @@ def cases(body: str, inputs: str = "torch.randn(12, 40)") -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("body", "inputs", "kinds"),
     [
-        ("F.gelu(x)", "torch.randn(12, 40)", {"rows", "ties", "far", "extreme", "ladder"}),
-        ("F.layer_norm(x, (40,))", "torch.randn(12, 40)", {"rows", "ties", "far", "offset", "ladder"}),
+        ("F.gelu(x)", "torch.randn(12, 40)", {"rows", "ties", *CONTENT, "far", "extreme", "ladder"}),
+        (
+            "F.layer_norm(x, (40,))",
+            "torch.randn(12, 40)",
+            {"rows", "ties", *CONTENT, "far", "offset", "ladder"},
+        ),
         ("x @ x.t()", "torch.randn(12, 40)", {"rows", "ladder", "sparse"}),
         ("(x @ x.t()).softmax(1)", "torch.randn(12, 40)", {"ladder", "degenerate", "sparse"}),
         (
@@ -49,25 +56,29 @@ def cases(body: str, inputs: str = "torch.randn(12, 40)") -> dict[str, Any]:
         ),
         ("torch.topk(x, 3)[0]", "torch.randn(12, 40)", {"far", "apart", "least"}),
         ("x * 2 + 1", "torch.randint(0, 100, (12, 40))", {"integers", "whole numbers"}),
-        ("((x * 2 + 1) * x - 3) * x", "torch.randn(12, 40)", {"rows", "ties", "far", "ladder"}),
+        ("((x * 2 + 1) * x - 3) * x", "torch.randn(12, 40)", {"rows", "ties", *CONTENT, "far", "ladder"}),
         ("x.sum(1)", "torch.randint(0, 100, (12, 40))", {"integers", "whole numbers", "alike"}),
-        ("torch.log1p(x.abs())", "torch.randn(12, 40)", {"rows", "ties", "far", "extreme", "tiny", "ladder"}),
+        (
+            "torch.log1p(x.abs())",
+            "torch.randn(12, 40)",
+            {"rows", "ties", *CONTENT, "far", "extreme", "tiny", "ladder"},
+        ),
         (
             "(x.square().mean(1) + 1e-9).sqrt()",
             "torch.randn(12, 40)",
-            {"rows", "ties", "far", "tiny", "ladder"},
+            {"rows", "ties", *CONTENT, "far", "tiny", "ladder"},
         ),
         (
             "torch.nan_to_num(x * 0.5)",
             "torch.randn(12, 40)",
-            {"rows", "ties", "far", "extreme", "nan", "ladder"},
+            {"rows", "ties", *CONTENT, "far", "extreme", "nan", "ladder"},
         ),
         ("x.sum(1)", "torch.rand(12, 40) > 0.5", {"masks", "whole numbers"}),
         ("x.sum(1)", "torch.ones(12, 12).tril() > 0", {"whole numbers"}),
         (
             "(x.square().sum(1) * 1e-11).clamp(max=2.0)",
             "torch.randn(12, 40)",
-            {"rows", "ties", "far", "tiny", "reach", "ladder"},
+            {"rows", "ties", *CONTENT, "far", "tiny", "reach", "ladder"},
         ),
         ("torch.zeros(9)[x]", "torch.randint(0, 9, (12,))", {"whole numbers", "alike"}),
         (

@@ -3,6 +3,8 @@
 `rows`      rows of zeros, of a single number, and of the numbers that the reference names
 `ties`      rows of halves, and equal rows
 `eighths`   multiples of an eighth, if places to sample at are computed: some lie half-way between two
+`images`    numbers between 0 and 1 that 8 bits hold
+`thin`      numbers that bfloat16 holds, six of seven elements 0
 `far`       values of thousands, and rows below -10,000 throughout
 `offset`    a mean of hundreds of standard deviations, where E[x^2] - m^2 cancels
 `extreme`   infinities and 1e20, if one or two operators work element by element
@@ -49,6 +51,7 @@ import torch
 
 from kernelwright.verify.reference import degenerate
 from kernelwright.verify.reference.distributions import in_order
+from kernelwright.verify.reference.whole_numbers import next_to_powers
 from kernelwright.verify.structures import convert, flatten
 from kernelwright.verify.trace.pretend_cuda import ALLOCATION, COPIES, METADATA, VIEWS
 
@@ -72,6 +75,8 @@ _NEAR_END = 0.01
 """Share of a range by which its largest or smallest draw may miss the true end."""
 _SHARE_NAMED = 0.125
 _FAINT = 1e-8
+_KEPT = 1 / 7
+"""Share of elements that are not 0 in a sparse tensor."""
 _STAMP, _COMPARED, _APART = 60, 62, 1 << 20
 """Bits of integers near each other (like times in nanoseconds), and of those that are only compared; and their range: double
 precision loses the last digits."""
@@ -109,7 +114,7 @@ def kinds(
     elementwise = pointwise(operators)
     stepped = whole_outputs and _among(names, "steps") and len(names) > 1
     if floating and not _among(names, "orders") and not stepped:
-        found += ["rows", "ties"]
+        found += ["rows", "ties", "images", "thin"]
     if floating and whole_outputs and not _among(names, "orders"):
         found.append("signs")
     if floating:
@@ -653,8 +658,9 @@ def _empty(mask: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 def _large_integers(
     tensor: torch.Tensor, generator: torch.Generator, summed: bool, whole: int, widest: int
 ) -> torch.Tensor:
-    """Values far beyond those drawn, with their signs: a quarter of the places for each size in `bits` and, if `whole`, a
-    quarter near each other with that many bits."""
+    """Values far beyond those drawn, with their signs: a quarter of the places for each size in `bits`, a quarter for numbers next
+    to powers of two and squares up to the largest, where roots and logarithms of floats err, and, if `whole`, a quarter near each
+    other with that many bits."""
     most = 54 if summed else 40
     bits = {2: (13,), 4: (17, 26, *([widest] if widest else [])), 8: (33 if summed else 26, most)}.get(
         tensor.element_size(), (13,)
@@ -663,8 +669,8 @@ def _large_integers(
     ranges = [(1 << (reach - 1), 1 << reach) for reach in bits]
     if whole and tensor.element_size() == 8:
         ranges.append((1 << whole, (1 << whole) + _APART))
-    for low, high in ranges:
-        values = torch.randint(low, high, tensor.shape, generator=generator)
+    drawn = [torch.randint(low, high, tensor.shape, generator=generator) for low, high in ranges]
+    for values in (*drawn, next_to_powers(tensor.shape, max(bits), generator)):
         if bool((made < 0).any()):
             values = values * (2 * torch.randint(0, 2, tensor.shape, generator=generator) - 1)
         chosen = torch.rand(tensor.shape, generator=generator) < 0.25
@@ -672,10 +678,21 @@ def _large_integers(
     return made.to(tensor.device)
 
 
+def _images(x: torch.Tensor, draw: _Draw) -> torch.Tensor:
+    return torch.randint(1, 255, x.shape, generator=draw.generator).double() / 255
+
+
+def _thin(x: torch.Tensor, draw: _Draw) -> torch.Tensor:
+    kept = torch.rand(x.shape, generator=draw.generator) < _KEPT
+    return torch.where(kept, x.to(torch.bfloat16).double(), 0.0)
+
+
 _CHANGES: Mapping[str, Callable[[torch.Tensor, _Draw], torch.Tensor]] = {
     "rows": _rows,
     "ties": _ties,
     "eighths": lambda x, *_: (x * 8.0).round() / 8.0,
+    "images": _images,
+    "thin": _thin,
     "far": _far,
     "offset": _offset,
     "extreme": _extreme,

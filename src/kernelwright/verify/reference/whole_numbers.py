@@ -47,6 +47,8 @@ _COMPARES = ("eq", "ne", "ge", "gt", "le", "lt")
 _NEAR_THE_END = 4
 """Bytes of one sign are drawn from this many numbers at the end of their range: sums of a single number may need fewer
 digits."""
+_MANY = 1 << 16
+"""Integers drawn from so many are numbers, no indices or kinds."""
 _SHARE = 0.25
 _ROUNDED = 1e-5
 """Share of the largest output by which roundings may move an output."""
@@ -54,6 +56,14 @@ _LATER = (1 << 12, 1 << 14)
 """Range for the start of consecutive numbers, like positions after a cache."""
 _ENOUGH = 0.5
 """Share of the previously finite elements that must stay finite."""
+
+
+def next_to_powers(shape: Sequence[int], bits: int, generator: torch.Generator) -> torch.Tensor:
+    """Numbers next to powers of two and to squares of up to that many bits, where roots and logarithms of floats err."""
+    powers = 1 << torch.randint(1, bits, shape, generator=generator)
+    squares = torch.randint(1, 1 << bits // 2, shape, generator=generator) ** 2
+    made = torch.where(torch.rand(shape, generator=generator) < 0.5, powers, squares)
+    return made - torch.randint(-1, 2, shape, generator=generator)
 
 
 def named_in(source: str, sizes: Collection[str] = ()) -> list[int]:
@@ -356,6 +366,9 @@ def _changes(
     if not any(word in name for name in names for word in _COUNTING):
         most = 1 << _WIDE.get(tensor.element_size(), 13)
         yield some(lambda _: drawn(-most, most))
+    if high - low >= _MANY:
+        near = next_to_powers(tensor.shape, high.bit_length(), generator)
+        yield some(lambda _: near.clamp(low, high))
     below = [number for number in named if number < 0]
     rare = [number for number in named if low <= number <= high]
     beside = [[number] for number in named if 0 <= number < low or number > high]
