@@ -226,6 +226,22 @@ def _in_rows(tensor: torch.Tensor, numbers: Sequence[int]) -> torch.Tensor:
     return made
 
 
+def _large(
+    tensor: torch.Tensor,
+    names: set[str],
+    drawn: Callable[[int, int], torch.Tensor],
+    generator: torch.Generator,
+) -> Iterator[Change]:
+    """Large numbers; of many that are drawn, those next to powers of two and squares."""
+    if not any(word in name for name in names for word in _COUNTING):
+        most = 1 << _WIDE.get(tensor.element_size(), 13)
+        yield lambda _: drawn(-most, most)
+    low, high = int(tensor.min()), int(tensor.max())
+    if high - low >= _MANY:
+        near = next_to_powers(tensor.shape, high.bit_length(), generator)
+        yield lambda _: near.clamp(low, high)
+
+
 def _finite(outputs: Sequence[torch.Tensor]) -> float:
     """Share of the elements that are finite."""
     floating = [one for one in outputs if one.is_floating_point()]
@@ -363,12 +379,7 @@ def _changes(
     # Not if a table is read or written there: kernels that only count forward are honest.
     if low >= 0 and not names & _FROM_THE_END:
         yield some(lambda old: -1 - old)
-    if not any(word in name for name in names for word in _COUNTING):
-        most = 1 << _WIDE.get(tensor.element_size(), 13)
-        yield some(lambda _: drawn(-most, most))
-    if high - low >= _MANY:
-        near = next_to_powers(tensor.shape, high.bit_length(), generator)
-        yield some(lambda _: near.clamp(low, high))
+    yield from map(some, _large(tensor, names, drawn, generator))
     below = [number for number in named if number < 0]
     rare = [number for number in named if low <= number <= high]
     beside = [[number] for number in named if 0 <= number < low or number > high]
