@@ -71,7 +71,7 @@ def question(path: str) -> bool:
         return False
     name = parts[-1]
     first, _, rest = name.partition("_")
-    asks = bool(rest) and (first in _ASKING or rest.rpartition("_")[2] in _ASKED)
+    asks = bool(rest) and first != "set" and (first in _ASKING or rest.rpartition("_")[2] in _ASKED)
     return asks or (parts[1:2] == ["backends"] and len(parts) > 3)
 
 

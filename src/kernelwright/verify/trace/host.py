@@ -21,7 +21,7 @@ import sys
 import time
 import traceback
 import types
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -68,12 +68,10 @@ from kernelwright.verify.trace.stand_ins import CompiledKernel
 from kernelwright.verify.trace.streams import STREAMS
 from kernelwright.verify.trace.surroundings import Surroundings
 from kernelwright.verify.trace.switches import pose
-from kernelwright.verify.trace.tape import Tape, TapeError, View
+from kernelwright.verify.trace.tape import Tape, TapeError
 
 _OTHER_SEED = 0x2545F491
 """XORed with the seed of a module's weights, it seeds those of the other modules."""
-_ROOM = 3.0, 6.0
-"""log10 of how many times as large the memory is that a shifted input is a part of."""
 _STEP, _MOST_STEPS = 64, 5
 """Shifted inputs begin a multiple of this many elements later in their memory, which keeps their alignment."""
 _HOOKS = itertools.count(1 << 10)
@@ -391,7 +389,7 @@ class HostWorker(Service):
                     names = building.names if way == ways.BY_NAME else ()
                     with ways.set_switches(way):
                         output = self._call(one, fresh, recorder, way, names=names)
-                    made = self._tape(recorder, output, given[-1])
+                    made = self._tape(recorder, output)
                     Tape.read(made)  # a descriptor that ignores strides reaches outside of its tensor
                     tapes.append(made)
                     self._given = flatten(output)
@@ -416,7 +414,7 @@ class HostWorker(Service):
                 counters.note()
                 if counters.grows:
                     raise LeftBehind("every call leaves more tensors behind than there were")
-            tapes.append(self._tape(recorder, output, given[-1]))
+            tapes.append(self._tape(recorder, output))
         return tapes, given, refused
 
     @staticmethod
@@ -478,9 +476,9 @@ class HostWorker(Service):
             start = _STEP * self.surroundings.dice.randrange(1, _MOST_STEPS) if elsewhere else 0
             plain = torch.empty_strided(like.shape, stride, dtype=like.dtype, device="meta")
             if start:
-                count = storage_of(plain).nbytes() // like.element_size()
-                count = start + int(count * 10.0 ** self.surroundings.dice.uniform(*_ROOM))
-                room = torch.empty(count, dtype=like.dtype, device="meta")
+                room = torch.empty(
+                    start + storage_of(plain).nbytes() // like.element_size(), dtype=like.dtype, device="meta"
+                )
                 plain = room.as_strided(like.shape, stride, start)
             known[key] = plain
             if self.surroundings.dice.random() < 0.5:  # as if often written to
@@ -609,8 +607,7 @@ class HostWorker(Service):
                 if name not in ("_parameters", "_buffers", "_modules") and flatten(value):
                     part.__dict__[name] = convert(value, replaced)
 
-    def _tape(self, recorder: Recorder, output: Any, given: Iterable[list[Any]]) -> dict[str, object]:
-        """The tape of a call on inputs of these views, which may be small parts of their memory."""
+    def _tape(self, recorder: Recorder, output: Any) -> dict[str, object]:
         tensors: list[torch.Tensor] = []
         try:
             tree = channel.encode(output, tensors)
@@ -627,12 +624,6 @@ class HostWorker(Service):
         views = [recorder.view(tensor) for tensor in tensors]
         used = {view[0] for view in views} | set(storages(recorder.operations))
         foreign = {str(number): recorder.size(number) for number in used - made_by(recorder.operations)}
-        inputs = [View.read(view) for view in given]
-        ends = {
-            str(view.storage): max(one.end for one in inputs if one.storage == view.storage)
-            for view in inputs
-        }
-        foreign = {number: min(size, ends.get(number, size)) for number, size in foreign.items()}
         return {
             "operations": recorder.operations,
             "output": with_views(tree, views),
