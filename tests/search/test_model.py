@@ -116,6 +116,13 @@ def test_it_abstains_where_its_card_does_not_list_the_operators(tmp_path: Path) 
     assert abstains(GRAPH, "openai:http://localhost#m") == ""
 
 
+def test_it_abstains_where_a_graph_has_several_loop_nests(tmp_path: Path) -> None:
+    b = Builder()
+    x = b.input(8, 8)
+    twice = b.graph(b.op("aten.mm.default", b.op("aten.mm.default", x, x), x))
+    assert "one loop nest" in abstains(twice, folder(tmp_path / "a", "compact", "`mm`"))
+
+
 def test_a_model_of_a_style_that_is_gone_abstains(tmp_path: Path) -> None:
     old = folder(tmp_path / "a", "lowered", "`relu`")
     assert "prompts in the style 'lowered'" in abstains(GRAPH, old)

@@ -5,7 +5,7 @@
     backend    the same with the target's sheet, if the run trained this stage
 
 It abstains up front, with the reason in one line, if it was trained on a prompt style that is no longer supported, if the
-graph has operators that its card does not list, or if no prompt leaves room for a completion.
+graph has operators that its card does not list or several loop nests, or if no prompt leaves room for a completion.
 
 May exceed its time on a GPU: samples of a prompt are generated to their end once begun.
 """
@@ -29,6 +29,7 @@ from kernelwright.records import Agent, Candidate, Completion, Prompt, Rollout, 
 from kernelwright.search.asks import Asking, fitting, style_of
 from kernelwright.search.cache import Rung
 from kernelwright.search.rung import CannotWrite, Climb
+from kernelwright.synth import reasoning
 
 AGENTS: tuple[Agent, ...] = ("frontend", "midend", "backend")
 _TURNS = 2
@@ -153,6 +154,8 @@ def abstains(graph: Graph, spec: str, modules: bool = False) -> str:
         others = sorted({operators.packet(node.op) for node in graph.nodes} - known)
         if others:
             return f"its card does not list {', '.join(others[:4])}"
+    if style == "compact" and not reasoning.outline(graph):
+        return "it knows graphs of one loop nest, and this one has several"
     return ""
 
 

@@ -13,6 +13,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
+import torch
+
 from kernelwright.errors import UserError
 from kernelwright.graph import Graph
 from kernelwright.policy import check_name
@@ -47,7 +49,7 @@ def rungs_of(
             made.append(LibraryRung(target, precision))
         elif name == "model":
             check_name(model)
-            made.append(ModelRung(model, target))
+            made.append(ModelRung(model, target, samples=8 if torch.cuda.is_available() else 2))
         elif name == "tune":
             made.append(TuneRung(target, precision))
         else:
