@@ -334,6 +334,7 @@ class _Wrong:
 
     def __init__(self) -> None:
         self.count = self.total = 0
+        """Wrong elements, and all that a rounding changes: a zero stays zero."""
         self.touched = 0
         """Elements with an error that is noticeable against the one allowed."""
         self.worst = self.error = 0.0
@@ -349,7 +350,7 @@ class _Wrong:
         allowed: torch.Tensor,
     ) -> bool:
         """Count a chunk's wrong elements and keep the first. Returns whether there were any."""
-        self.total += wrong.numel()
+        self.total += int((expected != 0).sum())
         count = int(wrong.sum())
         if count and self._first is None:
             at = int(wrong.to(torch.uint8).argmax())
