@@ -88,7 +88,7 @@ def phases(
                 calls += next(
                     ([far + n] for n in range(most) if (first + (far + n) * step) % most == wanted), []
                 )
-    for number in dict.fromkeys(one for one in calls if one > 1):
+    for number in dict.fromkeys(one for one in calls if one >= 1):
         later = _called(module, called, steps, number, inputs)
         if later is not None and (state := _accepted(module, later, inputs)) is not None:
             yield state
