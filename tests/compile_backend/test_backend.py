@@ -219,7 +219,9 @@ def test_a_kernel_that_cannot_be_loaded_is_left_out(source: Callable[..., Known]
     assert last_report().replaced == []
 
 
-@pytest.mark.parametrize("options", [{"search": -1}, {"contractions": "cublas"}, {"replace": "never"}])
+@pytest.mark.parametrize(
+    "options", [{"search": -1}, {"contractions": "cublas"}, {"replace": "never"}, {"serch": 60}]
+)
 def test_a_wrong_option_is_one_line(options: dict[str, Any]) -> None:
     with pytest.raises(UserError, match="options: "):
         kernelwright_backend(torch.fx.symbolic_trace(nn.ReLU()), [torch.ones(2)], options=options)

@@ -27,7 +27,7 @@ from kernelwright.compile_backend.grouping import Option
 from kernelwright.compile_backend.operators import operator_for
 from kernelwright.compile_backend.race import Race
 from kernelwright.compile_backend.splice import Spliced, groups_of, splice
-from kernelwright.errors import InfrastructureError, UserError
+from kernelwright.errors import InfrastructureError, UserError, did_you_mean
 from kernelwright.graph import Graph
 from kernelwright.graph.partition import Group
 from kernelwright.graph.types import NumberType
@@ -105,7 +105,7 @@ def kernelwright_backend(
     mode: str | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Callable[..., Any]:
-    """Compile a Dynamo graph. Raises UserError for an invalid value of one of our options."""
+    """Compile a Dynamo graph. Raises UserError for an unknown option, or an invalid value of one of ours."""
     from torch._inductor import list_mode_options
     from torch._inductor.compile_fx import compile_fx
 
@@ -120,6 +120,13 @@ def kernelwright_backend(
 
 
 def _split(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    from torch._inductor import list_options
+
+    known = {*OPTIONS, *list_options()}
+    if wrong := [name for name in options if name not in known]:
+        raise UserError(
+            f"options: {wrong[0]!r} is neither ours nor Inductor's{did_you_mean(wrong[0], known)}"
+        )
     ours = {**OPTIONS, **{name: value for name, value in options.items() if name in OPTIONS}}
     if ours["contractions"] not in ("own", "auto"):
         raise UserError(f"options: contractions={ours['contractions']!r}; valid: own, auto")
