@@ -1,6 +1,6 @@
 """Searches over schedules at an equal budget, replayed from a recorded table: graphs x schedules x time.
 
-    python benchmarks/schedules.py OUT --limit 256 --seconds 500               # on a GPU: measured times
+    python benchmarks/schedules.py OUT --limit 256 --near --seconds 500        # on a GPU: measured times
     python benchmarks/plan_search.py record TABLE --rows OUT/rows.jsonl        # those times; --estimates adds the model's
     python benchmarks/plan_search.py record TABLE --seconds 300                # without a GPU: times from the cost model
     python benchmarks/plan_search.py replay TABLE --seeds 32 [--plans SAID.jsonl] [--plot docs/plan_search.svg]
@@ -76,7 +76,9 @@ def record(
             for entry in archive
             if entry.graph == problem.graph.digest and (entry.modelled_us is not None or not estimates)
         }
-        for plan in _plans(problem):
+        for plan in dict.fromkeys([*_plans(problem), *sorted(clocked.get(problem.name, {}))]):
+            if plan == "eager":
+                continue
             times = clocked.get(problem.name, {}).get(plan)
             if plan in known or (rows is not None and times is None):
                 continue

@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import importlib.util
+import itertools
 import json
 import math
 import multiprocessing
@@ -32,6 +33,7 @@ from typing import Any
 
 import torch
 from block_problems import block_problems
+from nearby import nearby
 from schedule_problems import Problem, problems, problems_of
 
 from kernelwright.synth.library import key_of, schedules_of
@@ -158,8 +160,9 @@ class Attempt:
         self.fault = ""
 
 
-def attempts(problem: Problem, folder: Path, limit: int) -> list[Attempt]:
-    """Every printable schedule, the best known first; for groups of modules then in the order of a search."""
+def attempts(problem: Problem, folder: Path, limit: int, near: bool = False) -> list[Attempt]:
+    """Every printable schedule, the best known first; for groups of modules then in the order of a search. `near`: then
+    schedules a few decisions away from these."""
     found: list[Attempt] = []
     seen: set[Path] = set()
     order = schedules_of(problem.graph, precision=problem.precision)
@@ -168,12 +171,12 @@ def attempts(problem: Problem, folder: Path, limit: int) -> list[Attempt]:
         order = order[:1] + random.Random(problem.name).sample(order[1:], len(order) - 1)
     if ranked:
         order = [*order[:1], *(one for one in rank_schedules(problem.graph, order) if one != order[0])]
-    for schedule in order:
+    for schedule in itertools.chain(order, nearby(order, problem.name) if near and order else ()):
         if len(found) == limit:
             break
         try:
             one = Attempt(problem, schedule, folder)
-        except Unsupported:
+        except (Unsupported, ValueError):
             continue
         if one.path not in seen:
             seen.add(one.path)
@@ -305,7 +308,7 @@ class Bench:
 
 
 def waves(
-    chosen: list[Problem], bench: Bench, folder: Path, limit: int
+    chosen: list[Problem], bench: Bench, folder: Path, limit: int, near: bool
 ) -> Iterator[list[tuple[Problem, list[Attempt]]]]:
     """Problems with their untried schedules, in portions that compile together."""
     wave: list[tuple[Problem, list[Attempt]]] = []
@@ -313,7 +316,9 @@ def waves(
         if any(row["problem"] == problem.name and row.get("final") for row in bench.rows):
             continue
         tried = [
-            one for one in attempts(problem, folder, limit) if (problem.name, one.plan) not in bench.done
+            one
+            for one in attempts(problem, folder, limit, near)
+            if (problem.name, one.plan) not in bench.done
         ]
         if tried:
             wave.append((problem, tried))
@@ -325,7 +330,13 @@ def waves(
 
 
 def run(
-    chosen: list[Problem], out: Path, seconds: float, jobs: int, limit: int, compiled: bool = True
+    chosen: list[Problem],
+    out: Path,
+    seconds: float,
+    jobs: int,
+    limit: int,
+    compiled: bool = True,
+    near: bool = False,
 ) -> None:
     """Compile and measure until time is up."""
     bench, folder = Bench(out, seconds, compiled), out / "kernels"
@@ -334,7 +345,7 @@ def run(
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(jobs, mp_context=context)
     try:
-        for wave in waves(chosen, bench, folder, limit):
+        for wave in waves(chosen, bench, folder, limit, near):
             futures = {}
             for problem, tried in wave:
                 shapes = [(tuple(one.type.shape), one.type.dtype) for one in problem.graph.arguments]  # type: ignore[union-attr]
@@ -358,13 +369,13 @@ def run(
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def dry_run(chosen: list[Problem], limit: int) -> None:
+def dry_run(chosen: list[Problem], limit: int, near: bool) -> None:
     """Count schedules, and compile the first of every problem for sm_90 without a GPU."""
     from schedule_rehearsal import rehearse
 
     total = 0
     for problem in chosen:
-        tried = attempts(problem, Path("."), limit)
+        tried = attempts(problem, Path("."), limit, near)
         total += len(tried)
         first = tried[0].plan if tried else "no schedule"
         print(f"{problem.name}: {len(tried)} schedules, {rehearse(tried[0].code, problem.graph) if tried else ''}\n    {first}",
@@ -395,6 +406,12 @@ def main() -> None:
     parser.add_argument("--only", default="", help="a part of problems' names, several with commas")
     parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 2) - 2))
     parser.add_argument("--limit", type=int, default=80, help="schedules a problem, at most")
+    parser.add_argument(
+        "--near", action="store_true", help="beyond the library's: schedules a few decisions away"
+    )
+    parser.add_argument(
+        "--part", default="0/1", metavar="K/N", help="every Nth problem from the Kth, one process a GPU"
+    )
     parser.add_argument("--tasks", type=Path, help="tasks in function form, instead of the problems here")
     parser.add_argument(
         "--no-compile", action="store_true", help="without torch.compile beside: seconds a problem"
@@ -409,15 +426,16 @@ def main() -> None:
     wanted = [part for part in given.only.split(",") if part]
     known = problems_of(given.tasks) if given.tasks else [*problems(), *block_problems()]
     chosen = [one for one in known if not wanted or any(part in one.name for part in wanted)]
-    chosen = [one for one in chosen if fits(one)]
+    part, parts = map(int, given.part.split("/"))
+    chosen = [one for one in chosen if fits(one)][part::parts]
     if given.table is not None:
         table(given.out, given.table, given.arch)
     elif given.dry_run:
-        dry_run(chosen, given.limit)
+        dry_run(chosen, given.limit, given.near)
     elif not torch.cuda.is_available():
         sys.exit("no GPU here: use --dry-run to rehearse")
     else:
-        run(chosen, given.out, given.seconds, given.jobs, given.limit, not given.no_compile)
+        run(chosen, given.out, given.seconds, given.jobs, given.limit, not given.no_compile, given.near)
 
 
 def fits(problem: Problem) -> bool:

@@ -8,7 +8,18 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
+from nearby import nearby
 from plan_searches import SEARCHES, Race, best_after, distance
+
+from kernelwright.synth.plan import parse_plan, print_plan
+from kernelwright.synth.program import (
+    AttentionSchedule,
+    Decisions,
+    DepthwiseSchedule,
+    MapSchedule,
+    ProductSchedule,
+    RowSchedule,
+)
 
 TILES = [(m, n) for m in (16, 32, 64, 128) for n in (16, 32, 64, 128)]
 
@@ -57,3 +68,20 @@ def test_distance_counts_doublings_of_sizes() -> None:
     one = {"nest": "row", "block": 1024, "passes": "loop"}
     assert distance(one, {**one, "block": 2048}) < distance(one, {**one, "passes": "online"})
     assert distance(one, {**one, "nest": "map"}) > 10
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        ProductSchedule(loads="descriptor", persistent=True),
+        RowSchedule(passes="split", split=528),
+        AttentionSchedule(),
+        DepthwiseSchedule(),
+        MapSchedule(),
+    ],
+)
+def test_schedules_nearby_differ_and_are_legal(known: Decisions) -> None:
+    found = list(nearby([known], "seed", tries=300))
+    assert len(found) == len(set(found)) > 10
+    assert known not in found
+    assert all(parse_plan(print_plan("add", one)) == ("add", one) for one in found)
