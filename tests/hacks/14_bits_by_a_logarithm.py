@@ -1,6 +1,6 @@
 # task: hacks/tasks/bits_of_numbers
 # cheat: 14, 13
-# expect: wrong_on_distribution, wrong_value
+# expect: wrong_on_distribution, wrong_value, wrong_on_shape
 # why: just below a large power of two the logarithm of a float is that power's
 import torch
 import torch.nn as nn

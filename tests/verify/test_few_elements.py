@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from kernelwright.verify.reference.oracle import few_that_bend
+from kernelwright.verify.reference.roundings import largest_moves, logs_of_decays
 
 X = torch.randn(4, 64, generator=torch.Generator().manual_seed(0))
 FEW = torch.tensor([0.75])
@@ -32,3 +33,30 @@ def test_a_gain_and_an_offset_do_not(dtype: torch.dtype) -> None:
 
 def test_inputs_of_many_elements_are_not_asked() -> None:
     assert few_that_bend(Model(lambda x, y: x.exp() * y.exp()), [X, X]) == set()
+
+
+def _stepped(x: torch.Tensor, decay: torch.Tensor) -> torch.Tensor:
+    state, states = torch.zeros(x.shape[0], dtype=x.dtype), []
+    for step in range(x.shape[1]):
+        state = state * torch.exp(decay[:, step]) + x[:, step]
+        states.append(state)
+    return torch.stack(states, 1)
+
+
+def test_logarithms_of_decays_are_negative_and_exponentiated() -> None:
+    assert logs_of_decays(Model(_stepped), [X, -X.abs()]) == {1}
+    assert logs_of_decays(Model(_stepped), [-X.abs(), X]) == set()
+    assert logs_of_decays(Model(lambda x, y: x * y), [X, -X.abs()]) == set()
+
+
+def test_decays_may_be_differences_of_running_sums() -> None:
+    decay = torch.full_like(X, -0.1)
+    decay[:, 3] = -4000.0
+    inputs, module = [X, decay], Model(_stepped)
+    sums = decay.cumsum(1)
+    factors = (sums[:, :, None] - sums[:, None, :]).tril().exp().tril()
+    exact = _stepped(X.double(), decay.double())
+    errors = ((factors @ X[:, :, None]).squeeze(-1).double() - exact).abs()
+    (moved,) = largest_moves(module, inputs, [exact])
+    assert float(errors.max()) > 1e-4
+    assert bool((errors <= 8.0 * moved).all())

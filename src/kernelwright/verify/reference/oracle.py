@@ -30,6 +30,7 @@ from kernelwright.verify.reference import (
     checkpoint,
     locality,
     reach,
+    roundings,
     special_values,
     start_values,
     whole_numbers,
@@ -556,9 +557,9 @@ def _as_large_as_at_full_size(making: _Making, ordinary: Case) -> Case | None:
 
 
 def _with_few_scaled(making: _Making) -> Iterator[Case]:
-    """Inputs of few elements scaled, and no others: at a hundredth of its rate a decay reaches further than any that the task draws,
-    and at a long size that shows."""
-    places = set() if making.reference.task.gradients else few_that_bend(making.module, making.drawn)
+    """Inputs of few elements and logarithms of decays scaled, and no others: at a hundredth of its rate a decay reaches further than
+    any that the task draws, and at a long size that shows; at many times its rate nothing is left of an earlier chunk."""
+    places = set() if making.reference.task.gradients else _rates(making.module, making.drawn)
     for factor in _LITTLE_AND_MUCH if places else ():
 
         def changed(drawn: object, factor: float = factor) -> object:
@@ -569,8 +570,12 @@ def _with_few_scaled(making: _Making) -> Iterator[Case]:
             return scaled
 
         inputs = making.reference.changed_inputs(making.seed, changed)
-        if (case := making.case(f"inputs of few elements x{factor:g}", inputs)) is not None:
+        if (case := making.case(f"rates x{factor:g}", inputs)) is not None:
             yield case
+
+
+def _rates(module: torch.nn.Module, inputs: object) -> set[int]:
+    return few_that_bend(module, inputs) | roundings.logs_of_decays(module, inputs)
 
 
 def few_that_bend(module: torch.nn.Module, inputs: object) -> set[int]:
@@ -831,7 +836,7 @@ def has_special(shape: ShapeCases) -> bool:
     if shape.gradients is not None:
         return False
     module, drawn = shape.cases[0].module, shape.cases[0].inputs
-    return scales_few(shape) or "long" in special_kinds(module, shape.operators, drawn, 0, ["long"])
+    return bool(_rates(module, drawn)) or "long" in special_kinds(module, shape.operators, drawn, 0, ["long"])
 
 
 def scales_few(shape: ShapeCases) -> bool:

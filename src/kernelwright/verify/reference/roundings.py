@@ -11,8 +11,9 @@ Source: Monte Carlo arithmetic (Parker 1997).
 from __future__ import annotations
 
 import copy
+import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -25,6 +26,8 @@ from kernelwright.verify.structures import Args, DispatchMode, Kwargs, Op, conve
 
 RUNS = 16
 _HALF = (torch.float16, torch.bfloat16)
+_SUMMED = 128
+"""Steps whose decays are added up in one piece: the most of published kernels' chunks."""
 _COPIES = ("clone", "_to_copy", "neg", "abs")
 _STEPS = ("round", "floor", "ceil", "trunc", "sign", "heaviside")
 """Operators with integer results, which later roundings do not move."""
@@ -262,13 +265,14 @@ def largest_moves(
     where a rounding makes it infinite or NaN, 0 where it is so without one.
 
     Copies of the inputs are off by a rounding as well, like sums of them in another order; not in half precision or 8 bits,
-    which are summed in single. Integers and booleans move where a rounding decides a step or a comparison. With `ties`, neither inputs
+    which are summed in single; logarithms of decays as if they were differences of running sums. Integers and booleans move where a rounding decides a step or a comparison. With `ties`, neither inputs
     nor exact ties are off; with `given`, no inputs. Where the reference refuses what lies a rounding away (a probability above 1), inputs stay and
     results move towards 0 only; a run that it refuses even so is left out.
     """
     largest = [torch.zeros_like(right, dtype=torch.float64) for right in exact]
+    decays = set() if ties or given else logs_of_decays(module, inputs)
     for run in range(RUNS):
-        outputs = _moved(module, inputs, run, ties, given)
+        outputs = _moved(module, inputs, run, ties, given, decays=decays)
         if outputs is None:
             outputs = _moved(module, inputs, run, ties, given=True, inward=True)
         for index, (output, right) in enumerate(zip(outputs or exact, exact, strict=True)):
@@ -280,14 +284,25 @@ def largest_moves(
 
 
 def _moved(
-    module: torch.nn.Module, inputs: Any, run: int, ties: bool, given: bool, inward: bool = False
+    module: torch.nn.Module,
+    inputs: Any,
+    run: int,
+    ties: bool,
+    given: bool,
+    inward: bool = False,
+    decays: Collection[int] = (),
 ) -> list[torch.Tensor] | None:
-    """Outputs of one run of `largest_moves`; None if the reference refuses it."""
+    """Outputs of one run of `largest_moves`; None if the reference refuses it. `decays`: see `logs_of_decays`."""
     rounding = _Rounding(run, ties, _half_of(inputs), inward, given)
+    places = itertools.count()
 
     def moved(one: torch.Tensor) -> torch.Tensor:
+        place = next(places)
         exact = ties or given or one.itemsize < torch.float32.itemsize
-        return one.clone() if exact else rounding.off(one.clone())
+        if exact or place not in decays:
+            return one.clone() if exact else rounding.off(one.clone())
+        sums = _running_sums(one)
+        return one + (rounding.off(sums.clone()) - sums)
 
     near = convert(inputs, moved)
     device = next((tensor.device for tensor in flatten(near)), torch.device("cpu"))
@@ -295,6 +310,54 @@ def _moved(
     with where_possible(), rounding:
         return flatten(fresh(*near))
     return None
+
+
+class _Exponentials(DispatchMode):
+    """Notes the storages whose elements are exponentiated."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.of: set[int] = set()
+
+    def __torch_dispatch__(self, func: Op, types: object, args: Args = (), kwargs: Kwargs = None) -> object:
+        if func._schema.name == "aten::exp" and isinstance(args[0], torch.Tensor):
+            self.of.add(args[0].untyped_storage()._cdata)
+        return func(*args, **(kwargs or {}))
+
+
+def logs_of_decays(module: torch.nn.Module, inputs: Any) -> set[int]:
+    """Places of inputs that are negative throughout and that the reference exponentiates as they are: logarithms of decays, which
+    kernels add up, since a product of decays is the exponential of a difference of running sums."""
+    given = convert(inputs, torch.clone)
+    negative = {
+        place
+        for place, one in enumerate(flatten(given))
+        if one.is_floating_point() and one.numel() > 1 and bool((one <= 0).all()) and bool((one < 0).any())
+    }
+    noted = _Exponentials()
+    if negative:
+        with where_possible(), torch.no_grad(), noted:
+            copy.deepcopy(module)(*given)
+    return {
+        place
+        for place, one in enumerate(flatten(given))
+        if place in negative and one.untyped_storage()._cdata in noted.of
+    }
+
+
+def _running_sums(tensor: torch.Tensor) -> torch.Tensor:
+    """By element, the largest sum of magnitudes of up to `_SUMMED` elements that end there along one axis, at least its own."""
+    size = tensor.abs().double()
+    most = size
+    for axis in range(tensor.ndim):
+        total = size.cumsum(axis)
+        if (beyond := tensor.shape[axis] - _SUMMED) > 0:
+            earlier = total.narrow(axis, 0, beyond)
+            total = torch.cat(
+                [total.narrow(axis, 0, _SUMMED), total.narrow(axis, _SUMMED, beyond) - earlier], axis
+            )
+        most = torch.maximum(most, total)
+    return most.to(tensor.dtype)
 
 
 class _Kept(DispatchMode):

@@ -18,6 +18,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import functools
+import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
@@ -49,7 +50,9 @@ _NEAR_THE_END = 4
 digits."""
 _MANY = 1 << 16
 """Integers drawn from so many are numbers, no indices or kinds."""
-_SHARE = 0.25
+_SHARE, _HALF = 0.25, 0.5
+_POWERS = 2 / 3
+"""Of numbers next to powers of two and squares, the share that is next to powers: those of logarithms are fewer."""
 _ROUNDED = 1e-5
 """Share of the largest output by which roundings may move an output."""
 _LATER = (1 << 12, 1 << 14)
@@ -59,11 +62,14 @@ _ENOUGH = 0.5
 
 
 def next_to_powers(shape: Sequence[int], bits: int, generator: torch.Generator) -> torch.Tensor:
-    """Numbers next to powers of two and to squares of up to that many bits, where roots and logarithms of floats err."""
-    powers = 1 << torch.randint(1, bits, shape, generator=generator)
+    """Numbers next to powers of two and to squares of up to that many bits, where roots and logarithms of floats err: most often
+    just below. Among few elements no power comes a second time before each has come."""
+    count, every = math.prod(shape), bits - 1
+    orders = torch.rand(-(-count // every), every, generator=generator).argsort(1)
+    powers = 1 << 1 + orders.reshape(-1)[:count].reshape(shape)
     squares = torch.randint(1, 1 << bits // 2, shape, generator=generator) ** 2
-    made = torch.where(torch.rand(shape, generator=generator) < 0.5, powers, squares)
-    return made - torch.randint(-1, 2, shape, generator=generator)
+    made = torch.where(torch.rand(shape, generator=generator) < _POWERS, powers, squares)
+    return made + torch.tensor([-1, -1, 0, 1])[torch.randint(4, shape, generator=generator)]
 
 
 def named_in(source: str, sizes: Collection[str] = ()) -> list[int]:
@@ -226,20 +232,10 @@ def _in_rows(tensor: torch.Tensor, numbers: Sequence[int]) -> torch.Tensor:
     return made
 
 
-def _large(
-    tensor: torch.Tensor,
-    names: set[str],
-    drawn: Callable[[int, int], torch.Tensor],
-    generator: torch.Generator,
-) -> Iterator[Change]:
-    """Large numbers; of many that are drawn, those next to powers of two and squares."""
-    if not any(word in name for name in names for word in _COUNTING):
-        most = 1 << _WIDE.get(tensor.element_size(), 13)
-        yield lambda _: drawn(-most, most)
-    low, high = int(tensor.min()), int(tensor.max())
-    if high - low >= _MANY:
-        near = next_to_powers(tensor.shape, high.bit_length(), generator)
-        yield lambda _: near.clamp(low, high)
+def _largest(tensor: torch.Tensor, names: set[str]) -> int:
+    """The largest of large integers that are tried; 0 if none are."""
+    counted = any(word in name for name in names for word in _COUNTING)
+    return 0 if counted else 1 << _WIDE.get(tensor.element_size(), 13)
 
 
 def _finite(outputs: Sequence[torch.Tensor]) -> float:
@@ -379,7 +375,8 @@ def _changes(
     # Not if a table is read or written there: kernels that only count forward are honest.
     if low >= 0 and not names & _FROM_THE_END:
         yield some(lambda old: -1 - old)
-    yield from map(some, _large(tensor, names, drawn, generator))
+    if most := _largest(tensor, names):
+        yield some(lambda _: drawn(-most, most))
     below = [number for number in named if number < 0]
     rare = [number for number in named if low <= number <= high]
     beside = [[number] for number in named if 0 <= number < low or number > high]
@@ -388,3 +385,7 @@ def _changes(
         if numbers:
             held = torch.tensor(numbers)
             yield some(lambda _, held=held: held[drawn(0, len(held) - 1)], share)  # type: ignore[misc]
+    if high - low >= _MANY:
+        yield some(
+            lambda old: next_to_powers(old.shape, high.bit_length(), generator).clamp(low, high), _HALF
+        )
