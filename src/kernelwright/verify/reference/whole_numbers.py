@@ -232,6 +232,10 @@ def _in_rows(tensor: torch.Tensor, numbers: Sequence[int]) -> torch.Tensor:
     return made
 
 
+def _one_of(places: torch.Tensor, numbers: Sequence[int], _: torch.Tensor) -> torch.Tensor:
+    return torch.tensor(numbers)[places]
+
+
 def _largest(tensor: torch.Tensor, names: set[str]) -> int:
     """The largest of large integers that are tried; 0 if none are."""
     counted = any(word in name for name in names for word in _COUNTING)
@@ -377,15 +381,12 @@ def _changes(
         yield some(lambda old: -1 - old)
     if most := _largest(tensor, names):
         yield some(lambda _: drawn(-most, most))
-    below = [number for number in named if number < 0]
-    rare = [number for number in named if low <= number <= high]
+    below, rare = [one for one in named if one < 0], [one for one in named if low <= one <= high]
     beside = [[number] for number in named if 0 <= number < low or number > high]
     # Last, so that they are not overwritten; also at a single element, because a mean over nothing has no meaning.
     for numbers, share in (*((one, _SHARE) for one in (rare, *beside, below)), (below, 0.0)):
         if numbers:
-            held = torch.tensor(numbers)
-            yield some(lambda _, held=held: held[drawn(0, len(held) - 1)], share)  # type: ignore[misc]
+            yield some(functools.partial(_one_of, drawn(0, len(numbers) - 1), numbers), share)
     if high - low >= _MANY:
-        yield some(
-            lambda old: next_to_powers(old.shape, high.bit_length(), generator).clamp(low, high), _HALF
-        )
+        near = next_to_powers(tensor.shape, high.bit_length(), generator)
+        yield some(lambda _: near.clamp(low, high), _HALF)
