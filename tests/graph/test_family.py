@@ -6,7 +6,7 @@ import pytest
 
 from kernelwright.graph import Argument, Graph, Node, Ref, TensorType, Value
 from kernelwright.graph.family import Formulas, NoFamily, unify
-from kernelwright.graph.sizes import evaluate
+from kernelwright.graph.sizes import evaluate, scale
 
 
 def halves(n: int, scale: float = 1.0) -> Graph:
@@ -37,6 +37,11 @@ def test_a_scale_follows_from_a_size() -> None:
     graphs = [halves(n, n**-0.5) for n in (8, 12, 30)]
     found = unify(graphs, [{"n": 8}, {"n": 12}, {"n": 30}])
     assert found.nodes[1].args[1].scale == "(n)**-0.5"  # type: ignore[union-attr]
+
+
+def test_an_unbiased_variance_follows_from_a_size() -> None:
+    found = unify([halves(n, n / (n - 1)) for n in (8, 12, 30)], [{"n": 8}, {"n": 12}, {"n": 30}])
+    assert scale(found.nodes[1].args[1].scale, {"n": 5}) == 1.25  # type: ignore[union-attr]
 
 
 def test_other_operators_at_other_sizes_are_no_family() -> None:

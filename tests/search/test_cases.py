@@ -15,6 +15,8 @@ from kernelwright.graph.capture import capture
 from kernelwright.graph.partition import partition
 from kernelwright.graph.stitch import stitch
 from kernelwright.outcomes import Gate, Outcome
+from kernelwright.policy.compiler.reasons import CannotCompile
+from kernelwright.policy.compiler.task import read
 from kernelwright.records import Candidate, Task, Verdict
 from kernelwright.search.cache import Answer, KernelCache
 from kernelwright.search.cases import Case, of_task
@@ -76,6 +78,28 @@ def test_products_may_stay_with_aten_only_where_that_is_asked_for() -> None:
     assert own is not None
     assert auto is not None
     assert (own.task.policy, auto.task.policy) == ("full", "partial")
+
+
+def test_statistics_that_training_updates_are_left_out() -> None:
+    source = FIXED.format(rows="batch").replace("torch.tanh(self.inner(x))", "self.norm(self.inner(x))")
+    source = (
+        source.replace("nn.Linear(8, 4)", "nn.Linear(8, 4); self.norm = nn.BatchNorm1d(4)") + "batch = 64\n"
+    )
+    case = of_task(Task(id="t", source=source, shapes={"small": {"batch": 5}, "small_odd": {"batch": 7}}))
+    assert case.form is not None
+    assert [one.name for one in case.graph.symbols] == ["batch"]
+    assert not any("running" in one.origin for one in case.graph.arguments)
+
+
+def test_small_sizes_with_other_operators_are_told_at_once() -> None:
+    source = FIXED.format(rows="batch").replace(
+        "torch.tanh(self.inner(x))", "self.inner(x) if len(x) < 7 else x"
+    )
+    task = Task(
+        id="t", source=source + "batch = 64\n", shapes={"small": {"batch": 5}, "small_odd": {"batch": 9}}
+    )
+    with pytest.raises(CannotCompile, match="other operators run at other small sizes"):
+        read(task)
 
 
 def test_a_task_without_smaller_sizes_is_captured_as_it_stands() -> None:

@@ -130,6 +130,26 @@ def test_full_size_does_not_count_as_running_small(runs):
     assert not runs(task(CONV), {})
 
 
+def test_a_number_of_layers_is_no_size(runs):
+    source = """\
+import torch
+class Model(torch.nn.Module):
+    def __init__(self, dim, depth):
+        super().__init__()
+        self.layers = torch.nn.Sequential(*(torch.nn.Linear(dim, dim) for _ in range(depth)))
+    def forward(self, x):
+        return self.layers(x)
+batch = 64
+dim = 256
+depth = 12
+def get_inputs(): return [torch.rand(batch, dim)]
+def get_init_inputs(): return [dim, depth]
+"""
+    shapes = small_shapes(task(source), runs).shapes
+    assert set(shapes) == {"small", "small_odd"}
+    assert not any("depth" in over for over in shapes.values())
+
+
 @pytest.mark.parametrize(
     "body",
     [

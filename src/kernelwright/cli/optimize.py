@@ -47,6 +47,7 @@ def read_question(
     """Parse a command line's request; `choices` is for `api.settings_of`. Raises UserError, in one line."""
     from kernelwright import api
     from kernelwright.cli import read
+    from kernelwright.search.cache import KernelCache
     from kernelwright.tasks.form import read_text
 
     began = time.monotonic()
@@ -54,6 +55,8 @@ def read_question(
     user = "" if kernel is None else read_text(kernel)
     if kernel is not None:
         _check_kernel(user, kernel)
+    if KernelCache.of(cache).empty:
+        api.warm_up(settings, made)  # while the task is captured
     return Request(
         read.case(spec, settings), settings, made, choices.get("backend", "auto"), user, cache, began
     )

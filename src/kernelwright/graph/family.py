@@ -24,6 +24,7 @@ _SCALES: tuple[tuple[str, Callable[[float], float]], ...] = (
     ("{}**0.5", lambda value: value**2),
     ("1.0/{}", lambda value: 1 / value),
     ("1.0*{}", lambda value: value),
+    ("{0}/({0} - 1)", lambda value: value / (value - 1)),  # of an unbiased variance
 )
 """Forms of a float computed from a size, each with its inverse."""
 

@@ -9,6 +9,7 @@
 References are trusted code: the limits on time and memory contain accidents, not attacks.
 """
 
+import json
 from collections.abc import Mapping
 from typing import Any, BinaryIO
 
@@ -16,7 +17,7 @@ from kernelwright.children import Helper, run_forked, serve
 from kernelwright.errors import UserError
 from kernelwright.records import Task
 from kernelwright.shapes import apply_shape
-from kernelwright.tasks.reference import Reference
+from kernelwright.tasks.reference import Reference, on_meta
 
 Answer = bool | None
 """None: it runs, but writes different values to one place in no defined order (`graph/disorder.py`)."""
@@ -37,14 +38,21 @@ class ReferenceProbe(Helper):
 
     def __call__(self, task: Task, overrides: Mapping[str, int]) -> Answer:
         """Raises InfrastructureError if the helper itself has died."""
+        answer: Answer = self._about(task, overrides, max_elements=self.max_elements)
+        return answer
+
+    def weights(self, task: Task, overrides: Mapping[str, int]) -> list[str] | None:
+        """Names of the module's weights and buffers; None if it cannot be built. Raises InfrastructureError if the helper itself has
+        died."""
+        found: list[str] | None = self._about(task, overrides, weights=True) or None
+        return found
+
+    def _about(self, task: Task, overrides: Mapping[str, int], **asked: object) -> Any:
         try:
             source = apply_shape(task.source, overrides)
         except UserError:
             return False
-        answer: Answer = self.ask(
-            {"source": source, "max_elements": self.max_elements, "seconds": self.seconds}
-        )
-        return answer
+        return self.ask({"source": source, "seconds": self.seconds, **asked})
 
 
 def reference_runs(source: str, max_elements: int) -> Answer:
@@ -75,14 +83,26 @@ def reference_runs(source: str, max_elements: int) -> Answer:
         return False
 
 
-def _answer(question: Mapping[str, Any]) -> Answer:
-    """Whether it runs, in a forked child with limits."""
+def weights_of(source: str) -> list[str]:
+    """Names of the module's weights and buffers, built without data; none if that raises."""
+    try:
+        with on_meta(source) as (module, _):
+            return list(module.state_dict())
+    except (Exception, SystemExit):
+        return []
+
+
+def _answer(question: Mapping[str, Any]) -> Any:
+    """Whether it runs, or its weights, found in a forked child with limits."""
 
     def run(out: BinaryIO) -> None:
-        out.write(repr(reference_runs(question["source"], question["max_elements"])).encode())
+        source = question["source"]
+        asked_weights = "weights" in question
+        found = weights_of(source) if asked_weights else reference_runs(source, question["max_elements"])
+        out.write(json.dumps(found).encode())
 
     said = run_forked(run, question["seconds"], memory=_MEMORY).data
-    return None if said == b"None" else said == b"True"
+    return json.loads(said) if said else False
 
 
 WARM_UP = """

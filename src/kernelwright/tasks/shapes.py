@@ -24,6 +24,9 @@ Runs = Callable[[Task, Mapping[str, int]], bool | None]
 """Whether the task's reference runs, quickly and on small tensors, with these overrides; None if it runs, but writes to one place
 in no defined order."""
 
+Weights = Callable[[Task, Mapping[str, int]], list[str] | None]
+"""Names of the reference's weights with these overrides; None if it cannot be built."""
+
 _KEEP = re.compile(
     r"kernel|stride|pad|dilat|factor|scal|value|const|divi|clamp|eps|axis|layers|ratio|power|p$|alpha|^min|^max"
 )
@@ -58,7 +61,7 @@ def small_shapes(task: Task, runs: Runs | None = None) -> Task:
 
         with ReferenceProbe() as probe:
             return small_shapes(task, probe)
-    every = constants(task.source)
+    every = _without_layers(task, runs)
     fixed = _read_by_the_model(task.source)
     free = {name: value for name, value in every.items() if name not in fixed}
     for known in (free, every) if fixed else (every,):
@@ -89,6 +92,23 @@ def _first(proposals: Iterable[dict[str, int]], task: Task, runs: Runs) -> dict[
             if ordered is not None:
                 return ordered
     return disordered
+
+
+def _without_layers(task: Task, runs: Runs) -> dict[str, int]:
+    """The task's constants but for those that decide how many weights there are, such as a number of layers: those are no sizes.
+    Only a `ReferenceProbe` can tell."""
+    known = constants(task.source)
+    weights: Weights | None = getattr(runs, "weights", None)
+    usual = weights(task, {}) if weights else None
+    if weights is None or not usual:
+        return known
+    counts = {
+        name
+        for name, value in known.items()
+        if kind_of(name, value) not in ("keep", "batch")
+        and len(weights(task, {name: value + 1}) or usual) != len(usual)
+    }
+    return {name: value for name, value in known.items() if name not in counts}
 
 
 def _read_by_the_model(source: str) -> set[str]:

@@ -181,6 +181,8 @@ def _takes_all(made: ShapeCases, own: Sequence[ShapeCases]) -> bool:
 
 
 Work = Callable[[Mapping[str, int]], float]
+_Work = tuple[float, float, float, float]
+"""The reference's work at some sizes: bytes it moves, bytes of inputs and outputs, FLOPs of products, operators."""
 
 
 def _estimated_sets(
@@ -237,7 +239,7 @@ class Judge:
         self._baselines: Kept[Baseline | None] = Kept(_CACHED_TASKS)
         self._patches: Kept[Patch | None] = Kept(_PATCHES)
         self._long: Kept[list[ShapeCases]] = Kept(_CACHED_TASKS)
-        self._costs: Kept[float] = Kept(_COSTS)
+        self._work: Kept[_Work] = Kept(_COSTS)
         self._needed: Kept[bool] = Kept(_CACHED_TASKS)
         self._all_of: Kept[frozenset[int]] = Kept(_CACHED_TASKS)
         self._long_sizes: dict[tuple[str, str], dict[str, int]] = {}
@@ -613,15 +615,15 @@ class Judge:
         """The reference's work at some sizes as a share of the most that we interpret at long sizes, its bytes divided by `passes`
         and its products by their root, and of the most `operators`; infinite if it does not accept the sizes."""
 
-        def make() -> float:
+        def make() -> _Work:
             with contextlib.suppress(NotModelled, UserError), _ours("long sizes"):
                 made = baseline(task, dict(sizes), self.target)
-                moved = max(made.eager.bytes / passes, made.min_bytes)
-                flops = made.contraction_flops / math.sqrt(passes)
-                return max(moved / MOST_BYTES, flops / MOST_FLOPS, made.eager.launches / operators)
-            return math.inf
+                return made.eager.bytes, made.min_bytes, made.contraction_flops, made.eager.launches
+            return math.inf, math.inf, 0.0, 0.0
 
-        return self._costs.get((task.digest, passes, operators, *sizes.items()), make)
+        moved, least, flops, calls = self._work.get((task.digest, *sizes.items()), make)
+        moved, flops = max(moved / passes, least), flops / math.sqrt(passes)
+        return max(moved / MOST_BYTES, flops / MOST_FLOPS, calls / operators)
 
     def another_size(self, task: Task) -> object:
         """Inputs (`describe`d) that differ from those of the first small set in one size that is not a constructor argument; None if

@@ -21,6 +21,7 @@ import torch
 from kernelwright.errors import UserError
 from kernelwright.graph import Argument, Graph
 from kernelwright.graph.family import Formulas, NoFamily, unify
+from kernelwright.graph.simplify import live_nodes
 from kernelwright.graph.sizes import evaluate, untold
 from kernelwright.graph.types import NumberType, TensorType
 from kernelwright.policy.compiler.reasons import CannotCompile
@@ -29,6 +30,8 @@ from kernelwright.records import Task
 from kernelwright.shapes import apply_shape, constants
 from kernelwright.tasks.reference import Reference, on_meta
 
+_LONG = 100
+"""Nodes beyond which, for the time that a capture takes, each constant is varied once only."""
 _LITERAL = 256
 """Most elements of a constant tensor that is written out."""
 
@@ -72,11 +75,7 @@ def read(task: Task) -> Whole:
         return _print(task)
     builds, sets = _builds(task)
     names = _symbol_names(builds)
-    renamed = [{names[key]: value for key, value in build.sizes.items()} for build in builds]
-    try:
-        graph = unify([build.graph for build in builds], renamed)
-    except NoFamily as error:
-        raise CannotCompile("size", str(error)[:160]) from None
+    graph, renamed = _unified(builds, names)
     graph = _with_numbers(graph)
     symbols = {one.name for one in graph.symbols}
     full = {names[key]: value for key, value in sets[0].items()}
@@ -100,6 +99,15 @@ def read(task: Task) -> Whole:
     )
 
 
+def _unified(builds: Sequence[Build], names: Mapping[str, str]) -> tuple[Graph, list[dict[str, int]]]:
+    """The graph over the constants, called `names`, and their values in each build."""
+    sizes = [{names[key]: value for key, value in build.sizes.items()} for build in builds]
+    try:
+        return unify([build.graph for build in builds], sizes), sizes
+    except NoFamily as error:
+        raise CannotCompile("size", str(error)[:160]) from None
+
+
 def _print(task: Task) -> Whole:
     """A task in function form: its arguments are the graph's, and there is no state."""
     graph = Graph.model_validate_json(task.graph)
@@ -117,16 +125,24 @@ def _builds(task: Task) -> tuple[list[Build], list[dict[str, int]]]:
     small = [dict(over) for over in task.small_sets.values()] or [{}]
     sets = [full, *(_sizes(task, over) for over in small)]
     found = [_build(task, over) for over in small]
+    if not all(_alike(found[0], one) for one in found):
+        raise CannotCompile("size", "other operators run at other small sizes")
+    _unified(found, _symbol_names(found))  # before further captures, if these already follow no formula
+    known = {tuple(one.sizes.values()) for one in found}
     varying = [name for name in full if any(one[name] != full[name] for one in sets)]
     base = small[-1]
     for name in varying:
-        wanted = 2 if len(varying) < 4 else 1
+        wanted = 2 if len(varying) < 4 and len(found[0].graph.nodes) <= _LONG else 1
         alone = [{name: size} for size in _near(sets[-1][name])]
         together = [
             {name: 2 * sets[-1][name], other: 2 * sets[-1][other]} for other in varying if other != name
         ]
         for over in (*alone, *together):
             try:
+                sizes = _sizes(task, {**base, **over})
+                if tuple(sizes.values()) in known:
+                    continue
+                known.add(tuple(sizes.values()))
                 other = _build(task, {**base, **over})
             except CannotCompile:
                 continue
@@ -194,12 +210,18 @@ def cast_to(dtype: str, model: Any, inputs: Sequence[Any]) -> tuple[Any, list[An
 
 
 def forward_only(graph: Graph) -> Graph:
-    """The graph without its buffers' new values, on which forward's output does not depend."""
+    """The graph without its buffers' new values, on which forward's output does not depend, and without what only they need."""
     if any(one.mutated and one.role == "input" for one in graph.arguments):
         raise CannotCompile("in-place input", "forward writes to what it is given")
     mutated = sum(one.mutated for one in graph.arguments)
-    arguments = tuple(one.model_copy(update={"mutated": False}) for one in graph.arguments)
-    return graph.model_copy(update={"arguments": arguments, "results": graph.results[mutated:]})
+    results = graph.results[mutated:]
+    nodes, read = live_nodes(graph.nodes, results)
+    arguments = tuple(
+        one.model_copy(update={"mutated": False})
+        for one in graph.arguments
+        if one.role == "input" or one.name in read
+    )
+    return graph.model_copy(update={"arguments": arguments, "nodes": tuple(nodes), "results": results})
 
 
 def _check_full(task: Task, graph: Graph, symbols: Mapping[str, int]) -> None:
