@@ -8,6 +8,7 @@ Does not guarantee that the rewritten source still runs: sizes may contradict ea
 """
 
 import ast
+import functools
 import itertools
 import operator
 import re
@@ -76,7 +77,9 @@ def apply_shape(source: str, overrides: Mapping[str, int]) -> str:
     return apply_edits(source, edits)
 
 
+@functools.lru_cache(maxsize=64)
 def _parse(source: str) -> ast.Module:
+    """The tree, which nobody changes."""
     try:
         return parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:

@@ -709,7 +709,7 @@ _RULES: dict[str, Rule] = {
     "embedding": _embedding, "index": _index, "_unsafe_index": _index, "gather": _gather, "index_select": _gather,
     **dict.fromkeys(("index_put", "_unsafe_index_put"), _index_put),
     **dict.fromkeys(("scatter", "scatter_add", "scatter_reduce", "index_add", "index_copy"), _scatter),
-    **dict.fromkeys(("lstm", "gru", "rnn_tanh", "rnn_relu"), _recurrent),
+    **dict.fromkeys(operators.RECURRENT, _recurrent),
     "sort": _sides, "topk": _sides, "tril": _like_first, "triu": _like_first,
     **dict.fromkeys(("max_pool1d", "max_pool2d", "max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d"), _pool),
     **dict.fromkeys(("max_pool2d_with_indices", "max_pool3d_with_indices"), _pool),

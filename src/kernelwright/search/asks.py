@@ -49,15 +49,15 @@ class Asking:
                 for r in best
             ]
             return "improve", [prompt for prompt in drafts if self.fits(prompt)]
-        fresh = self._prompt(agent)
+        fresh = [prompt for prompt in [self._prompt(agent)] if self.fits(prompt)]
         shown = [
             self._prompt(agent, kernel=r.candidate.code, feedback=prompts.feedback(r.verdict))
             for r in rejected_kernels(rollouts)[:_SHOWN]
         ]
         shown = [prompt for prompt in shown if self.fits(prompt)][: max(1, samples // 2)]
         if not shown:
-            return "translate", [fresh]
-        return "repair", [*shown, *[fresh] * min(len(shown), samples - len(shown))]
+            return "translate", fresh
+        return "repair", [*shown, *fresh * min(len(shown), samples - len(shown))]
 
     @functools.cached_property
     def _named(self) -> Task:

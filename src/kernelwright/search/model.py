@@ -114,7 +114,6 @@ class ModelRung:
                 task = task.model_copy(update={"graph": climb.graph.model_dump_json()})
             asking = Asking(task, style, self.target, self.max_tokens, fitting(policy))
             _, shown = asking.prompts(agent, before, self.samples)
-            shown = [one for one in shown if fitting(policy)(one)]
             if not shown:
                 return []
             each, seed = max(1, self.samples // len(shown)), self.seed + 1000 * len(before)

@@ -34,6 +34,7 @@ from kernelwright.verify.messages import WHOLE_SIZE
 from kernelwright.verify.protocol import BELOW_ZERO, Protocol
 from kernelwright.verify.reference import distributions, periodic
 from kernelwright.verify.reference.baseline import Baseline, baseline, forms
+from kernelwright.verify.reference.checkpoint import State
 from kernelwright.verify.reference.gpu_cases import GpuCases
 from kernelwright.verify.reference.hidden_sizes import (
     AFTER,
@@ -41,9 +42,7 @@ from kernelwright.verify.reference.hidden_sizes import (
     BEYOND,
     DECLINABLE,
     FEW,
-    LONG_AFTER,
     NONE,
-    PHASE,
     TUNED,
     full_sizes,
     hidden_sizes,
@@ -72,7 +71,12 @@ from kernelwright.verify.reference.long_sizes import (
 )
 from kernelwright.verify.reference.named_values import at_named_values, named_values
 from kernelwright.verify.reference.operators import NO_CHANNELS
-from kernelwright.verify.reference.oracle import ShapeCases, has_special, scales_few, shape_cases
+from kernelwright.verify.reference.oracle import (
+    ShapeCases,
+    has_special,
+    shape_cases,
+    states_after_calls,
+)
 from kernelwright.verify.reference.periodic import Patch
 from kernelwright.verify.reference.reach import MOST_OPERATORS, farther
 from kernelwright.verify.reference.special_values import rounds_once, weighs
@@ -82,8 +86,6 @@ from kernelwright.verify.store import Store
 from kernelwright.verify.structures import equal_plain, flatten
 
 _CACHED_TASKS = 512
-_PHASES = 8
-"""Most states in which counts stand where a call may do something else."""
 _COSTS = 1 << 14
 _PATCHES = 256
 """Most cached periods of full-size cases, a few MB each."""
@@ -319,13 +321,18 @@ class Judge:
         """Cases in the states that earlier calls leave behind, at the second small sizes, where a ring and the rows written to it are
         of different lengths; none if a call leaves nothing."""
         sizes = task.shapes[self.small(task)[:2][-1]]
-        made: list[ShapeCases] = []
-        for number, name in enumerate((AFTER, LONG_AFTER, *map(f"{PHASE}{{}}".format, range(_PHASES)))):
-            one = self._kept_case(task, name, "what calls leave behind", name, sizes, special=False)
-            if one is None and number >= 1:
-                break
-            made += [] if one is None else [one]
-        return made
+
+        def make() -> list[ShapeCases]:
+            states: dict[str, State] = {}
+            with contextlib.suppress(UserError), _ours("what calls leave behind"):
+                states = states_after_calls(task, sizes, self.protocol, self._secret, _NAMED_POSITION)
+            found: list[ShapeCases] = []
+            for name, state in states.items():
+                with contextlib.suppress(UserError), _ours("what calls leave behind"):
+                    found.append(self._shape_cases(task, name, sizes, special=False, moved=state))
+            return found
+
+        return list(self._long.get((task.digest, AFTER), make))
 
     def _make_cases(self, task: Task, shapes: list[str]) -> list[ShapeCases]:
         if not self.protocol.more_shapes:
@@ -414,7 +421,8 @@ class Judge:
                 for number, sizes in enumerate(usual)
             ]
             far = self.farther(task) if room == 1 else ("", {})
-            few = room == 1 and scales_few(self.cases(task)[0])
+            bend = self.cases(task)[0].bend
+            few = room == 1 and bool(bend)
             if far[1] or few:
                 sets = self._long_sets(task, _FAR_ROOM)
                 longest = max(sets, key=lambda sizes: sizes.get(far[0], 0), default={})
@@ -440,7 +448,7 @@ class Judge:
             for name, sizes, options in wanted:
                 with contextlib.suppress(UserError), _ours("long sizes"):
                     wide = self._with_enough(task, sizes)
-                    made = self._shape_cases(task, name, wide, long=True, **options)
+                    made = self._shape_cases(task, name, wide, long=True, bend=bend, **options)
                     if not _takes_all(made, self.cases(task)[:1]):
                         found.append(made)
                         made.far |= name.startswith((BOTH_LONG, FAR_COUNTS))
@@ -494,6 +502,8 @@ class Judge:
         """(size, changes to weights that let elements reach further along it, `reference/reach.py`)."""
 
         def make() -> tuple[str, dict[str, float]]:
+            if next(self.cases(task)[0].cases[0].module.parameters(), None) is None:
+                return "", {}
             dice = random.Random(f"{self._secret}:{task.digest}:reach")
             for name, sizes in stretched(
                 task, self.small(task), lambda sizes: self._cost(task, sizes, operators=MOST_OPERATORS)

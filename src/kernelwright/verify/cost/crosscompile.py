@@ -78,15 +78,25 @@ def to_assembly(launch: TracedLaunch, target: Target) -> Assembly:
     return Assembly(launch.function.__name__, text, shared, int(metadata["num_warps"]))
 
 
-def _stages(launch: TracedLaunch, target: Target, last: str) -> tuple[str, dict[str, Any]]:
-    """Run Triton's stages up to `last` (none if empty); returns the last one's text and the metadata."""
+@functools.cache
+def _compiler(name: str, arch: str, warp_size: int) -> tuple[Any, Any, Any]:
+    """Triton's target and backend, and a context with its dialects, which take milliseconds to load."""
     from triton._C.libtriton import ir
     from triton.backends.compiler import GPUTarget
-    from triton.compiler.compiler import ASTSource, make_backend
+    from triton.compiler.compiler import make_backend
 
-    arch: int | str = int(target.arch) if target.backend == "cuda" else target.arch
-    gpu = GPUTarget(target.backend, arch, target.warp_size)
-    backend = make_backend(gpu)
+    gpu = GPUTarget(name, int(arch) if name == "cuda" else arch, warp_size)
+    backend, context = make_backend(gpu), ir.context()
+    ir.load_dialects(context)
+    backend.load_dialects(context)
+    return gpu, backend, context
+
+
+def _stages(launch: TracedLaunch, target: Target, last: str) -> tuple[str, dict[str, Any]]:
+    """Run Triton's stages up to `last` (none if empty); returns the last one's text and the metadata."""
+    from triton.compiler.compiler import ASTSource
+
+    gpu, backend, context = _compiler(target.backend, target.arch, target.warp_size)
     attributes = {path: [["tt.divisibility", 16]] for path in launch.divisible}
     try:
         source = ASTSource(launch.function, launch.signature, launch.constexprs, attributes)
@@ -94,9 +104,6 @@ def _stages(launch: TracedLaunch, target: Target, last: str) -> tuple[str, dict[
         metadata: dict[str, Any] = {"target": gpu, **options.__dict__}
         stages: dict[str, Any] = {}
         backend.add_stages(stages, options, source.language)
-        context = ir.context()
-        ir.load_dialects(context)
-        backend.load_dialects(context)
         module = source.make_ir(
             gpu, options, backend.get_codegen_implementation(options), backend.get_module_map(), context
         )

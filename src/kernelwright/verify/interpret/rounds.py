@@ -245,7 +245,8 @@ class Rounds:
         if self.lost or place not in (_READ - 2, _READ - 1):
             return 0
         try:
-            held = {name: self._told(value, self.places(place)) for name, value in frame.f_locals.items()}
+            places = self.places(place)
+            held = {name: self._told(value, places) for name, value in frame.f_locals.items()}
             if place < _READ - 1:
                 self._held = held
                 return 0

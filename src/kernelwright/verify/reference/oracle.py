@@ -92,6 +92,8 @@ _MASK_DRAWS = 8
 """Draws that tell which places of a mask never change."""
 _FEW_INTEGERS = 16
 """Fewer integers than this may all lie far below the largest that their task draws."""
+_PHASES = 8
+"""Most states in which counts stand where a call may do something else."""
 _MORE_DRAWS, _MORE_SEED = 8, 32_452_843
 """Additional draws of inputs, if those of the distributions tell nothing."""
 _SECOND = ("distant", "tiny", "bounds", "faint", "eighths")
@@ -138,6 +140,13 @@ class ShapeCases:
         if not self.drawn:
             return case
         return dataclasses.replace(case, module=checkpoint.load(copy.deepcopy(case.module), self.drawn))
+
+    @functools.cached_property
+    def bend(self) -> frozenset[int]:
+        """Places of inputs of few elements that are scaled by themselves at long sizes."""
+        if self.gradients is not None:
+            return frozenset()
+        return few_that_bend(self.cases[0].module, self.cases[0].inputs)
 
     @functools.cached_property
     def renumbered(self) -> list[object]:
@@ -187,6 +196,8 @@ class _Making:
     module: torch.nn.Module
     protocol: Protocol
     secret: int
+    bend: frozenset[int]
+    """Places of inputs that are known to bend (`few_that_bend`)."""
 
     def case(self, kind: str, inputs: Any, scale: float = _SPECIAL, direct: bool = False) -> Case | None:
         """A case of special values; None if the reference has no meaning there."""
@@ -216,10 +227,13 @@ def shape_cases(
     special: bool = True,
     farther: Mapping[str, float] | None = None,
     few: bool = False,
+    bend: frozenset[int] = frozenset(),
+    moved: checkpoint.State | None = None,
 ) -> ShapeCases:
     """All cases of the shape set `name`, the `position`-th of its task. A `long` set (`long_sizes.py`) has only the task's own
     distribution and, if `special`, a few special values. `farther`: parameters that are moved (`reach.farther`). With `few`
-    inputs of few elements are scaled even without `special`. Raises UserError if the task fails."""
+    inputs of few elements are scaled even without `special`; those at `bend` are known to be (`few_that_bend`). `moved`: state
+    in place of the constructor's. Raises UserError if the task fails."""
     with narrow.of_bytes(task.source):
         protocol = for_task(protocol, task)
         reference = Reference(task, dict(sizes), device)
@@ -230,16 +244,13 @@ def shape_cases(
         module = reference.build(protocol.affine, of_weights)
 
         def made(module: torch.nn.Module) -> ShapeCases:
-            making = _Making(name, position, reference, module, protocol, secret)
+            making = _Making(name, position, reference, module, protocol, secret, bend)
             return _cases_of(making, of_weights, long, special, few)
 
-        moved = None
         if farther:
             moved = reach.moved_parameters(module, farther, torch.Generator().manual_seed(secret))
         if name == FAINT and (moved := _faint(reference, module, protocol, secret)) is None:
             raise UserError(f"task {task.id}: no weight is beside a tiny constant")
-        if after_others(name) and (moved := _after(name, reference, module, secret)) is None:
-            raise UserError(f"task {task.id}: no call leaves anything behind")
         if moved:
             shape = made(checkpoint.load(copy.deepcopy(module), moved))
             shape.drawn, shape.far = _state(module), bool(farther)
@@ -298,20 +309,29 @@ def _faint(
     return values if takes else None
 
 
-@where_possible()
-def _after(
-    name: str, reference: Reference, module: torch.nn.Module, secret: int
-) -> dict[str, torch.Tensor] | None:
-    """See `after_calls.py`; None if gradients are asked."""
-    if reference.task.gradients:
-        return None
-    if name == AFTER:
-        return after_calls.after_loud(module, reference.inputs, secret)
-    named = operators(module, reference.inputs(secret)).landmarks
-    if name == LONG_AFTER:
-        return after_calls.long_after(module, reference.inputs, named, secret)
-    states = after_calls.phases(module, reference.inputs, named, secret)
-    return next(itertools.islice(states, int(name.removeprefix(PHASE)), None), None)
+def states_after_calls(
+    task: Task, sizes: Mapping[str, int], protocol: Protocol, secret: int, position: int
+) -> dict[str, checkpoint.State]:
+    """The states that earlier calls leave behind, by name of their shape set (see `after_calls.py`); none if gradients are asked.
+    Raises UserError if the task fails."""
+    found: dict[str, checkpoint.State] = {}
+    with narrow.of_bytes(task.source):
+        reference, protocol = Reference(task, dict(sizes)), for_task(protocol, task)
+        module = reference.build(protocol.affine, weights_seed(reference, protocol, secret, position))
+        if task.gradients or not module.state_dict():
+            return {}
+        with where_possible():
+            if (state := after_calls.after_loud(module, reference.inputs, secret)) is not None:
+                found[AFTER] = state
+        with where_possible():
+            named = operators(module, reference.inputs(secret)).landmarks
+            if (state := after_calls.long_after(module, reference.inputs, named, secret)) is None:
+                return found
+            found[LONG_AFTER] = state
+            states = after_calls.phases(module, reference.inputs, named, secret)
+            for number, state in enumerate(itertools.islice(states, _PHASES)):
+                found[f"{PHASE}{number}"] = state
+    return found
 
 
 def _in_double(module: torch.nn.Module, inputs: object) -> list[torch.Tensor]:
@@ -559,7 +579,8 @@ def _as_large_as_at_full_size(making: _Making, ordinary: Case) -> Case | None:
 def _with_few_scaled(making: _Making) -> Iterator[Case]:
     """Inputs of few elements and logarithms of decays scaled, and no others: at a hundredth of its rate a decay reaches further than
     any that the task draws, and at a long size that shows; at many times its rate nothing is left of an earlier chunk."""
-    places = set() if making.reference.task.gradients else _rates(making.module, making.drawn)
+    gradients = making.reference.task.gradients
+    places = frozenset() if gradients else _rates(making.module, making.drawn, making.bend)
     for factor in _LITTLE_AND_MUCH if places else ():
 
         def changed(drawn: object, factor: float = factor) -> object:
@@ -574,16 +595,21 @@ def _with_few_scaled(making: _Making) -> Iterator[Case]:
             yield case
 
 
-def _rates(module: torch.nn.Module, inputs: object) -> set[int]:
-    return few_that_bend(module, inputs) | roundings.logs_of_decays(module, inputs)
+def _rates(module: torch.nn.Module, inputs: object, bend: frozenset[int]) -> frozenset[int]:
+    return few_that_bend(module, inputs, bend) | roundings.logs_of_decays(module, inputs)
 
 
-def few_that_bend(module: torch.nn.Module, inputs: object) -> set[int]:
-    """Places of floating-point inputs that have far fewer elements than another and in which the reference is not linear."""
-    given, found = flatten(inputs), set()
+def few_that_bend(
+    module: torch.nn.Module, inputs: object, known: frozenset[int] = frozenset()
+) -> frozenset[int]:
+    """Places of floating-point inputs that have far fewer elements than another and in which the reference is not linear, as is
+    `known` of some."""
+    given = flatten(inputs)
     most = max((one.numel() for one in given), default=0)
-    for place, one in enumerate(given):
-        if one.is_floating_point() and 0 < one.numel() * _FEWER <= most:
+    few = [n for n, one in enumerate(given) if one.is_floating_point() and 0 < one.numel() * _FEWER <= most]
+    found = known & set(few)
+    for place in few:
+        if place not in known:
             with where_possible():
                 # Factors that are exact in any type.
                 runs = [
@@ -591,7 +617,7 @@ def few_that_bend(module: torch.nn.Module, inputs: object) -> set[int]:
                     for by in (1, 2, 4)
                 ]
                 if any(_bends(*some) for some in zip(*runs, strict=True) if some[0].is_floating_point()):
-                    found.add(place)
+                    found |= {place}
     return found
 
 
@@ -836,12 +862,9 @@ def has_special(shape: ShapeCases) -> bool:
     if shape.gradients is not None:
         return False
     module, drawn = shape.cases[0].module, shape.cases[0].inputs
-    return bool(_rates(module, drawn)) or "long" in special_kinds(module, shape.operators, drawn, 0, ["long"])
-
-
-def scales_few(shape: ShapeCases) -> bool:
-    """Whether inputs of few elements are scaled by themselves at long sizes."""
-    return shape.gradients is None and bool(few_that_bend(shape.cases[0].module, shape.cases[0].inputs))
+    if shape.bend or roundings.logs_of_decays(module, drawn):
+        return True
+    return "long" in special_kinds(module, shape.operators, drawn, 0, ["long"])
 
 
 def telling(cases: Sequence[Case]) -> bool:

@@ -41,10 +41,11 @@ def farther(module: torch.nn.Module, inputs: object, dice: random.Random) -> dic
         if one.requires_grad and one.is_floating_point() and 0 < one.numel() <= _MOST_ELEMENTS
     ]
     with where_possible():
-        places = _places(inputs, dice) if small else []
+        if not (places := _places(inputs, dice) if small else []):
+            return {}
         usual = _count_reached(module, inputs, places)
         most, outputs = 0, sum(one.numel() for one in outputs_of(module, inputs))
-        if not places or usual * _FURTHER > outputs * len(places):
+        if usual * _FURTHER > outputs * len(places):
             return {}
         for _, name in sorted(small)[:_MOST_PARAMETERS]:
             for sign in (1.0, -1.0):

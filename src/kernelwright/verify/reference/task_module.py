@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
+import functools
 import hashlib
 import itertools
 from collections.abc import Callable, Iterator, Sequence
@@ -79,6 +80,9 @@ def runs_reference() -> Iterator[None]:
         raise NotModelled(f"the reference raises {type(error).__name__}: {error}") from error
 
 
+_compiled = functools.lru_cache(maxsize=256)(lambda source, name: compile(source, f"<{name}>", "exec"))
+
+
 class Reference:
     """The task's own module, executed by the judge (the task is trusted; the candidate is not)."""
 
@@ -99,7 +103,7 @@ class Reference:
         self.namespace: dict[str, Any] = {"__name__": "reference"}
         try:
             with switches_kept():
-                exec(compile(source, f"<{task.id}>", "exec"), self.namespace)
+                exec(_compiled(source, task.id), self.namespace)
         except SystemExit:
             raise UserError(f"task {task.id}: {ENDS}") from None
         except Exception as error:
