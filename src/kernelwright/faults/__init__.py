@@ -9,6 +9,7 @@ lanes (masked lanes are then not stored).
 from __future__ import annotations
 
 import ast
+import dataclasses
 import random
 from collections.abc import Callable, Iterable, Iterator
 
@@ -57,7 +58,7 @@ def plant(code: str, dtype: str = "float32", kinds: Iterable[str] = ()) -> Itera
                 continue
             if form not in seen:
                 seen.add(form)
-                yield fault
+                yield dataclasses.replace(fault, kind=name)
 
 
 def sample(

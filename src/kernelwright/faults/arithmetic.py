@@ -31,22 +31,19 @@ def wrong_start(source: Source) -> Iterator[Fault]:
             )
         }
         for node in kernel.nodes(ast.Assign):
-            assert isinstance(node, ast.Assign)
             name, value = node.targets[0], node.value
             if not isinstance(name, ast.Name) or name.id not in updated or kernel.role(value) != "value":
                 continue
             text = source.text(value)
             if callee(value) == "zeros":
                 scaled = any(_is_rescaled(one, name.id) for one in kernel.assigned(name.id))
-                yield source.fault(
-                    "wrong_start", value, f"({text} + 1)", equivalent=_SCALED if scaled else ""
-                )
+                yield source.fault(value, f"({text} + 1)", equivalent=_SCALED if scaled else "")
             elif callee(value) == "full" and isinstance(value, ast.Call) and len(value.args) > 1:
-                yield source.fault("wrong_start", value.args[1], "1.0" if "inf" not in text else "0.0")
+                yield source.fault(value.args[1], "1.0" if "inf" not in text else "0.0")
             elif isinstance(value, ast.Constant) and isinstance(value.value, float):
-                yield source.fault("wrong_start", value, "0.0" if value.value else "1.0")
+                yield source.fault(value, "0.0" if value.value else "1.0")
             elif text.replace('"', "'") == "float('-inf')":
-                yield source.fault("wrong_start", value, "0.0")
+                yield source.fault(value, "0.0")
 
 
 def _is_rescaled(node: ast.AST, name: str) -> bool:
@@ -69,16 +66,16 @@ def dropped_term(source: Source) -> Iterator[Fault]:
                 if kernel.role(node.value) == "value" and isinstance(node.op, ast.Add | ast.Mult):
                     target, value = source.text(node.target), source.text(node.value)
                     # Keep the old shape, whatever the new value broadcasts to.
-                    yield source.fault("dropped_term", node, f"{target} = ({value}) + {target} * 0.0")
+                    yield source.fault(node, f"{target} = ({value}) + {target} * 0.0")
             elif isinstance(node, ast.BinOp):
                 if kernel.role(node) != "value":
                     continue
                 if isinstance(node.op, ast.Add | ast.Sub | ast.Mult | ast.Div):
-                    yield source.fault("dropped_term", node, f"({source.text(node.left)})")
+                    yield source.fault(node, f"({source.text(node.left)})")
                 if isinstance(node.op, ast.Add | ast.Mult):
-                    yield source.fault("dropped_term", node, f"({source.text(node.right)})")
+                    yield source.fault(node, f"({source.text(node.right)})")
             elif callee(node) == "dot" and isinstance(node, ast.Call) and len(node.args) > 2:
-                yield source.fault("dropped_term", node.args[2], f"({source.text(node.args[2])}) * 0.0")
+                yield source.fault(node.args[2], f"({source.text(node.args[2])}) * 0.0")
 
 
 def wrong_operator(source: Source) -> Iterator[Fault]:
@@ -86,44 +83,33 @@ def wrong_operator(source: Source) -> Iterator[Fault]:
     for kernel in source.kernels:
         for node in kernel.nodes(ast.BinOp, ast.AugAssign, ast.Call):
             name = callee(node)
-            if isinstance(node, ast.Call) and name in _OTHER_FUNCTION and kernel.role(node) == "value":
-                yield source.fault(
-                    "wrong_operator", node.func, source.text(node.func).replace(name, _OTHER_FUNCTION[name])
-                )
-            elif isinstance(node, ast.Call) and any(word.arg == "reverse" for word in node.keywords):
-                word = next(word for word in node.keywords if word.arg == "reverse")
-                yield source.fault("wrong_operator", word, "reverse=False")
-            elif (
-                isinstance(node, ast.BinOp | ast.AugAssign)
-                and kernel.role(getattr(node, "value", node)) == "value"
-            ):
-                new = _OTHER_OPERATOR.get(type(node.op))
-                if new is None:
-                    continue
-                if isinstance(node, ast.BinOp):
-                    left, right = source.text(node.left), source.text(node.right)
-                    yield source.fault("wrong_operator", node, f"({left} {new} {right})")
-                else:
-                    target, value = source.text(node.target), source.text(node.value)
-                    yield source.fault("wrong_operator", node, f"{target} {new}= {value}")
+            if isinstance(node, ast.Call):
+                if name in _OTHER_FUNCTION and kernel.role(node) == "value":
+                    yield source.fault(node.func, source.text(node.func).replace(name, _OTHER_FUNCTION[name]))
+                elif words := [word for word in node.keywords if word.arg == "reverse"]:
+                    yield source.fault(words[0], "reverse=False")
+            elif isinstance(node, ast.BinOp):
+                if kernel.role(node) == "value" and (new := _OTHER_OPERATOR.get(type(node.op))):
+                    yield source.fault(node, f"({source.text(node.left)} {new} {source.text(node.right)})")
+            elif isinstance(node, ast.AugAssign) and kernel.role(node.value) == "value":
+                target, new = source.text(node.target), _OTHER_OPERATOR.get(type(node.op))
+                if new is not None:
+                    yield source.fault(node, f"{target} {new}= {source.text(node.value)}")
 
 
 def swapped_operands(source: Source) -> Iterator[Fault]:
     """Swap the operands of a difference, a quotient or a select."""
     for kernel in source.kernels:
         for node in kernel.nodes(ast.BinOp, ast.Call):
-            if (
-                isinstance(node, ast.BinOp)
-                and isinstance(node.op, ast.Sub | ast.Div)
-                and kernel.role(node) == "value"
-            ):
-                sign = "-" if isinstance(node.op, ast.Sub) else "/"
-                text = f"({source.text(node.right)} {sign} ({source.text(node.left)}))"
-                even = _EVEN if sign == "-" and _even(kernel, node) else ""
-                yield source.fault("swapped_operands", node, text, equivalent=even)
-            elif isinstance(node, ast.Call) and callee(node) == "where" and len(node.args) == 3:
+            if isinstance(node, ast.BinOp):
+                if isinstance(node.op, ast.Sub | ast.Div) and kernel.role(node) == "value":
+                    sign = "-" if isinstance(node.op, ast.Sub) else "/"
+                    text = f"({source.text(node.right)} {sign} ({source.text(node.left)}))"
+                    even = _EVEN if sign == "-" and _even(kernel, node) else ""
+                    yield source.fault(node, text, equivalent=even)
+            elif callee(node) == "where" and isinstance(node, ast.Call) and len(node.args) == 3:
                 one, two = node.args[1:]
-                yield source.fault("swapped_operands", one, source.text(two), (two, source.text(one)))
+                yield source.fault(one, source.text(two), (two, source.text(one)))
 
 
 def skipped_epilogue(source: Source) -> Iterator[Fault]:
@@ -133,9 +119,9 @@ def skipped_epilogue(source: Source) -> Iterator[Fault]:
             value: ast.expr = store.args[1]
             while True:
                 if (
-                    callee(value) == ".to"
-                    and isinstance(value, ast.Call)
+                    isinstance(value, ast.Call)
                     and isinstance(value.func, ast.Attribute)
+                    and callee(value) == ".to"
                 ):
                     value = value.func.value
                 elif isinstance(value, ast.Name) and kernel.assigned(value.id):
@@ -143,29 +129,27 @@ def skipped_epilogue(source: Source) -> Iterator[Fault]:
                 else:
                     break
             if isinstance(value, ast.BinOp):
-                yield source.fault("skipped_epilogue", value, f"({source.text(value.left)})")
-            elif (
-                isinstance(value, ast.Call)
-                and value.args
-                and not callee(value).startswith(("load", "dot", "zeros"))
-            ):
+                yield source.fault(value, f"({source.text(value.left)})")
+            elif isinstance(value, ast.Call) and value.args and callee(value) not in ("load", "dot", "zeros"):
                 inner = value.args[1 if callee(value) == "where" else 0]
-                yield source.fault("skipped_epilogue", value, f"({source.text(inner)})")
+                yield source.fault(value, f"({source.text(inner)})")
 
 
 def wrong_constant(source: Source) -> Iterator[Fault]:
     """Change a number by a tenth, or make an epsilon ten times too large."""
-    functions = [kernel.node for kernel in source.kernels] + source.hosts
-    for function in functions:
-        kernel = source.kernel(function.name)
+    functions = [
+        *((kernel.node, kernel) for kernel in source.kernels),
+        *((host, None) for host in source.hosts),
+    ]
+    for function, kernel in functions:
         for node in ast.walk(function):
             if isinstance(node, ast.Constant) and type(node.value) is float and node.value:
                 if kernel is not None and kernel.role(node) in ("padding", "mask"):
                     continue
                 factor = 10.0 if abs(node.value) < 1e-3 else 1.1
-                yield source.fault("wrong_constant", node, repr(node.value * factor))
+                yield source.fault(node, repr(node.value * factor))
             elif isinstance(node, ast.Attribute) and node.attr == "eps" and isinstance(node.ctx, ast.Load):
-                yield source.fault("wrong_constant", node, f"({source.text(node)} * 10.0)")
+                yield source.fault(node, f"({source.text(node)} * 10.0)")
 
 
 def _even(kernel: Kernel, node: ast.BinOp) -> bool:
@@ -180,12 +164,7 @@ def _even(kernel: Kernel, node: ast.BinOp) -> bool:
     if not isinstance(parent, ast.Assign) or not isinstance(parent.targets[0], ast.Name):
         return False
     name = parent.targets[0].id
-    uses = [
-        n
-        for n in kernel.nodes(ast.Name)
-        if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load)
-    ]
-    return len(kernel.assigned(name)) == 1 and all(_is_squared(parents[use], name) for use in uses)
+    return len(kernel.assigned(name)) == 1 and all(_is_squared(use, name) for use in kernel.readers(name))
 
 
 def _is_zero(call: ast.AST, kept: ast.AST) -> bool:

@@ -12,13 +12,13 @@ _MASKED = "lanes are chosen before they meet, whatever they hold"
 _LOOKED_UP = "masked lanes read the place that their index is padded with, which is there"
 _BEHIND = "padding stands behind all that a scan stores"
 _REDUCTIONS = ("sum", "max", "min", "argmax", "argmin", "cumsum", "cumprod")
+_OTHER_AXIS = {"0": "1", "1": "0"}
 
 
 def mask_off_by_one(source: Source) -> Iterator[Fault]:
     """`i < n` as `i < n - 1` and as `i <= n`; `i >= 0` as `i > 0` and as `i >= -1`."""
     for kernel in source.kernels:
         for node in kernel.nodes(ast.Compare):
-            assert isinstance(node, ast.Compare)
             if len(node.ops) != 1 or not _guards(kernel, node):
                 continue
             left, right = source.text(node.left), source.text(node.comparators[0])
@@ -31,7 +31,7 @@ def mask_off_by_one(source: Source) -> Iterator[Fault]:
             else:
                 continue
             for text in new:
-                yield source.fault("mask_off_by_one", node, text)
+                yield source.fault(node, text)
 
 
 def mask_missing(source: Source) -> Iterator[Fault]:
@@ -43,16 +43,13 @@ def mask_missing(source: Source) -> Iterator[Fault]:
                 continue
             kept = [source.text(item) for item in (*call.args, *(w for w in call.keywords if w not in masks))]
             inside = _LOOKED_UP if callee(call) == "load" and _looked_up(kernel, call.args[0]) else ""
-            yield source.fault(
-                "mask_missing", call, f"{source.text(call.func)}({', '.join(kept)})", equivalent=inside
-            )
+            yield source.fault(call, f"{source.text(call.func)}({', '.join(kept)})", equivalent=inside)
         for node in kernel.nodes(ast.BinOp):
-            assert isinstance(node, ast.BinOp)
             if isinstance(node.op, ast.BitAnd) and kernel.role(node) in ("mask", "condition"):
                 # The remaining condition must keep the block's shape.
                 left, right = source.text(node.left), source.text(node.right)
-                yield source.fault("mask_missing", node, f"(({left}) & (({right}) | True))")
-                yield source.fault("mask_missing", node, f"((({left}) | True) & ({right}))")
+                yield source.fault(node, f"(({left}) & (({right}) | True))")
+                yield source.fault(node, f"((({left}) | True) & ({right}))")
 
 
 def wrong_padding(source: Source) -> Iterator[Fault]:
@@ -73,7 +70,7 @@ def wrong_padding(source: Source) -> Iterator[Fault]:
             )
             for place, word in enumerate(words, 1)
         ]
-        yield source.fault("wrong_padding", *edits[0], *edits[1:], equivalent=masked)
+        yield source.fault(*edits[0], *edits[1:], equivalent=masked)
 
 
 def wrong_axis(source: Source) -> Iterator[Fault]:
@@ -83,58 +80,50 @@ def wrong_axis(source: Source) -> Iterator[Fault]:
         used = sorted({int(source.text(axis)) for _, axis in ids if source.text(axis).isdigit()})
         for _, axis in ids:
             now = int(source.text(axis)) if source.text(axis).isdigit() else 0
-            others = [other for other in used if other != now] or [1 if now == 0 else 0]
-            yield source.fault("wrong_axis", axis, str(others[0]))
+            others = (place for place in used if place != now)
+            yield source.fault(axis, str(next(others, 1 if now == 0 else 0)))
         for call in kernel.calls(*_REDUCTIONS):
             axis = _axis(call, 1)
-            if axis is not None and source.text(axis) in ("0", "1"):
-                yield source.fault("wrong_axis", axis, "1" if source.text(axis) == "0" else "0")
-    for host in source.hosts:
-        for node in ast.walk(host):
-            if callee(node) == ".stride" and isinstance(node, ast.Call) and node.args:
-                axis = node.args[0]
-                if source.text(axis) in ("0", "1"):
-                    yield source.fault("wrong_axis", axis, "1" if source.text(axis) == "0" else "0")
+            if axis is not None and (other := _OTHER_AXIS.get(source.text(axis))):
+                yield source.fault(axis, other)
+    for call in source.host_nodes(ast.Call):
+        if callee(call) == ".stride" and call.args and (other := _OTHER_AXIS.get(source.text(call.args[0]))):
+            yield source.fault(call.args[0], other)
 
 
 def wrong_stride(source: Source) -> Iterator[Fault]:
     """Drop a factor of an address, or take another size for it."""
     for kernel in source.kernels:
         for node in kernel.nodes(ast.BinOp):
-            assert isinstance(node, ast.BinOp)
             if not isinstance(node.op, ast.Mult) or kernel.role(node) != "address":
                 continue
-            yield source.fault("wrong_stride", node, f"({source.text(node.left)})")
+            yield source.fault(node, f"({source.text(node.left)})")
             if isinstance(node.right, ast.Name) and node.right.id in kernel.sizes:
                 for other in [name for name in kernel.sizes if name != node.right.id][:1]:
-                    yield source.fault("wrong_stride", node.right, other)
+                    yield source.fault(node.right, other)
 
 
 def wrong_offset(source: Source) -> Iterator[Fault]:
     """Drop a term of an address, do not advance a pointer, or use a quotient for a remainder."""
     for kernel in source.kernels:
         for node in kernel.nodes(ast.BinOp, ast.AugAssign):
-            if isinstance(node, ast.AugAssign):
-                if kernel.role(node.value) == "address":
-                    yield source.fault("wrong_offset", node, "pass")
-                continue
-            assert isinstance(node, ast.BinOp)
-            if kernel.role(node) != "address":
+            if isinstance(node, ast.AugAssign) and kernel.role(node.value) == "address":
+                yield source.fault(node, "pass")
+            if not isinstance(node, ast.BinOp) or kernel.role(node) != "address":
                 continue
             left, right = source.text(node.left), source.text(node.right)
             if isinstance(node.op, ast.Add | ast.Sub):
-                yield source.fault("wrong_offset", node, f"({left})")
+                yield source.fault(node, f"({left})")
             elif isinstance(node.op, ast.FloorDiv):
-                yield source.fault("wrong_offset", node, f"({left} % {right})")
+                yield source.fault(node, f"({left} % {right})")
             elif isinstance(node.op, ast.Mod):
-                yield source.fault("wrong_offset", node, f"({left} // {right})")
+                yield source.fault(node, f"({left} // {right})")
 
 
 def loop_bound(source: Source) -> Iterator[Fault]:
     """Omit the first or last step of a loop."""
     for kernel in source.kernels:
         for loop in kernel.nodes(ast.For):
-            assert isinstance(loop, ast.For)
             call = loop.iter
             loops = callee(call) in ("range", "static_range")
             if not isinstance(call, ast.Call) or not loops or not call.args:
@@ -145,16 +134,14 @@ def loop_bound(source: Source) -> Iterator[Fault]:
             step = bounds[2] if len(bounds) == 3 else "1"
             for first, last in ((bounds[0], f"{bounds[1]} - {step}"), (f"{bounds[0]} + {step}", bounds[1])):
                 text = ", ".join((first, last, *bounds[2:]))
-                yield source.fault("loop_bound", call, f"{source.text(call.func)}({text})")
+                yield source.fault(call, f"{source.text(call.func)}({text})")
 
 
 def grid_too_small(source: Source) -> Iterator[Fault]:
     """Round the number of programs down."""
     for node in ast.walk(source.tree):
         if callee(node) == "cdiv" and isinstance(node, ast.Call) and len(node.args) == 2:
-            yield source.fault(
-                "grid_too_small", node, f"({source.text(node.args[0])}) // ({source.text(node.args[1])})"
-            )
+            yield source.fault(node, f"({source.text(node.args[0])}) // ({source.text(node.args[1])})")
 
 
 def swapped_sizes(source: Source) -> Iterator[Fault]:
@@ -164,23 +151,20 @@ def swapped_sizes(source: Source) -> Iterator[Fault]:
         for one, two, first, second in pairs:
             numbers = not {first, second} & kernel.pointers
             if numbers and source.text(one) != source.text(two):
-                yield source.fault("swapped_sizes", one, source.text(two), (two, source.text(one)))
-    for host in source.hosts:
-        for node in ast.walk(host):
-            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple):
-                names = node.targets[0].elts
-                if ".shape" in source.text(node.value) and len(names) > 1:
-                    one, two = names[-2:]
-                    yield source.fault("swapped_sizes", one, source.text(two), (two, source.text(one)))
+                yield source.fault(one, source.text(two), (two, source.text(one)))
+    for node in source.host_nodes(ast.Assign):
+        if isinstance(node.targets[0], ast.Tuple):
+            names = node.targets[0].elts
+            if ".shape" in source.text(node.value) and len(names) > 1:
+                one, two = names[-2:]
+                yield source.fault(one, source.text(two), (two, source.text(one)))
 
 
 def uninitialised(source: Source) -> Iterator[Fault]:
     """Do not zero a buffer that is added to."""
-    for host in source.hosts:
-        for node in ast.walk(host):
-            if isinstance(node, ast.Attribute) and node.attr in ("zeros", "zeros_like", "new_zeros"):
-                new = source.text(node).replace("zeros", "empty")
-                yield source.fault("uninitialised", node, new)
+    for node in source.host_nodes(ast.Attribute):
+        if node.attr in ("zeros", "zeros_like", "new_zeros"):
+            yield source.fault(node, source.text(node).replace("zeros", "empty"))
 
 
 def _looked_up(kernel: Kernel, place: ast.AST) -> bool:
@@ -215,8 +199,7 @@ def _is_selected(kernel: Kernel, node: ast.AST, depth: int = 4, around: str = ""
         return all(_names(one, around) or _is_selected(kernel, one, depth, around) for one in node.args)
     if not isinstance(node, ast.Name) or not depth:
         return callee(node) in JOINS
-    added = [one.value for one in kernel.nodes(ast.AugAssign) if isinstance(one, ast.AugAssign)
-             and isinstance(one.target, ast.Name) and one.target.id == node.id]  # fmt: skip
+    added = [one.value for one in kernel.nodes(ast.AugAssign) if _names(one.target, node.id)]
     made = [one for one in [*kernel.assigned(node.id), *added] if not _names(one, node.id)]
     return bool(made) and all(_is_selected(kernel, one, depth - 1, node.id) for one in made)
 
@@ -227,7 +210,7 @@ def _names(node: ast.AST, name: str) -> bool:
 
 def _guards(kernel: Kernel, node: ast.AST) -> bool:
     """Whether a comparison of positions is part of a mask; not of values, whose boundary random inputs never hit."""
-    values = any("value" in kernel.roles_of(name) for name in names_within(node)) or any(
+    values = any("value" in kernel.roles.get(name, ()) for name in names_within(node)) or any(
         isinstance(one, ast.Constant) and isinstance(one.value, float) for one in ast.walk(node)
     )
     return kernel.role(node) == "mask" or (kernel.role(node) == "condition" and not values)

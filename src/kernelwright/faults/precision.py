@@ -27,7 +27,7 @@ def tf32_products(source: Source, dtype: str) -> Iterator[Fault]:
         for call in kernel.calls("dot"):
             for word in call.keywords:
                 if word.arg == "input_precision" and source.text(word.value)[1:-1] in _FULL:
-                    yield source.fault("tf32_products", word.value, '"tf32"')
+                    yield source.fault(word.value, '"tf32"')
 
 
 def half_products(source: Source, dtype: str) -> Iterator[Fault]:
@@ -37,9 +37,7 @@ def half_products(source: Source, dtype: str) -> Iterator[Fault]:
         for call in kernel.calls("dot"):
             if lower is not None:
                 one, two = call.args[:2]
-                yield source.fault(
-                    "half_products", one, _to(source, one, lower), (two, _to(source, two, lower))
-                )
+                yield source.fault(one, _to(source, one, lower), (two, _to(source, two, lower)))
 
 
 def half_accumulator(source: Source, dtype: str) -> Iterator[Fault]:
@@ -52,10 +50,10 @@ def half_accumulator(source: Source, dtype: str) -> Iterator[Fault]:
                 if adds and _in_loop(source, node):
                     target, value = source.text(node.target), source.text(node.value)
                     new = f"{target} = ({target} + {value}).to(tl.{own}).to(tl.float32)"
-                    yield source.fault("half_accumulator", node, new)
+                    yield source.fault(node, new)
             elif isinstance(node, ast.Assign) and callee(node.value) == "dot" and _in_loop(source, node):
                 text = source.text(node.value)
-                yield source.fault("half_accumulator", node.value, f"{text}.to(tl.{own}).to(tl.float32)")
+                yield source.fault(node.value, f"{text}.to(tl.{own}).to(tl.float32)")
 
 
 def half_statistics(source: Source, dtype: str) -> Iterator[Fault]:
@@ -67,7 +65,7 @@ def half_statistics(source: Source, dtype: str) -> Iterator[Fault]:
                 rest = [source.text(item) for item in (*call.args[1:], *call.keywords)]
                 terms = _to(source, call.args[0], own)
                 new = f"tl.sum({', '.join((terms, *rest))}).to(tl.{own}).to(tl.float32)"
-                yield source.fault("half_statistics", call, new)
+                yield source.fault(call, new)
 
 
 def half_loads(source: Source, dtype: str) -> Iterator[Fault]:
@@ -75,8 +73,8 @@ def half_loads(source: Source, dtype: str) -> Iterator[Fault]:
     lower = _LOWER.get(dtype)
     for kernel in source.kernels:
         for call in kernel.calls("load"):
-            if lower is not None and kernel.role(call) == "value" and not _is_compared(source, kernel, call):
-                yield source.fault("half_loads", call, f"{_to(source, call, lower)}.to(tl.{dtype})")
+            if lower is not None and kernel.role(call) == "value" and not _is_compared(kernel, call):
+                yield source.fault(call, f"{_to(source, call, lower)}.to(tl.{dtype})")
 
 
 def half_arguments(source: Source, dtype: str) -> Iterator[Fault]:
@@ -86,7 +84,7 @@ def half_arguments(source: Source, dtype: str) -> Iterator[Fault]:
             if dtype == "float32" and kernel.role(call) == "value":
                 argument = call.args[0]
                 new = f"{_to(source, argument, 'float16')}.to(tl.float32)"
-                yield source.fault("half_arguments", argument, new)
+                yield source.fault(argument, new)
 
 
 def half_result(source: Source, dtype: str) -> Iterator[Fault]:
@@ -96,7 +94,7 @@ def half_result(source: Source, dtype: str) -> Iterator[Fault]:
         for store in kernel.stores():
             value = store.args[1]
             if lower is not None and "tl.int" not in source.text(value):
-                yield source.fault("half_result", value, f"{_to(source, value, lower)}.to(tl.{dtype})")
+                yield source.fault(value, f"{_to(source, value, lower)}.to(tl.{dtype})")
 
 
 def no_upcast(source: Source, dtype: str) -> Iterator[Fault]:
@@ -107,7 +105,7 @@ def no_upcast(source: Source, dtype: str) -> Iterator[Fault]:
                 assert isinstance(call.func, ast.Attribute)
                 if kernel.role(call) == "value":
                     same = _WIDENED if _is_widened(source, kernel, call) else ""
-                    yield source.fault("no_upcast", call, source.text(call.func.value), equivalent=same)
+                    yield source.fault(call, source.text(call.func.value), equivalent=same)
 
 
 def coarse_constant(source: Source, dtype: str) -> Iterator[Fault]:
@@ -117,7 +115,7 @@ def coarse_constant(source: Source, dtype: str) -> Iterator[Fault]:
             if isinstance(node, ast.Constant) and type(node.value) is float and dtype == "float32":
                 short = float(f"{node.value:.4g}")
                 if abs(short - node.value) > 1e-6 * abs(node.value):
-                    yield source.fault("coarse_constant", node, repr(short))
+                    yield source.fault(node, repr(short))
 
 
 def _is_widened(source: Source, kernel: Kernel, call: ast.AST) -> bool:
@@ -126,12 +124,10 @@ def _is_widened(source: Source, kernel: Kernel, call: ast.AST) -> bool:
     if not isinstance(parent, ast.Assign) or not isinstance(parent.targets[0], ast.Name):
         return False
     name = parent.targets[0].id
-    uses = [n for n in kernel.nodes(ast.Name) if isinstance(n, ast.Name) and n.id == name]
-    read = [source.parents[n] for n in uses if isinstance(n.ctx, ast.Load)]
     return len(kernel.assigned(name)) == 1 and all(
         isinstance(use, ast.BinOp)
         and any(_is_cast(source, kernel, side, name) for side in (use.left, use.right))
-        for use in read
+        for use in kernel.readers(name)
     )
 
 
@@ -155,14 +151,9 @@ def _in_loop(source: Source, node: ast.AST) -> bool:
     return False
 
 
-def _is_compared(source: Source, kernel: Kernel, call: ast.Call) -> bool:
+def _is_compared(kernel: Kernel, call: ast.Call) -> bool:
     """Whether it is a flag or an index: only used in comparisons."""
-    parent = source.parents[call]
+    parent = kernel.source.parents[call]
     if isinstance(parent, ast.Assign) and isinstance(parent.targets[0], ast.Name):
-        name = parent.targets[0].id
-        return all(
-            isinstance(source.parents[use], ast.Compare)
-            for use in kernel.nodes(ast.Name)
-            if isinstance(use, ast.Name) and use.id == name and isinstance(use.ctx, ast.Load)
-        )
+        return all(isinstance(reader, ast.Compare) for reader in kernel.readers(parent.targets[0].id))
     return isinstance(parent, ast.Compare)

@@ -6,6 +6,7 @@ If programs run one after another, most of these still give correct results: a j
 from __future__ import annotations
 
 import ast
+import dataclasses
 from collections.abc import Iterator
 
 from kernelwright.faults.source import Fault, Kernel, Source, callee
@@ -35,11 +36,15 @@ def race(source: Source) -> Iterator[Fault]:
 def _atomics_apart(source: Source) -> Iterator[Fault]:
     for kernel in source.kernels:
         for call in kernel.calls("atomic_add"):
-            if len(call.args) < 2:
-                continue
-            place, value = (source.text(argument) for argument in call.args[:2])
-            mask = next((f", {source.text(word)}" for word in call.keywords if word.arg == "mask"), "")
-            yield source.fault("race", call, f"tl.store({place}, tl.load({place}{mask}) + {value}{mask})")
+            if len(call.args) > 1:
+                yield source.fault(call, _plain_update(source, call))
+
+
+def _plain_update(source: Source, call: ast.Call) -> str:
+    """Reads a place, adds and writes, where `call` stores or adds there."""
+    place, value = (source.text(argument) for argument in call.args[:2])
+    mask = next((f", {source.text(word)}" for word in call.keywords if word.arg == "mask"), "")
+    return f"tl.store({place}, tl.load({place}{mask}) + {value}{mask})"
 
 
 def _shared_loop(source: Source, kernel: Kernel, launch: ast.Call) -> Iterator[Fault]:
@@ -52,24 +57,19 @@ def _shared_loop(source: Source, kernel: Kernel, launch: ast.Call) -> Iterator[F
         return
     (loop,) = loops
     call = loop.iter
-    inside = {node for node in ast.walk(loop)}
+    inside = set(ast.walk(loop))
     moves = [n for n in inside if isinstance(n, ast.AugAssign) and kernel.role(n.value) == "address"]
     if not isinstance(call, ast.Call) or callee(call) != "range" or len(call.args) != 3 or moves:
         return
-    if any(store in inside for store in stores):
+    if inside.intersection(stores):
         return
     first, last, step = (f"({source.text(argument)})" for argument in call.args)
     shared = f"range({first} + {step} * tl.program_id({axis}), {last}, 2 * {step})"
-    edits: list[tuple[ast.AST, str]] = []
-    for store in stores:
-        place, value = (source.text(argument) for argument in store.args[:2])
-        mask = next((f", {source.text(word)}" for word in store.keywords if word.arg == "mask"), "")
-        edits.append((store, f"tl.store({place}, tl.load({place}{mask}) + {value}{mask})"))
+    edits: list[tuple[ast.AST, str]] = [(store, _plain_update(source, store)) for store in stores]
     grid = launch.func.slice
     edits.append((grid, f"_doubled({source.text(grid)}, {axis})"))
-    for host in source.hosts:
-        for node in ast.walk(host):
-            if isinstance(node, ast.Attribute) and node.attr in ("empty", "empty_like", "new_empty"):
-                edits.append((node, source.text(node).replace("empty", "zeros")))
-    fault = source.fault("race", call, shared, *edits)
-    yield Fault(fault.kind, fault.line, fault.what, fault.code + _GRID)
+    for node in source.host_nodes(ast.Attribute):
+        if node.attr in ("empty", "empty_like", "new_empty"):
+            edits.append((node, source.text(node).replace("empty", "zeros")))
+    fault = source.fault(call, shared, *edits)
+    yield dataclasses.replace(fault, code=fault.code + _GRID)

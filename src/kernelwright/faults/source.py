@@ -10,9 +10,11 @@ from __future__ import annotations
 import ast
 import dataclasses
 from collections.abc import Iterator
+from typing import TypeVar
 
 from kernelwright.parsing import apply_edits, names_within, spans
 
+Node = TypeVar("Node", bound=ast.AST)
 _STORES = ("store", "atomic_add", "atomic_max", "atomic_min", "atomic_and", "atomic_or", "atomic_xchg")
 _MEMORY = ("load", "atomic_cas", *_STORES)
 _SHAPES = ("zeros", "full", "arange", "program_id", "num_programs", "cdiv", "range", "static_range")
@@ -26,7 +28,7 @@ class Fault:
     """One bug at one place in a correct module."""
 
     kind: str
-    """One of `KINDS` or `PRECISION`."""
+    """One of `KINDS` or `PRECISION`; `plant` fills it in."""
     line: int
     what: str
     """Old and new text, on one line."""
@@ -62,31 +64,26 @@ class Source:
         self.kernels = [Kernel(self, node) for node in functions if _is_jit(node)]
         self.hosts = [node for node in functions if not _is_jit(node)]
 
-    def kernel(self, name: str) -> Kernel | None:
-        return next((kernel for kernel in self.kernels if kernel.node.name == name), None)
-
     def launches(self) -> Iterator[tuple[Kernel, ast.Call]]:
         """Every `kernel[grid](...)` of the host code."""
-        for host in self.hosts:
-            for node in ast.walk(host):
-                if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript):
-                    name = node.func.value
-                    kernel = self.kernel(name.id) if isinstance(name, ast.Name) else None
-                    if kernel is not None:
-                        yield kernel, node
+        for node in self.host_nodes(ast.Call):
+            if isinstance(node.func, ast.Subscript) and isinstance(node.func.value, ast.Name):
+                name = node.func.value.id
+                yield from ((kernel, node) for kernel in self.kernels if kernel.node.name == name)
+
+    def host_nodes(self, kind: type[Node]) -> Iterator[Node]:
+        return (node for host in self.hosts for node in ast.walk(host) if isinstance(node, kind))
 
     def text(self, node: ast.AST) -> str:
         start, end = self.span(node)
         return self.code.encode()[start:end].decode()
 
-    def fault(
-        self, kind: str, node: ast.AST, new: str, *more: tuple[ast.AST, str], equivalent: str = ""
-    ) -> Fault:
+    def fault(self, node: ast.AST, new: str, *more: tuple[ast.AST, str], equivalent: str = "") -> Fault:
         """Replace `node` by `new`, and likewise each pair of `more`."""
         code = apply_edits(self.code, ((*self.span(place), text) for place, text in ((node, new), *more)))
         old = " ".join(self.text(node).split())
         what = f"{old[:70]} -> {' '.join(new.split())[:90]}"
-        return Fault(kind, node.lineno, what, code, equivalent)  # type: ignore[attr-defined]
+        return Fault("", node.lineno, what, code, equivalent)  # type: ignore[attr-defined]
 
 
 class Kernel:
@@ -107,13 +104,13 @@ class Kernel:
                 and isinstance(item.targets[0], ast.Name)
             ):
                 self._assigned.setdefault(item.targets[0].id, []).append(item.value)
-        self._roles: dict[str, set[str]] = {}
+        self.roles: dict[str, set[str]] = {}
         uses = [n for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
         changed = True
         while changed:
             changed = False
             for use in uses:
-                known = self._roles.setdefault(use.id, set())
+                known = self.roles.setdefault(use.id, set())
                 found = self._uses(use)
                 changed = changed or not found <= known
                 known |= found
@@ -126,18 +123,13 @@ class Kernel:
         """Parameters that are plain numbers at launch."""
         return [name for name in self.parameters if name not in self.constants | self.pointers]
 
-    def nodes(self, *kinds: type[ast.AST]) -> Iterator[ast.AST]:
+    def nodes(self, *kinds: type[Node]) -> Iterator[Node]:
         """Nodes of the body, in order of the text."""
-        found = [
-            node for statement in self.node.body for node in ast.walk(statement) if isinstance(node, kinds)
-        ]
+        found = [node for part in self.node.body for node in ast.walk(part) if isinstance(node, kinds)]
         yield from sorted(found, key=lambda n: (n.lineno, n.col_offset))  # type: ignore[attr-defined]
 
     def calls(self, *names: str) -> Iterator[ast.Call]:
-        for node in self.nodes(ast.Call):
-            if callee(node) in names:
-                assert isinstance(node, ast.Call)
-                yield node
+        return (node for node in self.nodes(ast.Call) if callee(node) in names)
 
     def stores(self) -> Iterator[ast.Call]:
         """Every store and atomic update that names its value."""
@@ -147,6 +139,11 @@ class Kernel:
         """The values assigned to a name, in order."""
         return self._assigned.get(name, [])
 
+    def readers(self, name: str) -> list[ast.AST]:
+        """The expressions and statements that use a name."""
+        uses = (use for use in self.nodes(ast.Name) if use.id == name)
+        return [self.source.parents[use] for use in uses if isinstance(use.ctx, ast.Load)]
+
     def role(self, node: ast.AST) -> str:
         """The role of an expression; `value` wins over `address`, and both over `mask`."""
         roles = self._uses(node)
@@ -154,10 +151,6 @@ class Kernel:
             if name in roles:
                 return name
         return "other"
-
-    def roles_of(self, name: str) -> set[str]:
-        """All roles of a name."""
-        return self._roles.get(name, set())
 
     def reduces(self) -> bool:
         """Whether lanes of a block are combined: only then can a load's padding affect a result."""
@@ -193,7 +186,7 @@ class Kernel:
             elif isinstance(parent, ast.Assign | ast.AugAssign | ast.AnnAssign):
                 targets = parent.targets if isinstance(parent, ast.Assign) else [parent.target]
                 names = [name for target in targets for name in names_within(target)]
-                return set().union(*(self._roles.get(name, set()) for name in names))
+                return set().union(*(self.roles.get(name, set()) for name in names))
             elif isinstance(parent, ast.Return):
                 return {"value"}
             elif isinstance(parent, ast.stmt):
