@@ -15,7 +15,6 @@ from kernelwright.candidates.code import MAX_CODE
 from kernelwright.outcomes import Outcome
 from kernelwright.prompts import completion_text
 from kernelwright.records import Candidate
-from kernelwright.tasks import builtin
 
 FOLDER = Path(__file__).parent / "fixtures" / "completions"
 EXPECTED = tomllib.loads((FOLDER / "expected.toml").read_text("utf-8"))
@@ -75,8 +74,8 @@ def test_malformed_completion(name: str) -> None:
             assert expected["holds"] in candidate.code.splitlines()
 
 
-def test_the_canonical_form_of_every_written_gold_is_read_back() -> None:
-    for path in builtin.FOLDER.glob("*/gold.py"):
+def test_the_canonical_form_of_an_honest_kernel_is_read_back() -> None:
+    for path in sorted((Path(__file__).parent / "honest").glob("*.py"))[::10]:
         code = path.read_text("utf-8")
         candidate = parse(completion_text("a plan\nof two lines", code))
         assert (candidate.plan, candidate.code) == ("a plan\nof two lines", code.strip())

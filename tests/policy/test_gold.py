@@ -26,6 +26,12 @@ def test_the_library_prints_the_gold_of_a_task_that_has_no_file() -> None:
     assert "class ModelNew" in code
 
 
+def test_the_compiler_writes_the_gold_that_the_library_cannot_print() -> None:
+    code = gold("wright/groupnorm")
+    assert "@triton.jit" in code
+    assert "class ModelNew" in code
+
+
 @pytest.mark.parametrize("name", ["kernelbench/level1/1_A_", "wright/nothing", "wright/"])
 def test_a_gold_of_no_built_in_task_is_refused(name: str) -> None:
     with pytest.raises(UserError, match=f"no gold kernel for task '{name}'"):

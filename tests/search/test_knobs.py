@@ -1,6 +1,7 @@
 """Knobs: finding block sizes, warps and stages, and climbing over them."""
 
 import ast
+from pathlib import Path
 
 import pytest
 
@@ -8,7 +9,6 @@ from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Candidate, Completion, Prompt, Rollout, Timing, Verdict
 from kernelwright.search.knobs import knobs, neighbours, set_knobs
 from kernelwright.search.tune import tune
-from kernelwright.tasks.builtin import FOLDER
 
 KERNEL = """
 import triton
@@ -132,9 +132,9 @@ def test_options_that_are_computed_are_knobs_where_it_is_known_what_they_were() 
     assert "num_warps=16)" in set_knobs(code, {"num_warps of k": 16}, seen)
 
 
-def test_every_written_gold_with_its_knobs_turned_parses_and_keeps_its_knobs() -> None:
+def test_an_honest_kernel_with_its_knobs_turned_parses_and_keeps_its_knobs() -> None:
     counted = 0
-    for path in FOLDER.glob("*/gold.py"):
+    for path in sorted((Path(__file__).parents[1] / "honest").glob("*.py"))[::10]:
         code = path.read_text("utf-8")
         for knob in knobs(code):
             for value in knob.neighbours():

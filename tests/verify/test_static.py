@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernelwright.outcomes import Outcome
-from kernelwright.tasks.builtin import FOLDER
 from kernelwright.verify.static import bare_load, inspect_code
 
 KERNEL = """
@@ -38,8 +37,10 @@ def test_the_plain_file_passes() -> None:
     assert outcome() is None
 
 
-@pytest.mark.parametrize("path", sorted(FOLDER.glob("*/gold.py")), ids=lambda path: path.parent.name)
-def test_every_written_gold_passes(path: Path) -> None:
+@pytest.mark.parametrize(
+    "path", sorted((Path(__file__).parents[1] / "honest").glob("*.py"))[::10], ids=lambda path: path.stem
+)
+def test_an_honest_kernel_passes(path: Path) -> None:
     assert inspect_code(path.read_text("utf-8")) is None
 
 

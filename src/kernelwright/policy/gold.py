@@ -1,6 +1,7 @@
 """The gold kernels of the built-in tasks, and the policy that answers with them.
 
-A task's gold is the `gold.py` in its folder or, without one, the library's print of its graph. The policy calibrates a run
+A task's gold is the `gold.py` in its folder or, without one, the library's print of its graph; what the library cannot print, the
+compiler rung writes. The policy calibrates a run
 (every gold must be accepted) and replaces a model in tests. Tasks without a gold get an empty completion. Golds are not
 checked here, but by the suite's own test.
 """
@@ -31,17 +32,23 @@ def gold(task_id: str) -> str:
 
 
 def _print(task: Task) -> str:
-    """A module of the library's kernels for a task. Executes the task's reference."""
+    """A module of the library's and the compiler's kernels for a task. Executes the task's reference."""
     from kernelwright.graph.partition import partition
     from kernelwright.graph.stitch import stitch
+    from kernelwright.policy.compiler import CannotCompile, write
     from kernelwright.policy.compiler.task import module, read
     from kernelwright.synth.library import program_of
     from kernelwright.synth.to_triton import print_triton
 
     whole = read(task)
     cut = partition(whole.graph)
-    programs = {digest: program_of(groups[0].graph) for digest, groups in cut.distinct().items()}
-    kernels = {digest: print_triton(program) for digest, program in programs.items() if program is not None}
+    kernels = {}
+    for digest, groups in cut.distinct().items():
+        program = program_of(groups[0].graph)
+        try:
+            kernels[digest] = write(groups[0].graph) if program is None else print_triton(program)
+        except CannotCompile as reason:
+            raise UserError(f"{task.id} has no gold: {reason}; write one by hand") from None
     return module(whole, stitch(cut, kernels), "run")
 
 
