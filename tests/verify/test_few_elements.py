@@ -35,6 +35,13 @@ def test_inputs_of_many_elements_are_not_asked() -> None:
     assert few_that_bend(Model(lambda x, y: x.exp() * y.exp()), [X, X]) == set()
 
 
+def test_of_many_the_reference_is_run_for_none() -> None:
+    def never(*given: torch.Tensor) -> torch.Tensor:
+        raise AssertionError
+
+    assert few_that_bend(Model(never), [X, *[FEW] * 40]) == set(range(1, 41))
+
+
 def _stepped(x: torch.Tensor, decay: torch.Tensor) -> torch.Tensor:
     state, states = torch.zeros(x.shape[0], dtype=x.dtype), []
     for step in range(x.shape[1]):

@@ -77,3 +77,10 @@ def test_a_full_size_is_run_as_a_whole_by_what_a_kernel_moves() -> None:
     for steps, whole in ((12, True), (24, False)):
         spread = task(f"return (x.expand(4096, -1, -1){' * 1.5' * steps}).sum(0)")
         assert (judge().whole_case(spread) is not None) is whole
+
+
+def test_one_that_was_closed_makes_no_more_cases() -> None:
+    ended = judge()
+    ended.end()
+    with pytest.raises(InfrastructureError, match="the judge was closed"):
+        ended.cases(task("return x + 1"))

@@ -78,7 +78,7 @@ from kernelwright.verify.reference.oracle import (
     states_after_calls,
 )
 from kernelwright.verify.reference.periodic import Patch
-from kernelwright.verify.reference.reach import MOST_OPERATORS, farther
+from kernelwright.verify.reference.reach import MOST_OPERATORS, farther, small_parameters
 from kernelwright.verify.reference.special_values import rounds_once, weighs
 from kernelwright.verify.reference.task_module import NotModelled, Reference, for_task, init_seed
 from kernelwright.verify.sandbox.zygote import Zygote
@@ -229,6 +229,7 @@ class Judge:
         self.target = target_sheet(target)
         self.deadline_s, self.priced, self.timing_precision = deadline_s, priced, timing_precision
         self._secret, self.proofs = secret, proofs
+        self._ended = False
         self._questions: Kept[Posed] = Kept(_CACHED_TASKS)
         self._cases: Kept[list[ShapeCases]] = Kept(_CACHED_TASKS)
         self._named: Kept[ShapeCases] = Kept(_CACHED_TASKS)
@@ -248,6 +249,14 @@ class Judge:
         """(task, name of a long set) -> its sizes."""
         self._compiled: Kept[float | None] | None = Kept(_CACHED_TASKS) if compiled else None
         self._timings = Store("timings")
+
+    def end(self) -> None:
+        """Let verifications that are under way raise InfrastructureError at the next piece of the judge's own work."""
+        self._ended = True
+
+    def _go_on(self) -> None:
+        if self._ended:
+            raise InfrastructureError("the judge was closed")
 
     def cases(self, task: Task) -> list[ShapeCases]:
         """The correctness cases of a task's small shape sets, made once. Raises UserError for a broken task."""
@@ -303,6 +312,7 @@ class Judge:
         self, task: Task, name: str, sizes: Mapping[str, int], position: int = _NAMED_POSITION, **options: Any
     ) -> ShapeCases:
         """Cases from the oracle, with its `options`. Raises UserError."""
+        self._go_on()
         return shape_cases(task, name, sizes, self.protocol, self._secret, position, **options)
 
     def _kept_case(
@@ -505,6 +515,8 @@ class Judge:
             if next(self.cases(task)[0].cases[0].module.parameters(), None) is None:
                 return "", {}
             dice = random.Random(f"{self._secret}:{task.digest}:reach")
+            if not small_parameters(self.cases(task)[0].cases[0].module):
+                return "", {}
             for name, sizes in stretched(
                 task, self.small(task), lambda sizes: self._cost(task, sizes, operators=MOST_OPERATORS)
             ):
@@ -626,6 +638,7 @@ class Judge:
         and its products by their root, and of the most `operators`; infinite if it does not accept the sizes."""
 
         def make() -> _Work:
+            self._go_on()
             with contextlib.suppress(NotModelled, UserError), _ours("long sizes"):
                 made = baseline(task, dict(sizes), self.target)
                 return made.eager.bytes, made.min_bytes, made.contraction_flops, made.eager.launches

@@ -158,6 +158,7 @@ class VerifierPool(Pool):
         """End the pool. Waits for running verifications, or with `abort` kills them at once."""
         self._closed = True
         if abort:
+            self.judge.end()
             self._end_processes()
         self._threads.shutdown(wait=True, cancel_futures=True)
         if self._shards is not None:

@@ -100,6 +100,8 @@ _SECOND = ("distant", "tiny", "bounds", "faint", "eighths")
 """Special values of the second shape set, besides the first kind of all."""
 _FEWER, _LITTLE_AND_MUCH = 64, (0.01, 30.0)
 """How many times as many elements another input has as one of few (a rate, a slope), and factors on these at long sizes."""
+_MANY_FEW = 32
+"""The most inputs of few elements that are tried one by one."""
 _SHORT, _SHORT_IN_HALF = 16, 4
 """Negated exponents of ten of the factors that make rows as short as a bound end before these."""
 _STRAIGHT = 1e-9
@@ -603,20 +605,24 @@ def few_that_bend(
     module: torch.nn.Module, inputs: object, known: frozenset[int] = frozenset()
 ) -> frozenset[int]:
     """Places of floating-point inputs that have far fewer elements than another and in which the reference is not linear, as is
-    `known` of some."""
+    `known` of some. Of many, as a network's weights are, all: the reference is not run for each."""
     given = flatten(inputs)
     most = max((one.numel() for one in given), default=0)
     few = [n for n, one in enumerate(given) if one.is_floating_point() and 0 < one.numel() * _FEWER <= most]
+    if len(few) > _MANY_FEW:
+        return frozenset(few)
     found = known & set(few)
-    for place in few:
-        if place not in known:
+    with where_possible():
+        usual = _in_double(module, inputs) if set(few) - known else []
+        for place in (one for one in few if one not in known):
             with where_possible():
                 # Factors that are exact in any type.
-                runs = [
+                twice, again = (
                     _in_double(module, with_changed(inputs, place, lambda t, by=by: t * by))  # type: ignore[misc]
-                    for by in (1, 2, 4)
-                ]
-                if any(_bends(*some) for some in zip(*runs, strict=True) if some[0].is_floating_point()):
+                    for by in (2, 4)
+                )
+                pairs = zip(usual, twice, again, strict=True)
+                if any(_bends(*some) for some in pairs if some[0].is_floating_point()):
                     found |= {place}
     return found
 

@@ -35,11 +35,7 @@ _FURTHER = 2.0
 def farther(module: torch.nn.Module, inputs: object, dice: random.Random) -> dict[str, float]:
     """For at most one parameter, by name, the sign of a step that lets input elements reach many more outputs; usually empty."""
     found: dict[str, float] = {}
-    small = [
-        (one.numel(), name)
-        for name, one in module.named_parameters()
-        if one.requires_grad and one.is_floating_point() and 0 < one.numel() <= _MOST_ELEMENTS
-    ]
+    small = small_parameters(module)
     with where_possible():
         if not (places := _places(inputs, dice) if small else []):
             return {}
@@ -57,6 +53,15 @@ def farther(module: torch.nn.Module, inputs: object, dice: random.Random) -> dic
                     if reached > max(most, _FURTHER * usual):
                         found, most = {name: sign}, reached
     return found
+
+
+def small_parameters(module: torch.nn.Module) -> list[tuple[int, str]]:
+    """(elements, name) of the parameters that are moved; a graph's weights are inputs, so it has none."""
+    return [
+        (one.numel(), name)
+        for name, one in module.named_parameters()
+        if one.requires_grad and one.is_floating_point() and 0 < one.numel() <= _MOST_ELEMENTS
+    ]
 
 
 def moved_parameters(
