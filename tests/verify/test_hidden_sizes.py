@@ -12,6 +12,7 @@ from kernelwright.verify.judge import Judge
 from kernelwright.verify.protocol import protocol
 from kernelwright.verify.reference.hidden_sizes import (
     NONE,
+    asks_for_powers,
     hidden_sizes,
     kept_at_powers,
     leaves_a_rest,
@@ -92,6 +93,15 @@ def test_a_width_of_one_may_be_refused_and_a_batch_of_one_may_not() -> None:
     assert not may_decline("hidden_one_COLS", Outcome.WRONG_ON_SHAPE, "")
     assert not may_decline("hidden_one", Outcome.RUNTIME_ERROR, "ZeroDivisionError")
     assert not may_decline("hidden_one_COLS", Outcome.RUNTIME_ERROR, "in a kernel: AssertionError")
+
+
+def test_a_size_is_refused_by_an_assertion_or_a_raise_and_by_no_other_failure() -> None:
+    for said in (
+        "AssertionError (line 3: assert n % 8 == 0)",
+        "ValueError: no (line 3: if n % 8: raise ValueError('no'))",
+    ):
+        assert asks_for_powers(Outcome.RUNTIME_ERROR, said)
+    assert not asks_for_powers(Outcome.RUNTIME_ERROR, "IndexError: out of range (line 3: x[raised])")
 
 
 PATHS = """

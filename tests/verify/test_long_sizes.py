@@ -55,6 +55,8 @@ def test_each_size_is_once_as_long_as_at_full_size_while_the_other_is_small() ->
 def test_sizes_that_go_together_share_a_set() -> None:
     found = long_sets(_task(), list(SETS), lambda sizes: _elements(sizes) / 1000)
     assert [(one["ROWS"], one["COLS"]) for one in found] == [(4096, 8192)]
+    found = long_sets(_task(), list(SETS), lambda sizes: _elements(sizes) / 1000, apart=True)
+    assert {(one["ROWS"], one["COLS"]) for one in found} == {(3, 8192), (4096, 6)}
 
 
 def test_what_is_too_much_is_taken_as_far_as_may_be() -> None:

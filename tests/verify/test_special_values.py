@@ -41,7 +41,11 @@ def cases(body: str, inputs: str = "torch.randn(12, 40)") -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("body", "inputs", "kinds"),
     [
-        ("F.gelu(x)", "torch.randn(12, 40)", {"rows", "ties", *CONTENT, "far", "extreme", "ladder"}),
+        (
+            "F.gelu(x)",
+            "torch.randn(12, 40)",
+            {"rows", "ties", *CONTENT, "far", "extreme", "minute", "ladder"},
+        ),
         (
             "F.layer_norm(x, (40,))",
             "torch.randn(12, 40)",
@@ -61,7 +65,7 @@ def cases(body: str, inputs: str = "torch.randn(12, 40)") -> dict[str, Any]:
         (
             "torch.log1p(x.abs())",
             "torch.randn(12, 40)",
-            {"rows", "ties", *CONTENT, "far", "extreme", "tiny", "ladder"},
+            {"rows", "ties", *CONTENT, "far", "extreme", "minute", "tiny", "ladder"},
         ),
         (
             "(x.square().mean(1) + 1e-9).sqrt()",
@@ -71,7 +75,7 @@ def cases(body: str, inputs: str = "torch.randn(12, 40)") -> dict[str, Any]:
         (
             "torch.nan_to_num(x * 0.5)",
             "torch.randn(12, 40)",
-            {"rows", "ties", *CONTENT, "far", "extreme", "nan", "ladder"},
+            {"rows", "ties", *CONTENT, "far", "extreme", "minute", "nan", "ladder"},
         ),
         ("x.sum(1)", "torch.rand(12, 40) > 0.5", {"masks", "whole numbers"}),
         ("x.sum(1)", "torch.ones(12, 12).tril() > 0", {"whole numbers"}),

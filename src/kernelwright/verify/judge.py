@@ -81,6 +81,7 @@ from kernelwright.verify.reference.periodic import Patch
 from kernelwright.verify.reference.reach import MOST_OPERATORS, farther, small_parameters
 from kernelwright.verify.reference.special_values import rounds_once, weighs
 from kernelwright.verify.reference.task_module import NotModelled, Reference, for_task, init_seed
+from kernelwright.verify.reference.whole_numbers import are_offsets
 from kernelwright.verify.sandbox.zygote import Zygote
 from kernelwright.verify.store import Store
 from kernelwright.verify.structures import equal_plain, flatten
@@ -188,12 +189,12 @@ _Work = tuple[float, float, float, float]
 
 
 def _estimated_sets(
-    task: Task, small: Sequence[str], estimate: Work, done: Work, factor: float
+    task: Task, small: Sequence[str], estimate: Work, done: Work, factor: float, apart: bool = False
 ) -> list[dict[str, int]] | None:
     """Sets of long sizes by the estimated work `estimate`, times `factor`, which is corrected by the real work `done`; None if the two
     do not come close."""
     for _ in range(_ROUNDS):
-        found = long_sets(task, small, lambda sizes, by=factor: by * estimate(sizes))  # type: ignore[misc]
+        found = long_sets(task, small, lambda sizes, by=factor: by * estimate(sizes), apart)  # type: ignore[misc]
         estimates = list(map(estimate, found))
         if not all(estimates):  # moves alone
             return None
@@ -480,8 +481,9 @@ class Judge:
             return self._cost(task, sizes) / room
 
         estimate = self._estimate_cost(task)
-        found = estimate and _estimated_sets(task, self.small(task), estimate, done, 1.0 / room)
-        return long_sets(task, self.small(task), done) if found is None else found
+        apart = any(map(are_offsets, flatten(self.cases(task)[0].cases[0].inputs)))
+        found = estimate and _estimated_sets(task, self.small(task), estimate, done, 1.0 / room, apart)
+        return long_sets(task, self.small(task), done, apart) if found is None else found
 
     def _estimate_cost(self, task: Task) -> Work | None:
         """An estimate of `_cost` in proportion to the graph's work at full size; None for a task without a graph."""

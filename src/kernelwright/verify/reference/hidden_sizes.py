@@ -90,6 +90,8 @@ _WIDER = 24.0
 _OF_BLOCKS = ("must be a power of 2", "Input shapes should have M")
 """Triton's messages for block sizes that it does not accept."""
 _WANTED = re.compile(r"Input shapes should have M.* K >= (\d+)")
+_RAISED = re.compile(r"\(line \d+: (?:.*: )?raise\b")
+"""The line of a candidate that failed, if that is a `raise`."""
 _LEAST_POWER, _WIDE_POWER = 16, 128
 """The least power of two at which a size is held, as products need it; and the one tried if an assertion still refuses
 (lengths of whole blocks, groups of codes)."""
@@ -445,12 +447,16 @@ def inside(task: Task, sizes: Mapping[str, int]) -> bool:
 
 
 def asks_for_powers(outcome: Outcome, detail: str) -> bool:
-    """Whether a candidate refused a size by itself: a block that is no power of two or too narrow for a product, or an
-    assertion of its Python: what a kernel asserts, and the compiler accepts, nobody hears on a GPU."""
+    """Whether a candidate refused a size by itself: a block that is no power of two or too narrow for a product, or an assertion or
+    `raise` of its Python: what a kernel asserts, and the compiler accepts, nobody hears on a GPU."""
     if outcome is Outcome.COMPILE_ERROR:
         return any(said in detail for said in _OF_BLOCKS)
-    asserted = outcome is Outcome.RUNTIME_ERROR and "AssertionError" in detail
-    return asserted and IN_A_KERNEL not in detail
+    return outcome is Outcome.RUNTIME_ERROR and _by_itself(detail) and IN_A_KERNEL not in detail
+
+
+def _by_itself(detail: str) -> bool:
+    """Whether an assertion or a `raise` of the candidate's own is what failed."""
+    return "AssertionError" in detail or _RAISED.search(detail) is not None
 
 
 def may_decline(name: str, outcome: Outcome, detail: str) -> bool:
@@ -467,8 +473,8 @@ def may_decline(name: str, outcome: Outcome, detail: str) -> bool:
 def kept_at_powers(task: Task, refused: str = "") -> Iterator[tuple[Task, list[str]]]:
     """Tasks with one size, then with all, held at a power of two in the small sets and so in those drawn from them, and the
     names of these sizes: a block as wide as a head is honest if the head's full width is a power of two. If the candidate was
-    `refused` for too narrow blocks, sizes that are powers already count as well; if it asserts, wider powers are tried
-    last."""
+    `refused` for too narrow blocks, sizes that are powers already count as well; if it asserts or raises, wider powers are
+    tried last."""
     full, sets = full_sizes(task), task.small_sets
     if task.ranges:
         return
@@ -477,7 +483,7 @@ def kept_at_powers(task: Task, refused: str = "") -> Iterator[tuple[Task, list[s
     found = _WANTED.search(refused)
     least = max(_LEAST_POWER, int(found[1])) if found else _LEAST_POWER
     odd = [name for name in names if not all(map(_power, small[name]))]
-    for floor in (least, _WIDE_POWER) if "AssertionError" in refused and not found else (least,):
+    for floor in (least, _WIDE_POWER) if _by_itself(refused) and not found else (least,):
         narrow = [
             name for name in names if (found or floor > least) and min(small[name]) < min(floor, full[name])
         ]

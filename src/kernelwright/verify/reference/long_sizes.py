@@ -36,10 +36,10 @@ _LONGER = 2.0
 
 
 def long_sets(
-    task: Task, shapes: Sequence[str], cost: Callable[[Mapping[str, int]], float]
+    task: Task, shapes: Sequence[str], cost: Callable[[Mapping[str, int]], float], apart: bool = False
 ) -> list[dict[str, int]]:
     """Sets of sizes, given the names of the task's small ones. `cost` is the reference's work at some sizes as a share of what
-    is allowed; infinite if it does not accept them."""
+    is allowed; infinite if it does not accept them. `apart`: no set has two long sizes, for groups are long only where they are few."""
     sets = [task.shapes[name] for name in shapes]
     base, full = dict(sets[min(1, len(sets) - 1)]), full_sizes(task)
     known = {name: max(one.get(name, size) for one in sets) for name, size in base.items()}
@@ -51,7 +51,7 @@ def long_sets(
     least = base | {name: _least(task, sets, name, base) for name in free}
     found: list[dict[str, int]] = []
     for name in sorted(far, key=lambda name: -full[name]):
-        longer = [made | {name: full[name]} for made in found]
+        longer = [] if apart else [made | {name: full[name]} for made in found]
         place = next((place for place, made in enumerate(longer) if cost(made) <= 1.0), None)
         if place is not None:
             found[place] = longer[place]

@@ -8,6 +8,7 @@
 `far`       values of thousands, and rows below -10,000 throughout
 `offset`    a mean of hundreds of standard deviations, where E[x^2] - m^2 cancels
 `extreme`   infinities and 1e20, if one or two operators work element by element
+`minute`    numbers of 1e-20 throughout, if one or two operators work element by element
 `integers`  up to 2^26 (elementwise int32: up to where the reference wraps; int64: 2^40), and to 2^54 if they are summed or
             compared and none is an index; if int64 are only summed and compared, also near each other at 2^60
 `distant`   rows scaled anywhere between 10^3.5 and 10^6
@@ -131,7 +132,7 @@ def kinds(
     # More operators may be arranged differently (Horner's rule), which is as right and overflows elsewhere.
     direct = floating and inexact(operators) <= _DIRECT
     if elementwise and direct:
-        found.append("extreme")
+        found += ["extreme", "minute"] if smooth else ["extreme"]
     counted = elementwise or not (
         _among(set(operators), "indexed") or _among(names, "orders") or "_to_copy" in operators
     )
@@ -707,6 +708,7 @@ _CHANGES: Mapping[str, Callable[[torch.Tensor, _Draw], torch.Tensor]] = {
     "signs": _signs,
     "sparse": _sparse,
     "faint": lambda x, *_: x * _FAINT,
+    "minute": lambda x, draw: x if draw.dtype == torch.float16 else x / _EXTREME,
     "named": _named,
     "beyond": _beyond,
     "crowded": _crowd,

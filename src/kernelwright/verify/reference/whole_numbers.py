@@ -40,6 +40,10 @@ _FROM_THE_END = {"index", "index_put", "_index_put_impl"}
 _SUMMED = ("scatter_add", "scatter_reduce")
 _WEIGHED = ("softmax", "attention")
 """Operators with which booleans that are all equal may leave nothing to look at."""
+_TABLES = {"index", "index_select", "embedding", "gather"}
+"""Operators to which an integer is a place in a table."""
+_MORE_KINDS = (2, 7)
+"""The last of several kinds."""
 _TRUTHS = ("eq", "ne", "where", "masked_fill", "logical_not", "logical_and", "bitwise_and", "_to_copy")
 """Operators that may use an integer as a boolean."""
 _WIDE = {2: 13, 4: 30, 8: 40}
@@ -55,8 +59,9 @@ _POWERS = 2 / 3
 """Of numbers next to powers of two and squares, the share that is next to powers: those of logarithms are fewer."""
 _ROUNDED = 1e-5
 """Share of the largest output by which roundings may move an output."""
-_LATER = (1 << 12, 1 << 14)
-"""Range for the start of consecutive numbers, like positions after a cache."""
+_LATER = ((1 << 12, 1 << 14), (1 << 15, 3 << 14))
+"""Ranges for what is added to consecutive numbers, like positions after a cache."""
+_LEAST_POSITIONS = 3
 _ENOUGH = 0.5
 """Share of the previously finite elements that must stay finite."""
 
@@ -254,9 +259,24 @@ def _climbs(numbers: torch.Tensor) -> bool:
     return bool((numbers.diff() >= 0).all())
 
 
+def _later(
+    draws: Sequence[torch.Tensor], extents: Collection[int], generator: torch.Generator
+) -> Iterator[Change]:
+    """Positions behind a cache of thousands, then of tens of thousands, if all draws are positions."""
+    for start in _LATER if all(_are_positions(one, extents) for one in draws) else ():
+        yield functools.partial(torch.add, other=int(torch.randint(*start, (), generator=generator)))
+
+
+def are_offsets(tensor: torch.Tensor) -> bool:
+    """Whether a tensor may hold the offsets of groups."""
+    return not tensor.is_floating_point() and tensor.ndim == 1 and tensor.numel() > 2 and _climbs(tensor)
+
+
 def _are_positions(numbers: torch.Tensor, extents: Collection[int]) -> bool:
-    """Whether numbers are consecutive, and no offsets of parts of one element each."""
-    divide = int(numbers[0]) == 0 and int(numbers[-1]) in extents
+    """Whether numbers are consecutive along the last axis, and no offsets of parts of one element each."""
+    if numbers.ndim == 0 or numbers.shape[-1] < _LEAST_POSITIONS:
+        return False
+    divide = numbers.ndim == 1 and int(numbers[0]) == 0 and int(numbers[-1]) in extents
     return not divide and bool((numbers.diff() == 1).all())
 
 
@@ -328,6 +348,8 @@ def _beside_one_number(
         yield lambda _: 2 * drawn(0, 1) - 1 if signed else drawn(0, 1)
     elif number == 0 and always:
         yield lambda _: drawn(0, 1)  # the second of two kinds, of which the task draws the first
+        if names & _TABLES and not names.intersection(_TRUTHS):
+            yield from (lambda _, most=most: drawn(0, most) for most in _MORE_KINDS)
 
 
 def _changes(
@@ -366,11 +388,11 @@ def _changes(
     if (low, high) == (0, 1):
         yield lambda _: drawn(0, 1)
         return
-    if tensor.ndim == 1 and tensor.numel() > 2 and _climbs(tensor) and _climbs(other):
+    if are_offsets(tensor) and _climbs(other):
         yield from _other_offsets(drawn(low, high), low, high, generator)
-        if all(_are_positions(one, extents) for one in (tensor, other)):
-            yield functools.partial(torch.add, other=int(torch.randint(*_LATER, (), generator=generator)))
+        yield from _later((tensor, other), extents, generator)
         return
+    yield from _later((tensor, other), extents, generator)
     summed = not any(name.startswith(_LAST_WINS) and not name.startswith(_SUMMED) for name in names)
     if summed and tensor.numel() > 1:
         repeated = torch.rand(tensor.numel(), generator=generator) < _ENOUGH
