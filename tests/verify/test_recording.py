@@ -278,3 +278,22 @@ def test_data_wider_than_its_type_is_refused_by_lean_handles_too(monkeypatch: py
     assert TensorHandle(np.zeros(2, np.uint64), tl.pointer_type(tl.float32)).data.size == 2
     with pytest.raises(ValueError, match="exceeds"):
         TensorHandle(np.zeros(2, np.float64), tl.float32)
+
+
+@triton.jit
+def _rows_in_turn(x_ptr, out_ptr, rows, n, BLOCK: tl.constexpr):
+    columns = tl.arange(0, BLOCK)
+    for step in range(2):
+        row = tl.program_id(0) * 2 + step
+        scale = tl.load(x_ptr + row * n, mask=row < rows, other=2.0)
+        tl.store(out_ptr + row * n + columns, scale + columns, mask=(columns < n) & (row < rows))
+
+
+def test_the_mask_of_a_single_lane_decides_nothing(engine: Engine, played: list[bool]) -> None:
+    x, out = torch.randn(7, 8), torch.zeros(7, 8)
+    for _ in range(2):
+        engine.seen.clear()
+        engine.launch(_rows_in_turn, (4,), (x, out, 7, 8, 8), {})
+        torch.testing.assert_close(out, x[:, :1] + torch.arange(8))
+        assert {item[-1] for item in engine.seen if len(item) == 3} == {True, False}
+    assert played == [True] * 7

@@ -38,7 +38,7 @@ from kernelwright.verify.interpret.number_formats import (
     to_two_bf16,
     updated_in_bf16,
 )
-from kernelwright.verify.interpret.recording import Instances
+from kernelwright.verify.interpret.recording import Instances, Mask
 from kernelwright.verify.messages import HALF_SUMS
 from kernelwright.verify.trace.binding import plain
 
@@ -115,6 +115,7 @@ def install(engine: Watcher) -> Callable[[], None]:
         (jit.JITFunction, "__call__", _call),
         (interpreter, "_get_np_dtype", np_dtype),
         (TritonSemantic, "load", _load),
+        (TritonSemantic, "store", _store),
         *((tl.constexpr, name, _bare(tl.constexpr.__dict__[name])) for name in _OPERATORS),
     ]
     for made in (
@@ -591,7 +592,7 @@ class _Other(tl.tensor):
         return True
 
 
-_TRITONS_LOAD = TritonSemantic.load
+_TRITONS_LOAD, _TRITONS_STORE = TritonSemantic.load, TritonSemantic.store
 
 
 def _load(
@@ -609,7 +610,20 @@ def _load(
         if ptr.type.is_block():
             ptr, other = self.broadcast_impl_value(ptr, other)
         other = _Other(other.handle, other.type)
-    return _TRITONS_LOAD(self, ptr, mask, other, *rest, **options)
+    return _TRITONS_LOAD(self, ptr, _asked(ptr, mask), other, *rest, **options)
+
+
+def _store(
+    self: TritonSemantic, ptr: tl.tensor, val: tl.tensor, mask: tl.tensor | None, *rest: object
+) -> tl.tensor:
+    return _TRITONS_STORE(self, ptr, val, _asked(ptr, mask), *rest)
+
+
+def _asked(ptr: tl.tensor, mask: tl.tensor | None) -> tl.tensor | None:
+    """A mask; that of a single lane as one that decides nothing."""
+    if mask is None or ptr.type.is_block() or mask.type.is_block():
+        return mask
+    return Mask(mask.handle, mask.type)
 
 
 class _Results(tuple[Handle, ...]):

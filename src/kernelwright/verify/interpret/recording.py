@@ -63,6 +63,11 @@ class Watcher(Protocol):
              flops: float, line: int) -> None: ...  # fmt: skip
 
 
+class Mask(tl.tensor):
+    """The mask of a single lane. Triton asks whether it is true where that changes nothing, so instances of either kind have one
+    list; the answer is noted as that to any decision."""
+
+
 class _Diverged(Exception):
     """This instance takes another path than the recorded one."""
 
@@ -275,6 +280,10 @@ class Recording:
         if name in ("__index__", "__bool__"):
 
             def decided(tensor: tl.tensor) -> object:
+                if isinstance(tensor, Mask) and not (self.keeps or self._inside):
+                    seen = functools.partial(told_line, deciding_line(), _read, own, tensor.type)
+                    self._called("mask", seen, tensor.handle)
+                    return True
                 found = own(tensor)
                 if self._inside:
                     return found
@@ -598,6 +607,10 @@ def acts(name: str) -> tuple[bool, bool]:
 
 def _by_name(function: Callable[..., object], count: int, names: list[str]) -> Callable[..., object]:
     return lambda *args: function(*args[:count], **dict(zip(names, args[count:], strict=True)))
+
+
+def _read(own: Callable[[tl.tensor], object], kind: tl.dtype, handle: object) -> None:
+    own(tl.tensor(handle, kind))
 
 
 def _pack(kind: type) -> Callable[..., object]:
