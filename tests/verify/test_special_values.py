@@ -77,7 +77,7 @@ def cases(body: str, inputs: str = "torch.randn(12, 40)") -> dict[str, Any]:
             "torch.randn(12, 40)",
             {"rows", "ties", *CONTENT, "far", "extreme", "minute", "nan", "ladder"},
         ),
-        ("x.sum(1)", "torch.rand(12, 40) > 0.5", {"masks", "whole numbers"}),
+        ("x.sum(1)", "torch.rand(12, 40) > 0.5", {"masks", "alike", "whole numbers"}),
         ("x.sum(1)", "torch.ones(12, 12).tril() > 0", {"whole numbers"}),
         (
             "(x.square().sum(1) * 1e-11).clamp(max=2.0)",

@@ -64,6 +64,8 @@ _TURNED, _TURNED_LEAST = 79, 0.6
 """In reverse order: the largest size, and the least share of it that all but one have, as programs may be as many."""
 _SHORT = 9
 """The least size in reverse order, unless it was smaller before: honest kernels do not split a shorter block."""
+_POWERS = 0.75
+"""Share of sizes beside a size of 1 that are powers of two."""
 _PAIRS = 3
 """Pairs of sizes that are tried if not all are accepted at once."""
 _DRAWN = 2
@@ -590,9 +592,13 @@ def _of_ratio(
 def _of_one(
     base: dict[str, int], ones: list[str], free: list[str], dice: random.Random
 ) -> list[dict[str, int]]:
-    """One size 1, the first first, which is the batch in nearly every task; the rest a little smaller, or as they are."""
+    """One size 1, the first first, which is the batch in nearly every task; of the rest some powers of two and the
+    others a little smaller, or all, or as they are."""
     less = {name: base[name] - dice.randint(0, max(1, base[name] // 4)) for name in free}
-    return [base | less | {name: 1} for name in ones] + [base | {name: 1} for name in ones]
+    powers = less | {name: _above(base[name]) for name in free if dice.random() < _POWERS}
+    found = [base | powers | {name: 1} for name in ones]
+    fit = [one for one in found if math.prod(one.values()) <= math.prod(base.values())]
+    return fit + [base | less | {name: 1} for name in ones] + [base | {name: 1} for name in ones]
 
 
 def _odd(size: float) -> int:

@@ -552,6 +552,8 @@ def _special_cases(
             yield case
     if position < 2 or long:
         yield from _of_whole_numbers(making, found)
+    if (position == 0 or long) and smooth and special_values.flags(found):
+        yield from _of_single_elements(making)
     if position == 0 and smooth and (case := _at_bounds_of_inputs(making)) is not None:
         yield case
     if position == 0 and smooth and (inputs := _reaching(making.module, found, drawn, tried)) is not None:
@@ -683,6 +685,17 @@ def _short(making: _Making) -> list[float]:
         waiting -= passed
         found += [factor] if passed else []
     return found
+
+
+def _of_single_elements(making: _Making) -> Iterator[Case]:
+    """Cases in which one element of an input, or a few neighbours, may decide about all outputs (a step that overflowed)."""
+    generator = torch.Generator().manual_seed(making.seed)
+    for place, tensor in enumerate(flatten(making.drawn)):
+        if tensor.is_floating_point() and tensor.numel() > 1:
+            for what, made in special_values.single(tensor, generator):
+                inputs = with_changed(making.drawn, place, lambda _, made=made: made)  # type: ignore[misc]
+                if (case := making.case(f"{what} of input {place}", inputs, _SPECIAL)) is not None:
+                    yield case
 
 
 def _in_order(module: torch.nn.Module, inputs: object) -> tuple[list[torch.Tensor], bool]:
@@ -867,6 +880,8 @@ def has_special(shape: ShapeCases) -> bool:
         return True
     if shape.gradients is not None:
         return False
+    if special_values.flags(shape.operators):
+        return True
     module, drawn = shape.cases[0].module, shape.cases[0].inputs
     if shape.bend or roundings.logs_of_decays(module, drawn):
         return True

@@ -44,7 +44,7 @@ import dataclasses
 import functools
 import math
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -72,9 +72,12 @@ _LEAST, _SMALLEST, _NEAR_ONE = 1e-6, 1e-15, (4.0, 7.0)
 """The largest of tiny constants; least factor on inputs; negated exponents of ten for logarithms."""
 _HALVES = 9
 """Halves lie between minus this and this."""
-_NEAR_END = 0.01
-"""Share of a range by which its largest or smallest draw may miss the true end."""
+_NEAR_END, _NEAR_END_OF, _MOST_NEAR = 0.01, 4.0, 0.1
+"""Share of a range by which its largest or smallest draw may miss the true end: the first, or for few draws the second divided by
+their number, at most the third."""
 _SHARE_NAMED = 0.125
+_LARGEST = 4
+"""Neighbours of nearly the largest number that a type holds."""
 _FAINT = 1e-8
 _KEPT = 1 / 7
 """Share of elements that are not 0 in a sparse tensor."""
@@ -185,6 +188,26 @@ def is_mask(tensor: torch.Tensor) -> bool:
     return tensor.dtype == torch.bool or (tensor.is_floating_point() and bool(torch.isneginf(tensor).any()))
 
 
+def flags(operators: Iterable[str]) -> bool:
+    """Whether a reference asks whether numbers are finite, and then joins elements, so that a single one may decide about all."""
+    names = set(operators)
+    return _among(names, "asks_for_nan") and not pointwise([*names])
+
+
+def single(tensor: torch.Tensor, generator: torch.Generator) -> Iterator[tuple[str, torch.Tensor]]:
+    """(what, the tensor) with one element that is NaN or infinite, then with neighbours that are finite and whose sum is not."""
+    most = torch.finfo(tensor.dtype).max
+    for what, value, count in (
+        ("NaN", math.nan, 1),
+        ("infinity", math.inf, 1),
+        ("largest", 0.9 * most, _LARGEST),
+    ):
+        made = tensor.clone(memory_format=torch.contiguous_format)
+        first = int(torch.randint(max(1, made.numel() - count), (), generator=generator))
+        made.view(-1)[first : first + count] = value
+        yield what, made
+
+
 def sensitive(operators: Sequence[str]) -> bool:
     """Whether large inputs magnify a last digit."""
     names = set(operators)
@@ -267,24 +290,25 @@ def with_special_values(
             tensor.detach().double().cpu(), _Draw(generator, landmarks, tensor.dtype, root, weighed)
         )
         made = made.to(tensor.dtype).to(tensor.device)
-        made = _of_one_sign(made, float(tensor.min()), float(tensor.max()), closed or kind == "tiny")
+        near = max(_NEAR_END, min(_MOST_NEAR, _NEAR_END_OF / tensor.numel()))
+        made = _of_one_sign(made, float(tensor.min()), float(tensor.max()), near * (closed or kind == "tiny"))
         kept = tensor == 0 if bool((tensor == 0).any()) else None
         return in_order(tensor, made if kept is None else torch.where(kept, tensor, made))
 
     return convert(inputs, special)
 
 
-def _of_one_sign(made: torch.Tensor, low: float, high: float, closed: bool) -> torch.Tensor:
+def _of_one_sign(made: torch.Tensor, low: float, high: float, near: float) -> torch.Tensor:
     """Clamped to the drawn range if that is of positive numbers, and made negative if it is of negative ones, like logarithms of
-    decays."""
+    decays. The range includes 0 and 1 if draws are within a share `near` of them."""
     if low >= 0:
-        return made.clamp(*(_ends(low, high) if closed else (low, high)))
+        return made.clamp(*(_ends(low, high, near)))
     return -made.abs() if high <= 0 else made
 
 
-def _ends(low: float, high: float) -> tuple[float, float]:
+def _ends(low: float, high: float, near: float) -> tuple[float, float]:
     """The ends of the range from which values between these were drawn."""
-    return (0.0 if low < _NEAR_END * high else low, 1.0 if 1.0 - _NEAR_END < high < 1.0 else high)
+    return (0.0 if low < near * high else low, 1.0 if 1.0 - near < high < 1.0 else high)
 
 
 def _quiet() -> frozenset[str]:
@@ -523,6 +547,9 @@ def _tiny(x: torch.Tensor, draw: _Draw) -> torch.Tensor:
     if constants:
         constant = constants[int(torch.randint(len(constants), (1,), generator=draw.generator))]
         scale = (math.sqrt(constant) if draw.root else constant) * 10.0 ** _uniform(draw.generator, -0.7, 0.3)
+        if not draw.root and bool((x >= 0).all()):  # the root of half of these is as small as the constant
+            half = (torch.arange(x.numel()) % 2).reshape(x.shape).to(x)
+            return x * max(scale, _SMALLEST) ** (1.0 + half)
     return x * max(scale, _SMALLEST)
 
 

@@ -8,7 +8,7 @@ Changes are tried one after another, each on some elements, so that one case hol
 stay 0 and 1, as they may be booleans; sorted numbers stay sorted, as they may be offsets.
 
 Numbers that are all equal (`alike`: tokens that all go to one expert, a block of one id; bytes near the end of their range)
-are a case by themselves: counts and sums are largest there.
+are a case by themselves: counts and sums are largest there, and whole blocks of a mask may be left out, or need no mask.
 
 Does not find what is accepted only in combination (indices and lengths that belong together).
 """
@@ -208,8 +208,13 @@ def _take(
 def _even_out(
     tensor: torch.Tensor, other: torch.Tensor, names: set[str], by_row: bool, generator: torch.Generator
 ) -> Iterator[Change]:
-    """`alike` for one tensor: bytes near the end of their range, other integers at an end of the drawn one, or within it."""
-    if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool or tensor.numel() < 2:
+    """`alike` for one tensor: bytes near the end of their range, other integers at an end of the drawn one, or within it; booleans
+    that differ between draws in runs."""
+    if tensor.is_floating_point() or tensor.is_complex() or tensor.numel() < 2:
+        return
+    if tensor.dtype == torch.bool:
+        if not torch.equal(tensor, other):
+            yield _in_runs
         return
     both = [int(end) for one in (tensor, other) if one.numel() for end in one.aminmax()]
     low, high = min(both), max(both)
@@ -239,6 +244,16 @@ def _in_rows(tensor: torch.Tensor, numbers: Sequence[int]) -> torch.Tensor:
 
 def _one_of(places: torch.Tensor, numbers: Sequence[int], _: torch.Tensor) -> torch.Tensor:
     return torch.tensor(numbers)[places]
+
+
+def _in_runs(mask: torch.Tensor) -> torch.Tensor:
+    """Rows of which in turn the second half, the first, the outer quarters and the middle are true; a vector is one row."""
+    length = mask.shape[-1]
+    quarter = torch.arange(length) * 4 // max(length, 1)
+    rows = torch.arange(mask.numel() // max(length, 1)).unsqueeze(-1)
+    inner = (quarter == 1) | (quarter == 2)
+    made = torch.where(rows % 4 < 2, quarter >= 2, ~inner) != (rows % 2 == 1)
+    return made.reshape(mask.shape).to(mask.device)
 
 
 def _largest(tensor: torch.Tensor, names: set[str]) -> int:
