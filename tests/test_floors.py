@@ -11,7 +11,7 @@ PACKAGE = Path(kernelwright.__file__).parent
 
 FLOORS = {
     "errors": 0, "records": 0, "outcomes": 0, "config": 0, "hardware": 0, "runs": 0, "shapes": 0, "progress": 0,
-    "children": 0, "drawing": 0, "parsing": 0, "models": 0, "extensions": 0, "precision": 0,
+    "children": 0, "drawing": 0, "parsing": 0, "models": 0, "extensions": 0, "precision": 0, "templates": 0,
     "graph": 1, "tasks": 1, "candidates": 1, "faults": 1,
     "synth": 2,
     "verify": 3, "rewards": 3, "metrics": 3, "archive": 3,

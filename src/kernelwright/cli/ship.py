@@ -17,14 +17,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import jinja2
-
 from kernelwright import __version__
 from kernelwright.config import STAGES
 from kernelwright.errors import UserError
 from kernelwright.models import DEFAULT_FOLDER, place_of
 from kernelwright.records import FASTER
 from kernelwright.runs import new_folder, read_json, write_text
+from kernelwright.templates import environment
 
 MOST = 32 << 20
 """Most bytes of weights."""
@@ -147,7 +146,8 @@ def _card(
     )
     mixed_with = _digest(other) if other else ""
     base = recipe.get("model", {}).get("base")
-    return _template().render(
+    template = environment(__file__).get_template("model_card.md.jinja")
+    card = template.render(
         name=f"Kernelwright {recipe.get('name', checkpoint.name)}",
         parameters=f"{count / 1e6:.2f} M",
         architecture=", ".join(config.get("architectures", ["a causal language model"])),
@@ -174,6 +174,7 @@ def _card(
         operators=_operators(evaluations, f"held-out tasks, {stage}"),
         **_minutes_spent(run, stages, hardware),
     )
+    return f"{card}\n"
 
 
 def _minutes_spent(run: Path | None, stages: Sequence[str], hardware: str) -> dict[str, Any]:
@@ -303,16 +304,3 @@ def _times(speedup: dict[str, Any] | None, timing: str | None) -> str:
 def _json(path: Path) -> dict[str, Any]:
     """The object in a JSON file; empty without the file. Raises UserError for other content."""
     return read_json(path) or {}
-
-
-def _template() -> jinja2.Template:
-    folder = Path(__file__).parent / "templates"
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(folder),
-        undefined=jinja2.StrictUndefined,
-        autoescape=False,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    return environment.get_template("model_card.md.jinja")

@@ -27,7 +27,7 @@ from kernelwright.children import Helper
 from kernelwright.data.decide import ask, decide
 from kernelwright.data.problems import Problem, Skipped, problem
 from kernelwright.data.settings import CorpusSettings
-from kernelwright.data.streams import Progress
+from kernelwright.data.streams import Progress, silent
 from kernelwright.errors import InfrastructureError
 from kernelwright.records import Record, Task
 from kernelwright.runs import write_records, write_text
@@ -106,7 +106,7 @@ def make_parts(
     folder: Path,
     workers: int,
     verifier: Verifier | None = None,
-    progress: Progress | None = None,
+    progress: Progress = silent,
     pricing: Verifier | None = None,
 ) -> None:
     """Make every missing chunk. Raises InfrastructureError if worker after worker dies."""
@@ -121,8 +121,7 @@ def make_parts(
         nonlocal done
         with lock:
             done += 1
-            if progress is not None:
-                progress("judge", done * settings.chunk, len(everything) * settings.chunk)
+            progress("judge", done * settings.chunk, len(everything) * settings.chunk)
 
     if verifier is not None:
         tasks = tasks_of(settings)

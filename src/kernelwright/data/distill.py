@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from kernelwright import candidates, prompts
 from kernelwright.data.decide import fair
-from kernelwright.data.streams import Progress, Stream
+from kernelwright.data.streams import Progress, Stream, silent
 from kernelwright.errors import UserError
 from kernelwright.outcomes import Outcome
 from kernelwright.policy import Policy
@@ -121,7 +121,7 @@ class Teacher:
 
 
 def distill(
-    suite: Sequence[Task], out: Path, teacher: Teacher, parallel: int = 8, progress: Progress | None = None
+    suite: Sequence[Task], out: Path, teacher: Teacher, parallel: int = 8, progress: Progress = silent
 ) -> Counter[str]:
     """Ask about every task, `parallel` at a time. Returns counts by reason.
 
@@ -151,8 +151,7 @@ def distill(
                         )
                     stream.write(found)
                     done += 1
-                    if progress is not None:
-                        progress("distill", done, len(suite))
+                    progress("distill", done, len(suite))
             finally:
                 for future in waiting:
                     future.cancel()

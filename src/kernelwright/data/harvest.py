@@ -28,7 +28,7 @@ import torch
 
 from kernelwright import extensions
 from kernelwright.children import run_forked
-from kernelwright.data.streams import Progress, Stream
+from kernelwright.data.streams import Progress, Stream, silent
 from kernelwright.errors import UserError, one_line
 from kernelwright.graph import operators
 from kernelwright.graph.capture import capture
@@ -63,7 +63,7 @@ class Origin(Record):
     """Why groups, or the whole submodule, gave no task."""
 
 
-def harvest(spec: str, out: Path, progress: Progress | None = None, jobs: int = 1) -> Counter[str]:
+def harvest(spec: str, out: Path, progress: Progress = silent, jobs: int = 1) -> Counter[str]:
     """Write the tasks to `out` and their origins next to it; resumes a stopped run. Returns counts by result.
 
     `spec` is `my_models.py:function`; `jobs` models are harvested at once. Raises UserError if there is no such function, or it
@@ -85,8 +85,7 @@ def harvest(spec: str, out: Path, progress: Progress | None = None, jobs: int = 
                             tasks.write(task)
                         seen.add(digest)
                     origins.write(one.model_copy(update={"tasks": ()}))
-                if progress is not None:
-                    progress("harvest", number, len(models))
+                progress("harvest", number, len(models))
         except BaseException:  # such as Ctrl-C; nothing under way is waited for
             for worker in multiprocessing.active_children():
                 worker.terminate()

@@ -19,7 +19,7 @@ from typing import Any
 
 from kernelwright import migrate
 from kernelwright.data.decide import fair
-from kernelwright.data.streams import Progress, Stream
+from kernelwright.data.streams import Progress, Stream, silent
 from kernelwright.errors import UserError, one_line
 from kernelwright.parsing import method_of, parse
 from kernelwright.records import Candidate, Example, Record, Task, Verdict
@@ -53,7 +53,7 @@ class Refused(Record):
 
 
 def bring(
-    source: str, out: Path, verifier: Verifier, *, limit: int = 0, progress: Progress | None = None
+    source: str, out: Path, verifier: Verifier, *, limit: int = 0, progress: Progress = silent
 ) -> Counter[str]:
     """Import the rows of `source`. Returns counts by result; `accepted` splits into `rewritten` and `as they were`.
 
@@ -77,7 +77,7 @@ def _judge_all(
     good: Stream[Example],
     bad: Stream[Refused],
     verifier: Verifier,
-    progress: Progress | None,
+    progress: Progress,
 ) -> None:
     done = len(good) + len(bad)
     rows = islice(enumerate(given), done, None)
@@ -104,8 +104,7 @@ def _judge_all(
             else:
                 bad.write(made)
             done += 1
-            if progress is not None:
-                progress("import", done, len(given))
+            progress("import", done, len(given))
 
 
 def draft(row: Mapping[str, Any], number: int) -> Example | Refused:

@@ -24,7 +24,7 @@ from kernelwright.data import card as cards
 from kernelwright.data.chunks import make_parts, parts_of, summary
 from kernelwright.data.contamination import Benchmarks, tasks_of
 from kernelwright.data.settings import CorpusSettings
-from kernelwright.data.streams import Progress
+from kernelwright.data.streams import Progress, silent
 from kernelwright.data.tokenizer import train_tokenizer
 from kernelwright.errors import UserError
 from kernelwright.graph.structure import structure
@@ -45,7 +45,7 @@ def merge(
     folder: Path,
     sources: Sequence[Path] = (),
     benchmarks: Sequence[Path] = (),
-    progress: Progress | None = None,
+    progress: Progress = silent,
 ) -> dict[str, Any]:
     """Write the corpus of `folder` from its own parts and those of `sources`. Returns the card.
 
@@ -89,7 +89,7 @@ def build(
     settings: CorpusSettings,
     folder: Path,
     verifier: Verifier | None = None,
-    progress: Progress | None = None,
+    progress: Progress = silent,
     *,
     pricing: Verifier | None = None,
     workers: int = 0,
@@ -113,7 +113,7 @@ def _keep_new(
     folders: Sequence[Path],
     forbidden: Benchmarks,
     dropped: Counter[str],
-    progress: Progress | None,
+    progress: Progress,
 ) -> Iterator[Pair]:
     """Pairs that are new, not a benchmark's, and not too many that differ only in numbers."""
     seen: set[str] = set()
@@ -134,8 +134,7 @@ def _keep_new(
             else:
                 yield pair
             seen.add(same)
-        if progress is not None:
-            progress("merge", number, len(paths))
+        progress("merge", number, len(paths))
 
 
 def _mix(pairs: Sequence[Pair], seed: int) -> list[Pair]:

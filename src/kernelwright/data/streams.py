@@ -18,6 +18,10 @@ Progress = Callable[[str, int, int], None]
 """Called with a step's name, units done, and units in total."""
 
 
+def silent(step: str, done: int, total: int) -> None:
+    """A Progress that shows nothing."""
+
+
 class Stream(Generic[R]):
     """A file of records of one kind. `whole` is true if an earlier run finished it."""
 

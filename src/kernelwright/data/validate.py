@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernelwright.data.decide import fair
-from kernelwright.data.streams import Progress
+from kernelwright.data.streams import Progress, silent
 from kernelwright.graph import stitch
 from kernelwright.graph.types import Graph
 from kernelwright.records import Candidate, Pair, read_jsonl
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def validate(
-    path: Path, verifier: Verifier, sample: int = 0, seed: int = 0, progress: Progress | None = None
+    path: Path, verifier: Verifier, sample: int = 0, seed: int = 0, progress: Progress = silent
 ) -> Counter[str]:
     """Counts of answers and broken kernels by outcome. `sample`: number of pairs drawn; 0: all."""
     pairs = list(read_jsonl(path, Pair))
@@ -36,6 +36,5 @@ def validate(
     ended: Counter[str] = Counter()
     for number, (what, future) in enumerate(pending, 1):
         ended[f"{what}: {fair(future).outcome.value}"] += 1
-        if progress is not None:
-            progress("validate", number, len(pending))
+        progress("validate", number, len(pending))
     return ended

@@ -10,10 +10,7 @@ outputs.
 import random
 from collections.abc import Sequence
 from functools import lru_cache
-from pathlib import Path
 from typing import Literal
-
-import jinja2
 
 from kernelwright import hardware
 from kernelwright.config import Style
@@ -28,6 +25,7 @@ from kernelwright.synth import reasoning
 from kernelwright.synth.library import schedules_of
 from kernelwright.synth.plan import parse_plan
 from kernelwright.synth.primitives import Unsupported
+from kernelwright.templates import environment
 
 __all__ = [
     "PLAN_END", "completion_text", "contrast", "example_pair", "feedback", "profile", "render", "until_kernels",
@@ -228,15 +226,4 @@ def _sheet(target: str) -> str:
 
 
 def _fill(name: str, fields: dict[str, object]) -> str:
-    return _environment().get_template(f"{name}.jinja").render(fields).strip()
-
-
-@lru_cache(maxsize=1)
-def _environment() -> jinja2.Environment:
-    return jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
-        undefined=jinja2.StrictUndefined,
-        autoescape=False,  # the output is a prompt, not HTML
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    return environment(__file__).get_template(f"{name}.jinja").render(fields).strip()

@@ -16,7 +16,6 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import jinja2
 from markupsafe import Markup, escape
 
 from kernelwright import __version__
@@ -25,6 +24,7 @@ from kernelwright.outcomes import Category, Gate
 from kernelwright.report import charts, highlight
 from kernelwright.report.gather import Run, Stage, read_run, task_rows
 from kernelwright.runs import write_text
+from kernelwright.templates import environment
 
 __all__ = ["build_report"]
 
@@ -50,19 +50,13 @@ def render(runs: Sequence[Run]) -> str:
     stages = [stage for run in runs for stage in run.stages]
     script = _asset("page.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("kernelwright.report", "templates"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    templates = environment(__file__, autoescape=True)
     filters = (_percent, _times, _number, _pretty, _size, _breakable)
-    environment.filters |= {one.__name__.lstrip("_"): one for one in filters} | {"python": highlight.python}
+    templates.filters |= {one.__name__.lstrip("_"): one for one in filters} | {"python": highlight.python}
     kind, tasks = _timing_kind(stages), task_rows(stages)
     labels = [*(stage.label for stage in stages), *_series(runs, "loss"), *_series(runs, "reward")]
     colours = {label: number for number, label in enumerate(dict.fromkeys(labels))}
-    return environment.get_template("page.html.jinja").render(
+    return templates.get_template("page.html.jinja").render(
         version=__version__,
         runs=runs,
         stages=stages,

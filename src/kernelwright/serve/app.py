@@ -128,11 +128,12 @@ class _Service:
             buckets=_BUCKETS,
             registry=self._registry,
         )
-        self._queue = Gauge("kernelwright_queue", "Requests judged or waiting", registry=self._registry)
-        self._refused = Gauge(
-            "kernelwright_refused", "Requests refused for a full queue", registry=self._registry
-        )
-        self._cached = Gauge("kernelwright_cached", "Answers from the store", registry=self._registry)
+        for name, about, count in (
+            ("queue", "Requests judged or waiting", lambda: len(self.jobs.running)),
+            ("refused", "Requests refused for a full queue", lambda: self.jobs.tally.refused),
+            ("cached", "Answers from the store", lambda: self.jobs.tally.cached),
+        ):
+            Gauge(f"kernelwright_{name}", about, registry=self._registry).set_function(count)
 
     def open(self) -> None:
         salt = "/".join(f"{name}={value}" for name, value in sorted(self.settings.judge.items()))
@@ -227,9 +228,6 @@ class _Service:
 
     async def metrics(self) -> Response:
         """Metrics for Prometheus."""
-        self._queue.set(len(self.jobs.running))
-        self._refused.set(self.jobs.tally.refused)
-        self._cached.set(self.jobs.tally.cached)
         return PlainTextResponse(generate_latest(self._registry), media_type=CONTENT_TYPE_LATEST)
 
     def _read(self, body: VerifyRequest) -> tuple[Task, Candidate]:
