@@ -1,11 +1,19 @@
 """Which groups of a whole share a kernel."""
 
+from concurrent.futures import Future
+from contextlib import nullcontext
+
+import pytest
 import torch
+from search.making import Judge, Says, kernel, timing
 from torch import nn
 
 from kernelwright.graph.capture import capture
 from kernelwright.graph.partition import partition
-from kernelwright.search.whole import _for_all, _kind, _repeats, shrunk
+from kernelwright.outcomes import Gate, Outcome
+from kernelwright.records import Candidate, Task, Verdict
+from kernelwright.search.cache import KernelCache
+from kernelwright.search.whole import Settings, _for_all, _kind, _repeats, search_whole, shrunk
 
 
 def test_stages_of_a_network_share_kernels_and_their_widest_bounds() -> None:
@@ -70,3 +78,33 @@ def test_a_stack_of_layers_is_told_from_a_recurrence_and_from_one_block() -> Non
     for module, shape, repeats in modules:
         part = capture(module.eval(), [torch.randn(shape)], breaks=False).part
         assert _repeats(part.graph) == repeats
+
+
+class Accepts(Judge):
+    """Accepts what is stitched, and no kernel of a group by itself."""
+
+    def submit(self, task: Task, candidate: Candidate) -> Future[Verdict]:
+        self.judged.append(candidate.code)
+        stitched = candidate.code.count("def _kernel") + candidate.code.count("def run") > 0
+        outcome = Outcome.CORRECT if stitched else Outcome.WRONG_VALUE
+        future: Future[Verdict] = Future()
+        future.set_result(
+            Verdict(
+                task_id=task.id, gate=Gate.TIMING, outcome=outcome, timing=timing(0.5) if stitched else None
+            )
+        )
+        return future
+
+
+@pytest.mark.parametrize("gpu", ["", "a GPU"])
+def test_layers_are_stitched_and_judged_before_groups_are_searched(gpu: str) -> None:
+    layer = [nn.Linear(8, 8), nn.LayerNorm(8), nn.GELU()]
+    net = nn.Sequential(*[one for _ in range(18) for one in layer]).eval()
+    part = capture(net, [torch.randn(4, 8)], breaks=False).part
+    judge = Accepts()
+    found = search_whole(
+        part.graph, part.arguments, lambda: nullcontext(judge), lambda: [Says("library", kernel(1.0))],
+        KernelCache(None), Settings(rungs=("library",), gpu=gpu),
+    )  # fmt: skip
+    assert found.answer is not None
+    assert "def run" in judge.judged[0]

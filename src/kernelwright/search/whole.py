@@ -6,8 +6,8 @@
 
 1. If these rungs were asked before, the cached result of the whole is the answer, good or bad.
 2. Unless it is long, the rungs are asked for the graph in one piece, as one group. A user's kernel is judged first. For a
-   network of many nodes, contractions among them, whose groups repeat and whose times are modelled, kernels are written for each
-   distinct group before that, stitched and judged once, as a whole.
+   network of many nodes, contractions among them, whose groups repeat, kernels are written for each distinct group before that,
+   stitched and judged once, as a whole: so there is an answer before groups are searched one by one.
 3. If that gives nothing or is not worth it, or if a GPU can measure which is faster, the graph is cut into groups. Each
    distinct one goes up the ladder, the most expensive first. A group's kernel is used if it is
    not slower than the faster of eager and torch.compile; ATen does the rest.
@@ -327,29 +327,30 @@ class _Search:
         )  # fmt: skip
         large = self._nodes > MANY and self._contracts
         many = self._nodes > TOO_LONG or (large and _repeats(self.graph))
-        if many and not (s.gpu or self.user):
+        if many and not self.user:
             found += self._written(ladder, _WHOLE_UNTIL)
         # Modelled times cannot decide between two kernels that are both worth it.
-        settled = any(one.worth_it for one in found)
-        if found and not settled:
+        settled = not s.gpu and any(one.worth_it for one in found)
+        if found and not settled and not s.gpu:
             found += self._beside_aten(ladder)
             settled = any(one.worth_it for one in found)
         if not settled and (self.user or self._nodes <= TOO_LONG):
             before = len(found)
             ladder.rungs = [*([UserRung(self.user)] if self.user else []), *rungs]
-            found += self._in_one_piece(ladder)
+            share = _RUNGS_UNTIL if many and not found else _WHOLE_UNTIL  # kernels of groups took a part of it for nothing
+            found += self._in_one_piece(ladder, share=share)
             while len(found) == before and self._has_pinned_size():
-                if time.monotonic() >= self._until(_WHOLE_UNTIL):
+                if time.monotonic() >= self._until(share):
                     break
-                found += self._in_one_piece(ladder)
+                found += self._in_one_piece(ladder, share=share)
             ladder.rungs = list(rungs)
             settled = not s.gpu and any(one.worth_it for one in found)
             if not (settled or self.user):
                 found += self._beside_aten(ladder)
                 settled = not s.gpu and any(one.worth_it for one in found)
-        if not (found or many or s.gpu or self.user) and (self.cut_off or large):
+        if not (found or many or self.user) and (self.cut_off or large):
             found += self._written(ladder, _RUNGS_UNTIL)  # fewer verdicts than a search for each group
-            settled = any(one.worth_it for one in found)
+            settled = not s.gpu and any(one.worth_it for one in found)
         if not settled and time.monotonic() < self._until(_RUNGS_UNTIL):
             found += self._in_groups(ladder)
         if not found and time.monotonic() >= self._until(_RUNGS_UNTIL):
