@@ -56,6 +56,11 @@ def test_a_plain_quotient_comes_before_a_shifted_one() -> None:
     assert Formulas({"n": (16, 24, 27, 32)}).of((2, 3, 3, 4)) == "n//8"
 
 
+def test_a_quotient_of_two_sizes_comes_before_longer_formulas() -> None:
+    formulas = Formulas({"dim": (4, 8, 4), "heads": (2, 2, 1)})
+    assert formulas.of((2, 4, 4)) == "dim//heads"
+
+
 def test_a_product_of_sizes_seen_before() -> None:
     formulas = Formulas({"c": (8, 16, 8), "h": (14, 14, 20)})
     edge = formulas.of((6, 6, 9))

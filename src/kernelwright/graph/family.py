@@ -61,7 +61,9 @@ class Formulas:
         row = tuple(values)
         if len(set(row)) == 1:
             return row[0]
-        found = self._of(row, _DEPTH)
+        # Short formulas first: few captures leave long ones that fit by chance.
+        tried = (self._of(row, depth) for depth in range(1, _DEPTH + 1))
+        found = next((one for one in tried if one is not None), None)
         if found is None:
             raise NoFamily(
                 f"a size that is {', '.join(map(str, row))} follows no formula over {', '.join(self.rows)}"
