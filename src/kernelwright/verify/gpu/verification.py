@@ -285,7 +285,7 @@ class MeasuredVerification(Verification):
         self.facts["binaries"] = tuple(binaries.values())
         if base is not None and self._launches is not None:
             works = [cost.Work.from_json(launch["work"]) for launch in self._launches]
-            modelled, _ = candidate_cost(trace.tape, works, binaries, sheet, base.eager.roofline_ms)
+            modelled, _ = candidate_cost(trace.tape, works, binaries, sheet, base)
             self.facts |= {"cost": modelled, "reference_cost": base.eager}
 
     # -- correctness -------------------------------------------------------------------------------------------

@@ -1140,9 +1140,7 @@ class InterpretedVerification(Verification):
         registers."""
         works = [cost.Work.from_json(launch["work"]) for launch in launches]
         binaries = {binary.kernel: binary for binary in self.facts.get("binaries", ())}
-        modelled, share = candidate_cost(
-            full.tape, works, binaries, self.judge.target, base.eager.roofline_ms
-        )
+        modelled, share = candidate_cost(full.tape, works, binaries, self.judge.target, base)
         self._enough(share, "full")
         idle_ms = 1e-3 * self.judge.target.launch_us * full.stops  # the next launch finds an empty queue
         modelled = modelled.model_copy(update={"ms": modelled.ms + idle_ms + _LISTED_MS * full.listed})

@@ -144,6 +144,7 @@ class Form:
 class Baseline:
     """Modelled times of a reference at one size. Milliseconds and bytes."""
 
+    precision: Precision
     eager: Cost
     compiled_ms: float
     min_bytes: float
@@ -372,6 +373,7 @@ def baseline(task: Task, shape: dict[str, int], target: Target) -> Baseline:
     eager, useful = _eager(recorder.operators, min_bytes, reference.precision, target)
     compiled = min(_compiled_ms(recorder.operators, frozenset(value for value, _ in kept), target), eager.ms)
     return Baseline(
+        precision=reference.precision,
         eager=eager,
         compiled_ms=max(compiled, 1e-6),
         min_bytes=min_bytes,
@@ -408,6 +410,12 @@ def forms(task: Task, shape: dict[str, int]) -> tuple[list[object], object]:
     return init, describe(inputs)
 
 
+def _unit(op: Operator, precision: Precision) -> str:
+    """The unit that computes a contraction: tensor cores for float32 where TF32 is allowed."""
+    allowed = precision.convolutions if "convolution" in op.name else precision.products
+    return "tf32" if allowed and op.unit == "float32" else op.unit
+
+
 def _eager(
     operators: Sequence[Operator], min_bytes: float, precision: Precision, target: Target
 ) -> tuple[Cost, dict[str, float]]:
@@ -415,8 +423,7 @@ def _eager(
     useful: dict[str, float] = {}
     for op in operators:
         if op.contraction:
-            allowed = precision.convolutions if "convolution" in op.name else precision.products
-            op.unit = "tf32" if allowed and op.unit == "float32" else op.unit
+            op.unit = _unit(op, precision)
             useful[op.unit] = useful.get(op.unit, 0.0) + op.flops
     moved = sum(op.moved for op in operators)
     cost_of = Cost(
@@ -440,7 +447,7 @@ def _least(operators: Iterable[Operator], given: Mapping[Part, float], left: Map
     return sum(min(size, read.get(value, 0.0)) for (value, _), size in given.items()) + sum(left.values())
 
 
-def beside(tape: Tape) -> list[Operator]:
+def beside(tape: Tape, precision: Precision) -> list[Operator]:
     """Torch's operations on a tape, next to the candidate's kernels: fills, copies and operators, priced as eager is.
 
     Raises TapeError for an unknown operator.
@@ -459,15 +466,21 @@ def beside(tape: Tape) -> list[Operator]:
                     *(_on_meta(item) for item in arguments["args"]),
                     **{name: _on_meta(item) for name, item in arguments["kwargs"].items()},
                 )
+    for op in recorder.operators:
+        op.unit = _unit(op, precision) if op.contraction else op.unit
     return recorder.operators
 
 
 def candidate_cost(
-    tape: Tape, works: Sequence[cost.Work], binaries: Mapping[str, Binary], target: Target, roofline_ms: float
+    tape: Tape,
+    works: Sequence[cost.Work],
+    binaries: Mapping[str, Binary],
+    target: Target,
+    base: Baseline,
 ) -> tuple[Cost, float]:
     """Modelled cost of a call, torch's part included, and the kernels' share of its time."""
-    kernels = cost.total_cost(works, binaries, target, roofline_ms)
-    operators = beside(tape)
+    kernels = cost.total_cost(works, binaries, target, base.eager.roofline_ms)
+    operators = beside(tape, base.precision)
     moved = sum(op.moved for op in operators)
     whole = kernels.model_copy(
         update={

@@ -707,7 +707,9 @@ def _large_integers(
 
 
 def _images(x: torch.Tensor, draw: _Draw) -> torch.Tensor:
-    return torch.randint(1, 255, x.shape, generator=draw.generator).double() / 255
+    # Within the drawn range: clamped to its end, all numbers of a range below 1 / 255 would be alike.
+    most = min(1.0, float(x.abs().max()))
+    return torch.randint(1, 255, x.shape, generator=draw.generator).double() / 255 * most
 
 
 def _thin(x: torch.Tensor, draw: _Draw) -> torch.Tensor:
