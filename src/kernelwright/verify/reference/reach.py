@@ -39,7 +39,8 @@ def farther(module: torch.nn.Module, inputs: object, dice: random.Random) -> dic
     with where_possible():
         if not (places := _places(inputs, dice) if small else []):
             return {}
-        usual = _count_reached(module, inputs, places)
+        # An element that reaches its own output alone is no further away where that was cut off before.
+        usual = max(_count_reached(module, inputs, places), len(places))
         most, outputs = 0, sum(one.numel() for one in outputs_of(module, inputs))
         if usual * _FURTHER > outputs * len(places):
             return {}
