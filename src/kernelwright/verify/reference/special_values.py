@@ -195,16 +195,17 @@ def flags(operators: Iterable[str]) -> bool:
 
 
 def single(tensor: torch.Tensor, generator: torch.Generator) -> Iterator[tuple[str, torch.Tensor]]:
-    """(what, the tensor) with one element that is NaN or infinite, then with neighbours that are finite and whose sum is not."""
-    most = torch.finfo(tensor.dtype).max
-    for what, value, count in (
-        ("NaN", math.nan, 1),
-        ("infinity", math.inf, 1),
-        ("largest", 0.9 * most, _LARGEST),
+    """(what, the tensor) with one element that is NaN, or one that is infinite half the tensor away from it, or with neighbours that
+    are finite and whose sum is not."""
+    most, count = torch.finfo(tensor.dtype).max, tensor.numel()
+    first = int(torch.randint(count, (), generator=generator))
+    for what, value, place, width in (
+        ("NaN", math.nan, first, 1),
+        ("infinity", math.inf, (first + count // 2) % count, 1),
+        ("largest", 0.9 * most, min(first, max(0, count - _LARGEST)), _LARGEST),
     ):
         made = tensor.clone(memory_format=torch.contiguous_format)
-        first = int(torch.randint(max(1, made.numel() - count), (), generator=generator))
-        made.view(-1)[first : first + count] = value
+        made.view(-1)[place : place + width] = value
         yield what, made
 
 
