@@ -122,11 +122,6 @@ def kernelwright_backend(
 def _split(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     from torch._inductor import list_options
 
-    known = {*OPTIONS, *list_options()}
-    if wrong := [name for name in options if name not in known]:
-        raise UserError(
-            f"options: {wrong[0]!r} is neither ours nor Inductor's{did_you_mean(wrong[0], known)}"
-        )
     ours = {**OPTIONS, **{name: value for name, value in options.items() if name in OPTIONS}}
     if ours["contractions"] not in ("own", "auto"):
         raise UserError(f"options: contractions={ours['contractions']!r}; valid: own, auto")
@@ -134,7 +129,13 @@ def _split(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         raise UserError(f"options: replace={ours['replace']!r}; valid: faster, always")
     if not isinstance(ours["search"], int | float) or ours["search"] < 0:
         raise UserError(f"options: search={ours['search']!r}; give seconds, 0 for none")
-    return ours, {name: value for name, value in options.items() if name not in OPTIONS}
+    inductors = {name: value for name, value in options.items() if name not in OPTIONS}
+    known = {*OPTIONS, *list_options()} if inductors else set()
+    if wrong := [name for name in inductors if name not in known]:
+        raise UserError(
+            f"options: {wrong[0]!r} is neither ours nor Inductor's{did_you_mean(wrong[0], known)}"
+        )
+    return ours, inductors
 
 
 def _compile_inner(

@@ -337,9 +337,8 @@ class _Search:
         if not settled and (self.user or self._nodes <= TOO_LONG):
             before = len(found)
             ladder.rungs = [*([UserRung(self.user)] if self.user else []), *rungs]
-            share = (
-                _RUNGS_UNTIL if many and not found else _WHOLE_UNTIL
-            )  # kernels of groups took a part of it for nothing
+            # Kernels of groups may have taken a part of the time for nothing.
+            share = _RUNGS_UNTIL if many and not found else _WHOLE_UNTIL
             found += self._in_one_piece(ladder, share=share)
             while len(found) == before and self._has_pinned_size():
                 if time.monotonic() >= self._until(share):

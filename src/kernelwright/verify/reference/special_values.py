@@ -188,10 +188,9 @@ def is_mask(tensor: torch.Tensor) -> bool:
     return tensor.dtype == torch.bool or (tensor.is_floating_point() and bool(torch.isneginf(tensor).any()))
 
 
-def flags(operators: Iterable[str]) -> bool:
+def flags(operators: Sequence[str]) -> bool:
     """Whether a reference asks whether numbers are finite, and then joins elements, so that a single one may decide about all."""
-    names = set(operators)
-    return _among(names, "asks_for_nan") and not pointwise([*names])
+    return _among(set(operators), "asks_for_nan") and not pointwise(operators)
 
 
 def single(tensor: torch.Tensor, generator: torch.Generator) -> Iterator[tuple[str, torch.Tensor]]:
