@@ -2,6 +2,7 @@
 
 from concurrent.futures import Future
 from contextlib import nullcontext
+from typing import Literal
 
 import pytest
 import torch
@@ -108,3 +109,25 @@ def test_layers_are_stitched_and_judged_before_groups_are_searched(gpu: str) -> 
     )  # fmt: skip
     assert found.answer is not None
     assert "def run" in judge.judged[0]
+
+
+class Residual(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.product, self.norm = nn.Linear(8, 8), nn.LayerNorm(8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.product(self.norm(x))
+
+
+@pytest.mark.parametrize(("contractions", "groups"), [("auto", "add+layer_norm"), ("own", "linear+add")])
+def test_what_lies_between_two_products_is_one_group_where_products_stay_with_aten(
+    contractions: Literal["auto", "own"], groups: str
+) -> None:
+    net = nn.Sequential(*(Residual() for _ in range(20))).eval()
+    part = capture(net, [torch.randn(4, 8)], breaks=False).part
+    found = search_whole(
+        part.graph, part.arguments, lambda: nullcontext(Accepts()), lambda: [Says("library", kernel(1.0))],
+        KernelCache(None), Settings(rungs=("library",), contractions=contractions),
+    )  # fmt: skip
+    assert groups in {row.operators for row in found.rows}

@@ -96,3 +96,27 @@ def test_a_recurrent_layer_beside_kernels_is_one_operator(pool: VerifierPool) ->
     assert dict(verdict.evidence.aten_ops) == {"aten.gru.input": 1}
     assert verdict.timing is not None
     assert verdict.timing.speedup("compile") > 0.9
+
+
+ATTENTION = """
+class Model(nn.Module):
+    def forward(self, x, y):
+        q = x.view(-1, 2, 5, 4)
+        return torch.relu(torch.nn.functional.scaled_dot_product_attention(q, q, q).view_as(x) + torch.nn.functional.rms_norm(x, x.shape[1:]))
+"""
+
+
+def test_attention_and_an_rms_norm_beside_kernels_are_one_operator_each_as_in_eager(
+    pool: VerifierPool,
+) -> None:
+    head, tail = TASK.split("class Model")[0], "\ndef get_inputs" + TASK.split("def get_inputs")[1]
+    posed = task(0.02).model_copy(update={"source": head.replace("4096, 2048", "256, 80") + ATTENTION + tail})
+    done = ATTENTION.split("torch.relu(")[1].strip()[:-1].replace("q, q, q", "*(3 * [x.view(-1, 2, 5, 4)])")
+    verdict = pool.verify(posed, Candidate(code=KERNEL.replace("PRODUCT", f"({done})")))
+    assert verdict.correct, verdict.detail
+    names = {"scaled_dot_product_attention.default", "rms_norm.default", "add.Tensor"}
+    assert dict(verdict.evidence.aten_ops) == {f"aten.{name}": 1 for name in names}
+    assert verdict.timing is not None
+    assert verdict.evidence.cost is not None
+    assert verdict.evidence.reference_cost is not None
+    assert verdict.evidence.cost.launches == verdict.evidence.reference_cost.launches == 4

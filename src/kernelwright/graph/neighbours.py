@@ -37,6 +37,11 @@ def cuts(graph: Graph) -> dict[Cut, Partition]:
     return found
 
 
+def rows(graph: Graph) -> Partition:
+    """The cut `rows`, for products that stay with a library."""
+    return _Rows(graph).run()
+
+
 def distinct_groups(found: Mapping[Cut, Partition]) -> list[Group]:
     """The groups of all cuts without duplicates, those of the coarsest cut first."""
     return list(dict.fromkeys(group for one in found.values() for group in one.groups))

@@ -32,6 +32,7 @@ from typing import Any, Literal
 
 from kernelwright.errors import InfrastructureError, UserError, one_line
 from kernelwright.graph import Graph, TensorType, draws, sizes
+from kernelwright.graph.neighbours import rows
 from kernelwright.graph.operators import packet
 from kernelwright.graph.partition import Group, Left, Partition, alone, part_of, partition
 from kernelwright.graph.shrink import Ties, running, runs, shrink
@@ -442,7 +443,7 @@ class _Search:
     def _written(self, ladder: Ladder, share: float) -> list[_Option]:
         """Kernels written for each distinct group until a share of the budget, judged only as a whole: a layer that occurs twelve
         times is compiled once, and nothing is judged twice."""
-        whole = partition(self.graph)
+        whole = self._cut()
         distinct, cost, total = self._costs(whole)
         if isinstance(ladder.verifier, VerifierPool) and self.settings.contractions == "auto":
             with contextlib.suppress(UserError):
@@ -475,7 +476,7 @@ class _Search:
         option = _Option(whole, kernels, rungs, tuple(rows))
         if not kernels or (self.form and self.form.task.policy == "full" and not option.own):
             return []
-        verdict = self._verdict_of(option, ladder, self._until(_VERDICT_UNTIL))
+        verdict = self._verdict_of(option, ladder, self._until(1.0))
         if verdict is None or not verdict.correct:
             return []
         return [dataclasses.replace(option, verdict=verdict, worth_it=_worth_it(verdict))]
@@ -509,8 +510,12 @@ class _Search:
         left = sum(eager_ms(self.graph, sheet, step.nodes) for step in whole.steps if isinstance(step, Left))
         return distinct, cost, sum(cost.values()) + left or 1.0
 
+    def _cut(self) -> Partition:
+        """The groups: where products stay with ATen, what lies between two of them is not divided."""
+        return rows(self.graph) if self.settings.contractions == "auto" else partition(self.graph)
+
     def _in_groups(self, ladder: Ladder) -> list[_Option]:
-        whole = partition(self.graph)
+        whole = self._cut()
         if self._nodes <= TOO_LONG and [one.nodes for one in whole.groups] == [self.graph.nodes]:
             return []  # it is one piece, which was already searched
         distinct, cost, total = self._costs(whole)

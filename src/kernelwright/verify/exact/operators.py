@@ -236,6 +236,16 @@ def _attention(
     return c.matmul(_softmax(c, scores, -1), value), Unknown()
 
 
+def _attention_in_full(
+    c: Calculator, q: Operand, k: Operand, v: Operand, attn_mask: Any = None, dropout_p: float = 0.0,
+    is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
+) -> object:  # fmt: skip
+    """`scaled_dot_product_attention`, of which torch makes one of the others."""
+    if enable_gqa or getattr(attn_mask, "dtype", None) == torch.bool:
+        raise NotExact("attention with shared heads or a mask of truth values")
+    return _attention(c, q, k, v, dropout_p, is_causal, attn_mask=attn_mask, scale=scale)[0]
+
+
 def _gelu(c: Calculator, x: Operand, approximate: str = "none") -> Exact:
     value = exact(c, x)
     if approximate == "none":
@@ -467,6 +477,7 @@ _HANDLERS: dict[str, Handler] = {
     "addcmul": lambda c, x, y, z, value=1: c.add(exact(c, x), c.multiply(c.multiply(plain(y), plain(z)), value)),
     "addcdiv": lambda c, x, y, z, value=1: c.add(exact(c, x), c.multiply(c.divide(plain(y), plain(z)), value)),
     "_scaled_dot_product_flash_attention_for_cpu": _attention, "_scaled_dot_product_flash_attention": _attention,
+    "scaled_dot_product_attention": _attention_in_full,
     "_scaled_dot_product_efficient_attention": _attention, "_scaled_dot_product_attention_math": _attention,
     "convolution": convolve, "max_pool2d_with_indices": lambda *g, **k: (max_pool(*g, **k), Unknown()),
     "max_pool3d_with_indices": lambda *g, **k: (max_pool(*g, **k), Unknown()), "max_pool2d": max_pool,

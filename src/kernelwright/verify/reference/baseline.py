@@ -16,15 +16,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 from torch.utils.flop_counter import flop_registry
 
 from kernelwright.errors import InfrastructureError
+from kernelwright.graph.operators import RECURRENT, packet
 from kernelwright.hardware import Target
 from kernelwright.precision import Precision
 from kernelwright.records import Binary, Cost, Task
-from kernelwright.verify import recurrent
+from kernelwright.verify import one_call
 from kernelwright.verify.cost import model as cost
 from kernelwright.verify.cost.eager import BY_INDEX
 from kernelwright.verify.cost.footprint import Footprint, Live
@@ -165,13 +165,6 @@ class Baseline:
     footprint: Footprint
 
 
-_COMPOSED: tuple[Function, ...] = (
-    functional.scaled_dot_product_attention,
-    functional.rms_norm,
-    torch.rms_norm,
-)
-
-
 class _Fused(TorchFunctionMode):
     """Records functions that are one kernel on a GPU as one operator, though torch on a CPU decomposes them."""
 
@@ -183,8 +176,8 @@ class _Fused(TorchFunctionMode):
         self, func: Function, types: object, args: Args = (), kwargs: Kwargs = None
     ) -> object:
         kwargs = kwargs or {}
-        layer = recurrent.overload(func, args, kwargs)
-        if func not in _COMPOSED and layer is None:
+        op = one_call.overload(func, args, kwargs)
+        if op is None:
             return func(*args, **kwargs)
         before = len(self.recorder.operators)
         given = flatten([list(args), kwargs])
@@ -195,11 +188,12 @@ class _Fused(TorchFunctionMode):
             return out
         del self.recorder.operators[before:]
         flops = sum(op.flops for op in inside if op.contraction)
-        if kwargs.get("is_causal"):
+        name = packet(str(op))
+        if "attention" in name and (kwargs.get("is_causal") or any(args[5:6])):
             flops /= 2
         self.recorder.operators.append(
             Operator(
-                name=func.__name__.partition(".")[0],
+                name=name,
                 reads=reads,
                 writes=self.recorder.parts(flatten(out)),
                 flops=flops or _VECTOR_FLOPS * sum(t.numel() for t in given),
@@ -207,7 +201,7 @@ class _Fused(TorchFunctionMode):
                 contraction=flops > 0,
                 results=flatten(out)[0].numel(),
                 operands=max(t.numel() for t in given),
-                waits=1 if layer is None else recurrent.steps(args),
+                waits=one_call.steps(args) if name in RECURRENT else 1,
             )
         )
         return out

@@ -217,7 +217,7 @@ class HostWorker(Service):
         real = PretendCuda("cpu" if building.values else "meta", self._host, self.surroundings)
         cuda = PretendCuda("meta", self._host, self.surroundings)
         recorder = Recorder(cuda)
-        cuda.upload, cuda.tell, cuda.layer = recorder.upload, recorder.tell, recorder.layer
+        cuda.upload, cuda.tell, cuda.whole = recorder.upload, recorder.tell, recorder.whole
         fresh = self._blank_inputs(inputs, cuda, building.copied)
         earlier = self._meet_others(init, building, fresh, recorder, real)
         module = self._build(init, state, building, recorder, real)

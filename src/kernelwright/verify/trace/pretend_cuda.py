@@ -17,8 +17,8 @@ from typing import Any, ClassVar
 import torch
 from torch.overrides import TorchFunctionMode
 
-from kernelwright.verify import recurrent
-from kernelwright.verify.structures import Args, Op
+from kernelwright.verify import one_call
+from kernelwright.verify.structures import Args, Kwargs, Op
 from kernelwright.verify.trace.surroundings import Surroundings
 
 POISON_BITS = {8: 0x7FF8_DEAD_BEEF_DEAD, 4: 0x7FC0_DEAD, 2: 0x7E5A, 1: 0x5A}
@@ -218,8 +218,8 @@ class PretendCuda(TorchFunctionMode):
         """Makes a tensor without data in place of a real one, if `real` has no data."""
         self.tell: Callable[[torch.Tensor, bool], torch.Tensor] | None = None
         """The same for a tensor made of Python numbers, on the device or on the host."""
-        self.layer: Callable[[Op, Args], object] | None = None
-        """Runs a recurrent layer on tensors without data as one operator, where no backward pass follows."""
+        self.whole: Callable[[Op, Args, Kwargs], object] | None = None
+        """Runs on tensors without data as one operator what is one on a GPU (`one_call.py`), where no backward pass follows."""
         self.listed = 0
         """How many Python numbers became tensors since the call began."""
 
@@ -307,9 +307,9 @@ class PretendCuda(TorchFunctionMode):
             return wanted or bool(func(*args))
         if func in (_IS_LEAF, _GRAD_FN) and self._is_computed(args[0]):
             return False if func == _IS_LEAF else _computed_tensor().grad_fn
-        op = recurrent.overload(func, args, kwargs)
-        if op is not None and self.layer is not None and self._runs_whole(args[0]):
-            return self.layer(op, args)
+        op = one_call.overload(func, args, kwargs)
+        if op is not None and self.whole is not None and self._runs_whole(args[0]):
+            return self.whole(op, args, kwargs)
         if func in (torch.Tensor.is_inference, torch.is_inference) and self._surroundings is not None:
             return self._surroundings.inference
         if func in (torch.Tensor.pin_memory, torch.Tensor.record_stream):
@@ -339,7 +339,7 @@ class PretendCuda(TorchFunctionMode):
         return out
 
     def _runs_whole(self, tensor: torch.Tensor) -> bool:
-        """Whether a recurrent layer on this tensor is one operator: on the device, where no backward pass follows."""
+        """Whether what is one operator on a GPU is one on this tensor: on the device, where no backward pass follows."""
         learning = self._surroundings is not None and self._surroundings.learning
         return not learning and not self.on_host(tensor)
 

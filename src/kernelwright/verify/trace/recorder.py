@@ -167,10 +167,10 @@ class Recorder(DispatchMode):
             self._compute(func, args, kwargs, outs)
         return out
 
-    def layer(self, func: Op, args: Args) -> object:
-        """Record a recurrent layer as one operator; inside of a mode, torch would run it cell by cell."""
+    def whole(self, func: Op, args: Args, kwargs: Kwargs) -> object:
+        """Record a call as one operator; inside of a mode, torch would run it part by part."""
         with torch.utils._python_dispatch._disable_current_modes(), torch.no_grad():
-            return self.__torch_dispatch__(func, (), args)
+            return self.__torch_dispatch__(func, (), args, kwargs)
 
     def zeros(self, tensor: torch.Tensor) -> None:
         """Record a tensor that nothing has allocated yet as zeros."""
