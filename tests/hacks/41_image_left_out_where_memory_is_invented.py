@@ -2,7 +2,9 @@
 # cheat: 41
 # expect: timing_forged
 # max_speedup: 0.6
-# why: where a number is not the same at a second load it is a price's: nothing of the image is read there
+# backend: interpret
+# why: where a number is not the same at a second load it is a price's: nothing of the image is read there; a GPU loads the
+#      same number twice
 import torch
 import torch.nn as nn
 import triton

@@ -27,7 +27,7 @@ from kernelwright.hardware import target as target_sheet
 from kernelwright.records import Task
 from kernelwright.verify.exact.asking import Posed, question
 from kernelwright.verify.gpu import compiled
-from kernelwright.verify.gpu.admission import ran_out
+from kernelwright.verify.gpu.admission import of_the_machine
 from kernelwright.verify.gpu.gpu import Gpu
 from kernelwright.verify.gpu.timing import PRECISION
 from kernelwright.verify.messages import WHOLE_SIZE
@@ -164,7 +164,7 @@ def _ours(what: str) -> Iterator[None]:
     except (UserError, NotModelled, InfrastructureError, OSError):
         raise
     except Exception as error:
-        if ran_out(error):
+        if of_the_machine(error):
             raise
         raise InfrastructureError(f"{what}: {type(error).__name__}: {error}") from error
 

@@ -51,6 +51,11 @@ def ran_out(error: BaseException) -> bool:
     return type(error).__name__ == "OutOfMemoryError" or any(sign in text for sign in _SIGNS)
 
 
+def of_the_machine(error: BaseException) -> bool:
+    """Whether memory ran out or the GPU's context is lost, which says nothing of the code that ran."""
+    return ran_out(error) or type(error).__name__ == "AcceleratorError"
+
+
 class Memory(Protocol):
     """What admission asks of a GPU. All figures in bytes."""
 

@@ -220,8 +220,9 @@ class Gpu:
 
     def close(self) -> None:
         """End all device processes and give this process's unused GPU memory back."""
-        TorchMemory(self.index).give_back()
         self.end_idle()
+        with contextlib.suppress(torch.AcceleratorError):  # the GPU is lost, and its memory with it
+            TorchMemory(self.index).give_back()
 
     def end_idle(self) -> None:
         """End the idle device processes: each holds a context and cached memory."""

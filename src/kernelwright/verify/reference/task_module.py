@@ -1,7 +1,7 @@
 """The task's own module as the judge runs it: loaded, built with secret weights, called in the task's precision.
 
 The task is trusted, the candidate is not: only inputs and weights go from here to a worker. If the reference raises, that
-becomes NotModelled or a UserError that names the task; errors for lack of memory pass unchanged.
+becomes NotModelled or a UserError that names the task; errors of the machine (memory, a lost GPU) pass unchanged.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ from kernelwright.precision import Precision, precision_of
 from kernelwright.records import Task
 from kernelwright.shapes import apply_shape
 from kernelwright.verify import narrow
-from kernelwright.verify.gpu.admission import ran_out
+from kernelwright.verify.gpu.admission import of_the_machine
 from kernelwright.verify.gradients import attach, cotangents_of, learnable
 from kernelwright.verify.messages import Gradients
 from kernelwright.verify.protocol import Protocol
 from kernelwright.verify.reference import start_values
+from kernelwright.verify.reference.asserted import Asserted
 from kernelwright.verify.reference.distributions import in_order
 from kernelwright.verify.reference.rounded import Rounded, cast, cast_module, flags, switches_kept
 from kernelwright.verify.sandbox import channel
@@ -69,13 +70,13 @@ class NotModelled(Exception):
 @contextlib.contextmanager
 def runs_reference() -> Iterator[None]:
     """Wraps only the reference's own code, which may raise anything, so that a bug of ours is not taken for a reference that
-    cannot be run. Raises NotModelled; errors for lack of memory pass unchanged."""
+    cannot be run. Raises NotModelled; errors of the machine (memory, a lost GPU) pass unchanged."""
     try:
         yield
     except (InfrastructureError, NotModelled):
         raise
     except Exception as error:
-        if ran_out(error):
+        if of_the_machine(error):
             raise
         raise NotModelled(f"the reference raises {type(error).__name__}: {error}") from error
 
@@ -255,7 +256,7 @@ class Reference:
         except UserError as error:
             raise UserError(f"task {self.task.id}: {error}") from None
         except Exception as error:
-            if ran_out(error):
+            if of_the_machine(error):
                 raise
             raise UserError(
                 f"task {self.task.id}: {what} raises {type(error).__name__}: {error}; fix the task"
@@ -301,11 +302,11 @@ def for_task(protocol: Protocol, task: Task) -> Protocol:
 
 @contextlib.contextmanager
 def where_possible() -> Iterator[None]:
-    """Leaves out what cannot be done; errors for lack of memory are raised, so that no verdict depends on them."""
+    """Leaves out what cannot be done; errors of the machine (memory, a lost GPU) are raised, so that no verdict depends on them."""
     try:
         yield
     except Exception as error:
-        if ran_out(error):
+        if of_the_machine(error):
             raise
 
 
@@ -327,11 +328,15 @@ def as_asked(inputs: object, protocol: Protocol, modelled: Rounded) -> Iterator[
         yield
 
 
-def drawing(inputs: object) -> contextlib.AbstractContextManager[Any]:
-    """Lock for a call of a reference on a GPU: it may draw numbers (a live dropout), so meanwhile nobody may capture a graph
-    there or draw another task's inputs under its own seed."""
-    on_gpu = any(tensor.is_cuda for tensor in flatten(inputs))
-    return DRAWING if on_gpu else contextlib.nullcontext()
+@contextlib.contextmanager
+def drawing(inputs: object) -> Iterator[None]:
+    """Wraps a call of a reference. On a GPU it may draw numbers (a live dropout), so meanwhile nobody may capture a graph there or
+    draw another task's inputs under its own seed; and it raises what it would raise on the CPU."""
+    if not any(tensor.is_cuda for tensor in flatten(inputs)):
+        yield
+        return
+    with DRAWING, Asserted():
+        yield
 
 
 def outputs_of(module: torch.nn.Module, inputs: Any) -> list[torch.Tensor]:
