@@ -1,6 +1,6 @@
 # task: wright/linear_bias
 # expect: correct
-# why: a transposed copy of the weight, made again whenever the weight has changed
+# why: a transposed copy of the weight, made again whenever the weight is written or lies elsewhere
 import torch
 import torch.nn as nn
 import triton
@@ -32,15 +32,16 @@ class ModelNew(nn.Module):
     def __init__(self, in_features, out_features):
         super().__init__()
         self.linear = nn.Linear(in_features, out_features)
-        self._version, self._turned = None, None
+        self._made_of, self._turned = None, None
 
     def turned(self):
         w = self.linear.weight
-        if self._version != w._version:
+        made_of = w.data_ptr(), w._version
+        if self._made_of != made_of:
             n, k = w.shape
             self._turned = torch.empty((k, n), device=w.device, dtype=w.dtype)
             transpose[(triton.cdiv(n, 32), triton.cdiv(k, 32))](w, self._turned, n, k, B=32)
-            self._version = w._version
+            self._made_of = made_of
         return self._turned
 
     def forward(self, x):

@@ -173,9 +173,13 @@ def test_what_is_frozen_by_a_method_of_its_own_is_no_matter() -> None:
 def test_a_weight_is_made_anew_for_whoever_asks_its_part() -> None:
     module = Learns()
     own, beside = module.gain, module.norm.weight
-    module.view = beside.detach().view(3)
+    module.register_buffer("view", beside.detach().view(3))
+    module.kept = [module.norm.bias]
     found = make_anew(module, {"gain", "norm.weight", "norm.bias", "other"})
-    assert found.keys() == {"gain", "norm.bias"}  # for a tensor seen elsewhere, too, its owner is unknown
+    assert found.keys() == {
+        "gain",
+        "norm.bias",
+    }  # where two are registered in one memory, its owner is unknown
     assert found["gain"] is own
     assert module.gain is not own
     assert module.norm.weight is beside

@@ -20,6 +20,7 @@ from torch.nn.utils import parametrize
 from kernelwright.outcomes import Outcome
 from kernelwright.verify.sandbox.service import Failure
 from kernelwright.verify.structures import flatten, same_bits
+from kernelwright.verify.trace.counters import set_version
 from kernelwright.verify.trace.left_behind import tensors_held
 from kernelwright.verify.trace.pretend_cuda import storage_of
 
@@ -65,10 +66,33 @@ class _Anew(torch.nn.Module):
         return self.made[0]
 
 
+WRITTEN, MOVED, EXCHANGED = "is written in place", "gets other memory (`.data =`)", "is another nn.Parameter"
+CHANGES = (WRITTEN, MOVED, EXCHANGED)
+"""How users change a weight, as far as Python can tell: by an optimiser or `copy_`, by `.data = `, and by
+`load_state_dict(assign=True)`."""
+
+
+def change_weight(module: torch.nn.Module, name: str, how: str) -> torch.Tensor:
+    """Give the parameter of this name other numbers (it has no data), wherever it is registered. Returns it."""
+    one = next(held for own, held, *_ in tensors_held(module) if own == name)
+    if how == WRITTEN:
+        set_version(one, one._version + 1)
+    elif how == MOVED:
+        one.data = torch.empty_like(one, requires_grad=False)
+    else:
+        again = torch.nn.Parameter(torch.empty_like(one, requires_grad=False), one.requires_grad)
+        set_version(again, one._version)
+        for part in torch.nn.Module.modules(module):
+            held = vars(part)["_parameters"]
+            held.update({own: again for own, value in held.items() if value is one})
+        return again
+    return one
+
+
 def make_anew(module: torch.nn.Module, names: Collection[str]) -> dict[str, torch.Tensor]:
-    """Parametrize the weights of these names, unless the module holds something else in their memory: from now on each reads as
-    a new tensor of its shape. Returns the originals by name."""
-    known = Counter(_memory(module))
+    """Parametrize the weights of these names, unless another name is registered in their memory: from now on each reads as a
+    new tensor of its shape. Returns the originals by name."""
+    known = Counter(storage_of(one)._cdata for _, one, *_ in tensors_held(module))
     found = {}
     for path, part in list(torch.nn.Module.named_modules(module)):
         for own, one in list(vars(part)["_parameters"].items()):

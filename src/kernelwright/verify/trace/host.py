@@ -36,7 +36,7 @@ from kernelwright.verify.sandbox import channel
 from kernelwright.verify.sandbox.service import Failure, Service
 from kernelwright.verify.structures import Args, containers, convert, flatten
 from kernelwright.verify.trace import affine, ways
-from kernelwright.verify.trace.as_a_module import copy_module, make_anew
+from kernelwright.verify.trace.as_a_module import CHANGES, change_weight, copy_module, make_anew
 from kernelwright.verify.trace.counters import Counters, set_version
 from kernelwright.verify.trace.left_behind import (
     LeftBehind,
@@ -81,6 +81,8 @@ _JUMPS = 4
 """After this many calls, or modules built, counters are advanced."""
 _TRUE_CALLS, _TRUE_CALLS_S = 5000, 2.0
 """Limits, in calls and CPU seconds (others use the machine), for really calling a module whose state cannot be advanced."""
+_MOST_CHANGED = 6
+"""Most weights changed one at a time."""
 _SECONDS = time.process_time
 
 
@@ -237,7 +239,7 @@ class HostWorker(Service):
         tapes, given, refused = self._calls(module, inputs, fresh, state, building, recorder)
         weights.check([*tapes, {"operations": before}])
         if building.copied and building.ways:
-            self._follow_attributes(module, inputs, state, recorder)
+            self._follow_changes(module, inputs, state, tapes, recorder)
         made = made_by(before)
         if any(int(number) in made for tape in tapes for number in tape["foreign"]):
             operations = tapes[0]["operations"][len(prepared) :]
@@ -256,6 +258,39 @@ class HostWorker(Service):
             "state": views,
             "kernels": [spec for _, spec in recorder.kernels.values()],
         }
+
+    def _follow_changes(
+        self,
+        module: torch.nn.Module,
+        inputs: object,
+        wanted: Collection[str],
+        tapes: Sequence[dict[str, Any]],
+        recorder: Recorder,
+    ) -> None:
+        """Change one weight at a time and call the module. Copies that it keeps of weights may stay as they are, but if a change
+        makes it read a weight again, each must: raises LeftBehind. See also `_follow_attributes`."""
+        first, last = (set(storages(tape["operations"])) for tape in (tapes[0], tapes[-1]))
+        copied = {
+            name
+            for name, one, learns, _ in tensors_held(module)
+            if learns and recorder.number(one) in first - last
+        }
+        dice, heard, missed = self.surroundings.dice, "", ""
+        names = dice.sample(sorted(copied), min(len(copied), _MOST_CHANGED))
+        for how in dice.sample(CHANGES, len(CHANGES)):
+            for name in names:
+                with torch.utils._python_dispatch._disable_current_modes():
+                    made = change_weight(module, name, how)
+                recorder.operations = []
+                self._call(module, self._blank_inputs(inputs, recorder.cuda), recorder)
+                if recorder.number(made) in set(storages(recorder.operations)):
+                    heard = f"{name} {how}"
+                else:
+                    missed = f"{name} {how}"
+                if heard and missed:
+                    what = f"a call lays weights out again where {heard}, but not where {missed}"
+                    raise LeftBehind(what, "what it keeps of them is stale")
+        self._follow_attributes(module, inputs, wanted, recorder)
 
     def _follow_attributes(
         self, module: torch.nn.Module, inputs: object, wanted: Collection[str], recorder: Recorder
