@@ -360,3 +360,14 @@ def test_an_operator_that_checks_values_is_named() -> None:
         UserError, match=r"aten._linalg_check_errors.default stops the program for some values"
     ):
         capture(torch.linalg.ldl_factor, (torch.eye(3),))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_count_whose_size_no_value_decides_is_a_sum_by_index(weighted: bool) -> None:
+    def count(x: torch.Tensor, w: torch.Tensor, before: torch.Tensor) -> torch.Tensor:
+        return before + torch.bincount(x, w if weighted else None, minlength=5)
+
+    args = torch.tensor([0, 3, 3, 4]), torch.tensor([0.5, 1.0, 2.0, 4.0]), torch.ones(5)
+    graph = capture(count, args).graph
+    assert {"bincount", "scatter_add"} & {packet(node.op) for node in graph.nodes} == {"scatter_add"}
+    assert_same(run(count, args), count(*args))

@@ -83,3 +83,9 @@ def test_a_symbol_of_which_a_size_would_be_a_half_is_not_made() -> None:
     graph = sizes.independent(apart)
     assert shape(graph) == ("s0", "2*s1", "s2")
     assert graph.nodes[0].outputs[0].type.shape == ("s1*s2",)  # type: ignore[union-attr]
+
+
+def test_a_factor_of_two_symbols_is_divided_out_once() -> None:
+    graph = sizes.independent(relu("2*s0", "2*s1", result=("2*s0*s1", "2*s0", "2*s1"), symbols=("s0", "s1")))
+    assert shape(graph) == ("s0", "2*s1")
+    assert graph.nodes[0].outputs[0].type.shape == ("s0*s1", "s0", "2*s1")  # type: ignore[union-attr]

@@ -474,10 +474,15 @@ def _within(graph: Graph, symbols: Mapping[str, int]) -> bool:
 def work(graph: Graph, symbols: Mapping[str, int]) -> tuple[int, int]:
     """(elements of all values together, multiplications of contractions) at some sizes."""
     types = graph.types()
+    at: dict[Dim, int] = {}
 
     def shape(name: str) -> list[int]:
         kind = types[name]
-        return [sizes.evaluate(size, symbols) for size in kind.shape] if isinstance(kind, TensorType) else []
+        dims = kind.shape if isinstance(kind, TensorType) else ()
+        for size in dims:
+            if size not in at:
+                at[size] = sizes.evaluate(size, symbols)
+        return [at[size] for size in dims]
 
     elements = sum(math.prod(max(0, n) for n in shape(name)) for name in types)
     products = 0

@@ -7,6 +7,7 @@
     matmul of two matrices, of two batches of equal sizes   mm, bmm
     x * 1.0, x / 1.0 of floats, i + 0 of integers           x, i
     lstm, gru, rnn with the batch first                     with steps first between two permutations, as torch runs them
+    bincount whose result's size no value decides           scatter_add of ones, or of the weights
     unread values                                           removed
 
 Does not guarantee that a result keeps its strides, nor that two graphs that compute the same become
@@ -18,7 +19,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from kernelwright.graph import operators
-from kernelwright.graph.types import Dim, Graph, Node, NumberType, Operand, Ref, Size, TensorType, Value
+from kernelwright.graph.types import (
+    Dim,
+    DtypeArg,
+    Graph,
+    Node,
+    NumberType,
+    Operand,
+    Other,
+    Ref,
+    Size,
+    TensorType,
+    Value,
+)  # fmt: skip
 
 Types = dict[str, TensorType | NumberType]
 _NOTHING = frozenset(["clone", "alias", "detach", "lift_fresh", "lift_fresh_copy", "contiguous"])
@@ -59,6 +72,9 @@ class _Simplifier:
         if operators.packet(node.op) in operators.RECURRENT:
             self.nodes += self._recurrent(node)
             return
+        if node.op == "aten.bincount.default":
+            self.nodes += self._counted(node)
+            return
         node = self._written_out(node)
         source = self._source(node)
         out = node.outputs[0] if len(node.outputs) == 1 else None
@@ -93,6 +109,40 @@ class _Simplifier:
             return [turned, layer]
         self.types[inner.name] = inner.type
         return [turned, layer, self._turned(inner.name, out.name)]
+
+    def _counted(self, node: Node) -> list[Node]:
+        """`bincount` as a sum by index. What else the graph does holds for results of `minlength` elements only, so an index beyond
+        them is an error in both."""
+        named = dict(zip(("self", "weights", "minlength"), node.args, strict=False)) | dict(node.kwargs)
+        x, weights, out = named["self"], named.get("weights"), node.outputs[0]
+        assert isinstance(x, Ref)
+        assert out is not None
+        given, made = self.types[x.ref], out.type
+        of = self.types[weights.ref] if isinstance(weights, Ref) else made
+        if not (
+            isinstance(given, TensorType) and isinstance(made, TensorType) and isinstance(of, TensorType)
+        ):
+            return [node]
+        if (
+            given.dtype != "int64"
+            or of.dtype != made.dtype
+            or size_argument(made.shape) != (named.get("minlength"),)
+        ):
+            return [node]
+
+        def filled(name: str, shape: tuple[Dim, ...], number: int) -> Node:
+            type_ = TensorType(dtype=made.dtype, shape=shape)
+            self.types[name] = type_
+            how = (("dtype", DtypeArg(dtype=made.dtype)), ("device", Other(other="device")))
+            args, value = (size_argument(shape), number), Value(name=name, type=type_)
+            return Node(op="aten.full.default", args=args, kwargs=how, outputs=(value,))
+
+        zeros = filled(f"{out.name} zeros", made.shape, 0)
+        ones = filled(f"{out.name} ones", given.shape, 1)
+        source = weights if isinstance(weights, Ref) else Ref(ref=f"{out.name} ones")
+        args = (Ref(ref=f"{out.name} zeros"), 0, x, source)
+        added = Node(op="aten.scatter_add.default", args=args, outputs=(out,))
+        return [zeros, ones, added]
 
     def _turned(self, source: str, name: str) -> Node:
         """The node that exchanges the first two of three dimensions."""

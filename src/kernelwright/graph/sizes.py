@@ -286,23 +286,24 @@ def _in_order(graph: Graph) -> Graph:
 
 def _without_factors(graph: Graph) -> Graph:
     """The graph with `s0` for `16*s0` if every size with `s0` is a sum of terms with that factor. So a stride of two has sizes
-    2*s0 and s0 at any depth of a network."""
-    factors: dict[str, int] = {}
+    2*s0 and s0 at any depth of a network. One symbol after the other: a factor of `2*s0*s1` belongs to one of the two."""
+    factors = dict.fromkeys(occurring(graph), 0)
     for size in _sizes(graph):
         for name in symbols_of(size):
-            factors[name] = math.gcd(factors.get(name, 0), _factor(str(size), name))
-    known = {name: factor for name, factor in factors.items() if factor > 1}
-    if not known:
+            factors[name] = math.gcd(factors[name], _factor(str(size), name))
+    which, factor = next(((name, factor) for name, factor in factors.items() if factor > 1), ("", 1))
+    if factor == 1:
         return graph
     import sympy
 
     names = {one.name: sympy.Symbol(one.name, integer=True, positive=True) for one in graph.symbols}
-    swaps = {names[name]: names[name] / factor for name, factor in known.items()}
 
     def change(size: Dim) -> Dim:
-        if not symbols_of(size) & known.keys():
+        if which not in symbols_of(size):
             return size
-        return substitute(str(sympy.expand(sympy.sympify(size, names).subs(swaps))), {})
+        return substitute(
+            str(sympy.expand(sympy.sympify(size, names).subs(names[which], names[which] / factor))), {}
+        )
 
     symbols = tuple(
         one.model_copy(
@@ -312,11 +313,11 @@ def _without_factors(graph: Graph) -> Graph:
                 "most": one.most and factor * one.most,
             }
         )
-        if (factor := known.get(one.name, 1)) > 1
+        if one.name == which
         else one
         for one in graph.symbols
     )
-    return rewrite_sizes(graph, change).model_copy(update={"symbols": symbols})
+    return _without_factors(rewrite_sizes(graph, change).model_copy(update={"symbols": symbols}))
 
 
 def _factor(size: str, name: str) -> int:
