@@ -377,7 +377,9 @@ def test_the_deadline_holds() -> None:
     found, said = optimized(module, X, seconds=3.0)
     assert time.monotonic() - began < 3.3
     assert found is module
-    assert "the 3 s were spent" in said[0]
+    assert re.search(
+        r"no kernel was verified in [123] of 3 s( at a load of \d+ on \d+ cores)?, ended while", said[0]
+    )
     assert re.search("while the judge tried (the kernel of compiler for Block|the whole)", said[0])
 
 
@@ -397,7 +399,7 @@ def test_saved_kernels_are_loaded_for_the_same_module_only(tmp_path: Path) -> No
     torch.testing.assert_close(again(X), fast(X))
     with pytest.raises(UserError, match="found for another module than Block"):
         kernelwright.load(path, changed(block()))
-    with pytest.raises(UserError, match="cannot be"):
+    with pytest.raises(UserError, match=r"load: .* is called in another way than this one \(Block cannot be"):
         kernelwright.load(path, Block(9))
     with pytest.raises(UserError, match="cannot be read"):
         kernelwright.load(tmp_path / "none", block())

@@ -1,6 +1,7 @@
 """Terminal output about a run."""
 
 from kernelwright.cli import show
+from kernelwright.search.cache import Row
 
 
 def line(step: int, plan: float, nats: float | None) -> dict[str, object]:
@@ -27,3 +28,19 @@ def test_what_is_not_known_is_left_out() -> None:
     assert show.segments([line(1, 0.5, None)]) == (
         "midend: plans paid 0.50 to 0.50, code paid 1.00 to 1.00, time over the best known 1.25 to 1.25\n"
     )
+
+
+def test_groups_with_one_reason_share_a_line() -> None:
+    why = {
+        1: "time ran out",
+        2: "",
+        3: "wrong value",
+        4: "time ran out",
+        5: "time ran out",
+        6: "time ran out",
+    }
+    rows = [Row(number=one, operators="mm", count=1, share=0.1, detail=two) for one, two in why.items()]
+    console = show.console()
+    with console.capture() as shown:
+        console.print(show.groups(rows, None))
+    assert shown.get().splitlines()[-2:] == ["groups 1, 4 to 6: time ran out", "group 3: wrong value"]

@@ -212,7 +212,12 @@ def load(path: str | Path, module: nn.Module | Callable[..., Any]) -> nn.Module:
     if not verified.verdict.correct:
         raise UserError(f"load: {path} holds a kernel that was not accepted; optimize again")
     args, kwargs, dynamic = _recall(verified, path, module)
-    captured = captured_of(module, args, kwargs, dynamic)
+    try:
+        captured = captured_of(module, args, kwargs, dynamic)
+    except UserError as error:
+        raise UserError(
+            f"load: {path} was found for a module that is called in another way than this one ({error})"
+        ) from None
     if captured.graph.digest != verified.graph.digest:
         raise UserError(
             f"load: {path} was found for another module than {captured.graph.name} (it computes something else, or "

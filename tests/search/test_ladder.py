@@ -10,6 +10,7 @@ import pytest
 from search.making import Judge, Says, cannot, graph, kernel
 
 from kernelwright.errors import UserError
+from kernelwright.policy.compiler.reasons import CannotCompile
 from kernelwright.records import Candidate, Task, Verdict
 from kernelwright.search.cache import KernelCache
 from kernelwright.search.ladder import Ladder, Tried, pose
@@ -233,3 +234,16 @@ def test_where_all_would_stay_with_aten_the_compiler_writes_contractions_too(
         "kernelwright.search.rungs.write", lambda graph, contractions, **what: texts[contractions]
     )
     assert CompilerRung("h200", "auto").write(GRAPH, [], 10.0) == texts["own"]
+
+
+def test_a_size_that_a_trace_fixes_is_fixed_with_contractions_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def write(graph: Any, contractions: str, **what: Any) -> str:
+        asked.append(contractions)
+        raise CannotCompile("size", "specialised: Eq(s0, 4)")
+
+    monkeypatch.setattr("kernelwright.search.rungs.write", write)
+    with pytest.raises(CannotWrite, match="specialised"):
+        CompilerRung("h200", "auto").write(GRAPH, [], 10.0)
+    assert asked == ["auto"]

@@ -118,3 +118,23 @@ def test_the_last_of_equal_elements_first() -> None:
             assert x.kthvalue(2, dim=1).indices.tolist() == [places[0]]
             assert x.kthvalue(2, dim=1, keepdim=True).values.tolist() == [[2.0]]
             assert torch.sort(x, dim=1, descending=True, stable=True).indices[0, :2].tolist() == [1, 2]
+
+
+def of_three_equals(x: torch.Tensor) -> torch.Tensor:
+    """For [row, block, element], the mean of three blocks of equal scores, times a number that halves do not hold."""
+    scores = (x * 0.0).amax(-1)
+    best = scores.topk(3, dim=1).indices
+    return x.take_along_dim(best[..., None], 1).mean(1) * 0.7
+
+
+def test_orders_that_differ_by_less_than_the_tolerance_are_orders_too() -> None:
+    torch.manual_seed(3)
+    x = (0.7 + 0.03 * torch.randn(64, 8, 16)).bfloat16()
+    wanted = expected(of_three_equals, x)
+    for last in (False, True):
+        with Reordered(last):
+            exact = of_three_equals(x.double())
+        assert not compare(0, exact.bfloat16(), wanted, STRICT).kind
+        assert compare(0, (exact + 0.01 * torch.randn_like(exact)).bfloat16(), wanted, STRICT).kind
+    other = x.double()[:, 2:5].mean(1) * 0.7
+    assert compare(0, other.bfloat16(), wanted, STRICT).kind

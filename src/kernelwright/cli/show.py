@@ -57,7 +57,23 @@ def groups(rows: Sequence[Row], whole: Verdict | None) -> Group:
         over = times(timing.speedup("compile")) if "compile" in timing.baseline_ms else ""
         source = f"{timing.kind} on {timing.target}"
         found.add_row("whole", source, "", "", "", us, times(timing.speedup()), over, style="bold")
-    return Group(found, *(f"group {row.number}: {plain(row.detail)[:80]}" for row in rows if row.detail))
+    notes: dict[str, list[int]] = {}
+    for row in rows:
+        if row.detail:
+            notes.setdefault(plain(row.detail)[:80], []).append(row.number)
+    return Group(found, *(f"{_numbered(numbers)}: {note}" for note, numbers in notes.items()))
+
+
+def _numbered(numbers: Sequence[int]) -> str:
+    """ "group 3", or "groups 1, 4 to 9" for ascending numbers."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    listed = ", ".join(f"{one[0]} to {one[-1]}" if len(one) > 2 else ", ".join(map(str, one)) for one in runs)
+    return f"group{'s' if len(numbers) > 1 else ''} {listed}"
 
 
 def plain(text: str) -> str:

@@ -85,6 +85,8 @@ class CompilerRung:
                 if str(error).startswith("timeout"):
                     raise TimeoutError(str(error)) from None
                 reason = reason or str(error)
+                if error.kind == "size":  # found in the trace, which is the same for both
+                    break
         raise CannotWrite(reason)
 
 

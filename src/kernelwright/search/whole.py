@@ -241,7 +241,9 @@ class _Search:
             found = self._judged(options) if options else Found(reason=self._why_not(), rows=self.rows)
         except _TimeUp as late:
             failures = "".join(f" ({rung}: {why})" for rung, why in list(self.failed.items())[:1])
-            spent = f"the {self.settings.seconds:g} s were spent{_busy()} {late}{failures}; give more seconds"
+            limit = self.settings.seconds
+            spent = f"{min(self._elapsed, limit):.0f} of {limit:g} s{_busy()}"
+            spent = f"no kernel was verified in {spent}, ended {late}{failures}; give more seconds"
             return Found(reason=spent, rows=self.rows, seconds=self._elapsed)
         except _CannotJudge as why:
             found = Found(reason=f"the whole cannot be judged ({one_line(why)})", rows=self.rows)

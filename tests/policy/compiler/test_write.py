@@ -336,3 +336,24 @@ def test_with_auto_a_scatter_that_reduces_stays_between_kernels(compiler: Compil
     code = compiler.answer(capture(shares, given).graph, "auto").code
     assert "torch.Tensor.scatter_reduce_(" in code
     assert code.count("@triton.jit") == 3  # the maximum begins, is given, and is read
+
+
+def test_a_product_of_one_row_fits_all_sizes(compiler: Compiler) -> None:
+    """Inductor's rule for a CPU, on which the graph is traced, asks whether there are more than sixteen columns."""
+    given = graph(
+        ("aten.linear.default", (X, W, Ref(ref="b")), tensor(1, "n")),
+        ("aten.relu.default", (Ref(ref="h1"),), tensor(1, "n")),
+        x=tensor(1, "k"),
+        w=tensor("n", "k"),
+        b=tensor("n"),
+    )
+    found = compiler.answer(given, "auto", [{"n": 6, "k": 4}])
+    assert not found.reason
+    assert "torch.mm(" in found.code
+
+
+def test_a_product_of_a_column_and_a_row_is_elementwise(compiler: Compiler) -> None:
+    given = graph(("aten.mm.default", (X, W), tensor("m", "n")), x=tensor("m", 1), w=tensor(1, "n"))
+    found = compiler.answer(given, "auto", [{"n": 6, "m": 4}])
+    assert not found.reason
+    assert "torch.mm(" not in found.code

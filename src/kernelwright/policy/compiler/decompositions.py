@@ -62,8 +62,9 @@ def table(contractions: str) -> dict[Any, Any]:
         found[aten.convolution.default] = convolutions.convolution
     found[aten.var_mean.correction] = _mean_and_spread
     found[aten.var.correction] = _spread
-    found[aten.mm.default] = _whole_product(found.get(aten.mm.default))
-    found[aten.bmm.default] = _whole_product(found.get(aten.bmm.default))
+    # Inductor's own rules for products look at the device, which is the CPU while we trace.
+    found[aten.mm.default] = found[aten.bmm.default] = _product
+    found.pop(aten.addmm.default, None)
     return found
 
 
@@ -280,12 +281,14 @@ def _spread(x: Any, dim: Any = None, correction: Any = None, keepdim: bool = Fal
     return _mean_and_spread(x, dim, correction=correction, keepdim=keepdim)[0]
 
 
-def _whole_product(otherwise: Any) -> Callable[..., Any]:
-    """Products of integers, which have no template, as a sum of products."""
+def _product(left: Any, right: Any) -> Any:
+    """Products of integers, which have no template, as a sum of products; of a column and a row, as Inductor writes them for GPUs."""
+    from torch.fx.experimental.symbolic_shapes import statically_known_true
 
-    def product(left: Any, right: Any) -> Any:
-        if not left.is_floating_point():
-            return (left.unsqueeze(-1) * right.unsqueeze(-3)).sum(-2, dtype=left.dtype)
-        return NotImplemented if otherwise is None else otherwise(left, right)
-
-    return product
+    if not left.is_floating_point():
+        return (left.unsqueeze(-1) * right.unsqueeze(-3)).sum(-2, dtype=left.dtype)
+    outer = statically_known_true(left.shape[-1] == 1)
+    several = left.dim() == 3 or all(
+        statically_known_true(size != 1) for size in (left.shape[0], right.shape[1])
+    )
+    return left * right if outer and several else NotImplemented

@@ -67,6 +67,7 @@ def lower(graph: Graph, contractions: str = "own", sizes: Sequence[Mapping[str, 
     run = _Run(graph, list(symbols), contractions)
     traced = _trace(run, decompositions.table(contractions), [*given, *host], mode)
     guards = len(env.guards)
+    _check(env, guards, symbols, graph, sizes)  # before the minutes that Inductor may take
     _to_device(traced, [*given, *device], mode)
     _keep_strides(traced)
     if _decides(graph):
