@@ -1,14 +1,18 @@
 """Which groups of a whole share a kernel."""
 
+from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import nullcontext
-from typing import Literal
+from threading import Event
+from typing import Any, Literal
 
 import pytest
 import torch
-from search.making import Judge, Says, kernel, timing
+from search.making import Judge, Says, graph, kernel, timing
 from torch import nn
 
+from kernelwright.errors import UserError
+from kernelwright.graph import Graph
 from kernelwright.graph.capture import capture
 from kernelwright.graph.partition import partition
 from kernelwright.outcomes import Gate, Outcome
@@ -78,7 +82,7 @@ def test_a_stack_of_layers_is_told_from_a_recurrence_and_from_one_block() -> Non
     ]
     for module, shape, repeats in modules:
         part = capture(module.eval(), [torch.randn(shape)], breaks=False).part
-        assert _repeats(part.graph) == repeats
+        assert _repeats(partition(part.graph)) == repeats
 
 
 class Accepts(Judge):
@@ -131,3 +135,24 @@ def test_what_lies_between_two_products_is_one_group_where_products_stay_with_at
         KernelCache(None), Settings(rungs=("library",), contractions=contractions),
     )  # fmt: skip
     assert groups in {row.operators for row in found.rows}
+
+
+def test_a_graph_that_disagrees_with_its_module_ends_the_search_beside_it() -> None:
+    class Waits(Says):
+        def write(self, graph: Graph, sizes: Sequence[Any], seconds: float) -> str:
+            begun.set()
+            assert checked.wait(60)
+            return super().write(graph, sizes, seconds)
+
+    def check() -> None:
+        assert begun.wait(60)
+        checked.set()
+        raise UserError("the graph is not used")
+
+    begun, checked, rung = Event(), Event(), Waits("library", kernel(0.5))
+    cache = KernelCache(None)
+    with pytest.raises(UserError, match="not used"):
+        search_whole(
+            graph(), None, lambda: nullcontext(Judge()), lambda: [rung], cache, Settings(rungs=("library",)), check=check
+        )  # fmt: skip
+    assert rung.asked == 1

@@ -22,6 +22,7 @@ import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from kernelwright.drawing import DRAWING
 from kernelwright.errors import UserError
 from kernelwright.graph import draws, operators
 from kernelwright.graph.capture import Part, state_kept
@@ -185,7 +186,7 @@ def _draw(part: Part, described: Mapping[str, draws.Draw], seed: int, near: bool
     """A value for each argument; `near` stays close to the captured inputs."""
     values: dict[str, Any] = {}
     captured = part.arguments
-    with torch.random.fork_rng(devices=_gpus(captured)):
+    with DRAWING, torch.random.fork_rng(devices=_gpus(captured)):
         torch.manual_seed(seed)
         for one in part.graph.arguments:
             value = captured[one.name]

@@ -11,6 +11,7 @@ import math
 import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from kernelwright.graph.types import Dim, Graph, NumberType, Operand, Scale, Size, Symbol, TensorType
 
@@ -53,6 +54,33 @@ def evaluate(size: Dim, symbols: Mapping[str, int]) -> int:
 def _whole(number: float) -> int:
     """An integer; symbolic numbers are returned unchanged, since converting one would make torch specialise it."""
     return int(number) if isinstance(number, float) else number
+
+
+@functools.lru_cache(maxsize=4096)
+def _expression(text: str) -> Any:
+    """The size for sympy, whose own parser is slow; every symbol is a positive integer."""
+    import sympy
+
+    def made(node: ast.expr) -> Any:
+        if isinstance(node, ast.Constant):
+            return sympy.Integer(node.value)
+        if isinstance(node, ast.Name):
+            return _symbol(node.id)
+        if isinstance(node, ast.UnaryOp):
+            return -made(node.operand)
+        if isinstance(node, ast.BinOp):
+            return BINARY[type(node.op)](made(node.left), made(node.right))
+        assert isinstance(node, ast.Call)
+        assert isinstance(node.func, ast.Name)
+        return {"min": sympy.Min, "max": sympy.Max}[node.func.id](*map(made, node.args))
+
+    return made(parse(text))
+
+
+def _symbol(name: str) -> Any:
+    import sympy
+
+    return sympy.Symbol(name, positive=True, integer=True)
 
 
 def is_packed(shape: Sequence[int], strides: Sequence[int], order: Sequence[int], ones: bool = False) -> bool:
@@ -241,28 +269,26 @@ def independent(graph: Graph) -> Graph:
     hints = {one.name: one for one in graph.symbols}
     shapes = [size for one in graph.arguments if isinstance(one.type, TensorType) for size in one.type.shape]
     texts = list(dict.fromkeys(size for size in shapes if isinstance(size, str)))
-    names = {name: sympy.Symbol(name, integer=True, positive=True) for name in hints}
     told = {text for text in texts if text in hints}
     whole: dict[sympy.Expr, Symbol] = {}
     for text in texts:
         if text in hints:
-            whole[names[text]] = hints[text]
+            whole[_symbol(text)] = hints[text]
         elif not symbols_of(text) & told and "//" not in text and "%" not in text:
             hint = evaluate(text, {name: one.hint for name, one in hints.items()})
-            whole.setdefault(sympy.sympify(text, names), Symbol(name=text, hint=hint))
+            whole.setdefault(_expression(text), Symbol(name=text, hint=hint))
     fresh = {f"s{place}": one for place, one in enumerate(whole.values())}
-    swaps = [
-        (was, sympy.Symbol(f"new{place}", integer=True, positive=True)) for place, was in enumerate(whole)
-    ]
+    swaps = [(was, _symbol(f"new{place}")) for place, was in enumerate(whole)]
     swaps.sort(key=lambda pair: -len(pair[0].free_symbols))
 
+    @functools.cache
     def change(size: Dim) -> Dim:
         if isinstance(size, int):
             return size
         if "//" in size or "%" in size or "(" in size:
             plain = {text: f"s{place}" for place, text in enumerate(one.name for one in whole.values())}
             return substitute(size, {name: plain[name] for name in symbols_of(size)})
-        new = sympy.sympify(size, names).subs(swaps)
+        new = _expression(size).subs(swaps)
         left = {str(one) for one in new.free_symbols} - {str(one) for _, one in swaps}
         if left or sympy.fraction(sympy.together(new))[1] != 1:  # half of a symbol is no size
             raise KeyError(str(size))
@@ -296,14 +322,12 @@ def _without_factors(graph: Graph) -> Graph:
         return graph
     import sympy
 
-    names = {one.name: sympy.Symbol(one.name, integer=True, positive=True) for one in graph.symbols}
-
+    @functools.cache
     def change(size: Dim) -> Dim:
         if which not in symbols_of(size):
             return size
-        return substitute(
-            str(sympy.expand(sympy.sympify(size, names).subs(names[which], names[which] / factor))), {}
-        )
+        divided = _expression(str(size)).subs(_symbol(which), _symbol(which) / factor)
+        return substitute(str(sympy.expand(divided)), {})
 
     symbols = tuple(
         one.model_copy(
@@ -382,10 +406,7 @@ def _plain(size: Dim) -> Dim:
         return size
     if "//" in size or "%" in size or "(" in size:
         return size
-    import sympy
-
-    names = {name: sympy.Symbol(name, integer=True, positive=True) for name in symbols_of(size)}
-    return str(sympy.sympify(size, names))
+    return str(_expression(size))
 
 
 def solve(formula: str, symbol: str, place: str, known: Iterable[str]) -> str | None:
@@ -396,11 +417,9 @@ def solve(formula: str, symbol: str, place: str, known: Iterable[str]) -> str | 
         return None
     import sympy
 
-    space = {name: sympy.Symbol(name, positive=True, integer=True) for name in names}
-    size = sympy.Symbol("size_", positive=True, integer=True)
-    whole = sympy.expand(sympy.sympify(formula, space))
-    bottom = whole.coeff(space[symbol], 1)
-    top, bottom = sympy.fraction(sympy.together((size - (whole - bottom * space[symbol])) / bottom))
+    whole, unknown = sympy.expand(_expression(formula)), _symbol(symbol)
+    bottom = whole.coeff(unknown, 1)
+    top, bottom = sympy.fraction(sympy.together((_symbol("size_") - (whole - bottom * unknown)) / bottom))
     text = f"({top}) // ({bottom})" if bottom != 1 else str(top)
     return re.sub(r"\bsize_\b", place, text)
 

@@ -71,17 +71,16 @@ class Case:
     ) -> Found:
         """Search for kernels within the budget; see `search_whole`."""
 
-        def checked() -> Sequence[AnyRung]:
+        def started() -> Sequence[AnyRung]:
             made = rungs()
             for rung in made:
                 if isinstance(rung, CompilerRung):
-                    rung.start()  # warms up during the check
-            self.check()
+                    rung.start()
             return made
 
         return search_whole(
-            self.graph, self.values, judge, checked, cache, settings,
-            shapes=self.shapes, form=self.form, user=user, began=began, watch=watch,
+            self.graph, self.values, judge, started, cache, settings,
+            shapes=self.shapes, form=self.form, user=user, began=began, watch=watch, check=self.check,
         )  # fmt: skip
 
     def text(self, answer: Answer) -> str:

@@ -17,6 +17,7 @@ import torch
 
 from kernelwright.errors import UserError
 from kernelwright.graph import Graph
+from kernelwright.graph.operators import RECURRENT, packet
 from kernelwright.policy import check_name
 from kernelwright.policy.compiler import CannotCompile, start, write
 from kernelwright.search.cache import Rung
@@ -72,6 +73,8 @@ class CompilerRung:
 
     def write(self, graph: Graph, sizes: Sequence[Mapping[str, int]], seconds: float) -> str:
         modes: tuple[Contractions, ...] = ("own",) if self.contractions == "own" else ("auto", "own")
+        if self.contractions == "auto" and any(packet(node.op) in RECURRENT for node in graph.nodes):
+            modes = ("auto",)  # as own kernels a recurrent layer is one for every cell
         reason, until = "", time.monotonic() + seconds
         for mode in modes:
             try:

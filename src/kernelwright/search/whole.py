@@ -30,6 +30,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import torch
+
 from kernelwright.errors import InfrastructureError, UserError, one_line
 from kernelwright.graph import Graph, TensorType, draws, sizes
 from kernelwright.graph.neighbours import rows
@@ -200,16 +202,19 @@ def search_whole(
     user: str = "",
     began: float | None = None,
     watch: Watch = lambda tried: None,
+    check: Callable[[], object] = lambda: None,
 ) -> Found:
     """Kernels for a graph within the budget, which starts at `began` on the monotonic clock.
 
-    `judge` opens a judge with new secrets each time; `rungs` is called only if the cache has no answer. `values` are example
+    `check` raises UserError if the graph is not to be used; without a GPU the search goes on beside it. `judge` opens a judge with new secrets each time; `rungs` is called only if the cache has no answer. `values` are example
     values by argument, `shapes` small values of the graph's symbols, `form` is how to present the whole to the judge (by default
-    in function form), and `user` the source of a kernel to begin with. Raises what `judge` and `rungs` raise, and
+    in function form), and `user` the source of a kernel to begin with. Raises what `judge`, `rungs` and `check` raise, and
     InfrastructureError if the judge or the search itself fails.
     """
+    if values is not None:  # a check may change the module's own tensors for a while
+        values = {key: one.detach() if isinstance(one, torch.Tensor) else one for key, one in values.items()}
     search = _Search(
-        graph, values, judge, rungs, cache, settings, began or time.monotonic(), watch, form, user
+        graph, values, judge, rungs, cache, settings, began or time.monotonic(), watch, form, user, check
     )
     search.shapes = shapes or {}
     return search.run()
@@ -227,6 +232,7 @@ class _Search:
     watch: Watch
     form: Form | None
     user: str
+    check: Callable[[], object] = lambda: None
     failed: dict[str, str] = field(default_factory=dict)
     """Rung -> why it has no kernel for the whole."""
 
@@ -269,8 +275,12 @@ class _Search:
     inductor_ms: float | None = None
     """Modelled time of Inductor's own kernels for the whole."""
     _asked_beside_aten: bool = False
+    _over: bool = False
+    """Whether nothing more is to be begun."""
     captured: Graph | None = None
     """The original graph, once `graph` has its free sizes as symbols."""
+
+    _cut_of: Partition | None = None
 
     def _shrink(self) -> None:
         if self.form or self.shapes:
@@ -309,7 +319,7 @@ class _Search:
         return time.monotonic() - self.began
 
     def _until(self, share: float) -> float:
-        return self.began + share * self.settings.seconds
+        return 0.0 if self._over else self.began + share * self.settings.seconds
 
     # -- ways to run the whole ------------------------------------------------------------------------------
 
@@ -317,9 +327,21 @@ class _Search:
         """Ways to run the whole, the likely fastest first. Raises _TimeUp if time ends before there is one."""
         with self.open_judge() as verifier:
             rungs = self.rungs()  # both warm up in the background
-            with _after_capture():
-                return self._asked_for(verifier, rungs)
+            if self.settings.gpu:  # the check would disturb what is timed there
+                self.check()
+            with ThreadPoolExecutor(1) as beside:
+                searching = beside.submit(self._asked_for, verifier, rungs)
+                try:
+                    if not self.settings.gpu:
+                        self.check()
+                    return searching.result()
+                except BaseException:
+                    self._over = True
+                    if isinstance(verifier, VerifierPool):
+                        verifier.close(abort=True)
+                    raise
 
+    @_after_capture()
     def _asked_for(self, verifier: Verifier, rungs: Sequence[AnyRung]) -> list[_Option]:
         """The same, with a judge and rungs."""
         s, found = self.settings, list[_Option]()
@@ -329,9 +351,9 @@ class _Search:
             protocol=s.protocol, gpu=s.gpu, watch=self.watch,
         )  # fmt: skip
         large = self._nodes > MANY and self._contracts
-        many = self._nodes > TOO_LONG or (large and _repeats(self.graph))
+        many = self._nodes > TOO_LONG or (large and _repeats(self._cut))
         if many and not self.user:
-            found += self._written(ladder, _WHOLE_UNTIL)
+            found += self._written(ladder, _RUNGS_UNTIL)
         # Modelled times cannot decide between two kernels that are both worth it.
         settled = not s.gpu and any(one.worth_it for one in found)
         if found and not settled and not s.gpu:
@@ -445,7 +467,7 @@ class _Search:
     def _written(self, ladder: Ladder, share: float) -> list[_Option]:
         """Kernels written for each distinct group until a share of the budget, judged only as a whole: a layer that occurs twelve
         times is compiled once, and nothing is judged twice."""
-        whole = self._cut()
+        whole = self._cut
         distinct, cost, total = self._costs(whole)
         if isinstance(ladder.verifier, VerifierPool) and self.settings.contractions == "auto":
             with contextlib.suppress(UserError):
@@ -484,13 +506,14 @@ class _Search:
         return [dataclasses.replace(option, verdict=verdict, worth_it=_worth_it(verdict))]
 
     def _write(self, ladder: Ladder, groups: Sequence[Group], until: float) -> tuple[str, Rung | None, str]:
-        """(kernel, its rung, "") for groups that differ only in sizes, else ("", None, why there is none). Under `auto` a product
-        by itself stays with ATen."""
+        """(kernel, its rung, "") for groups that differ only in sizes, else ("", None, why there is none). Under `auto` a product,
+        a map or a move by itself stays with ATen, which makes one launch of it, too."""
         group, graph, own = groups[0], _for_all(groups), self.settings.contractions == "own"
         small = [one for other in groups for one in self._small(other).values()]
         small += [{one.name: one.hint for one in other.graph.symbols} for other in groups[1:]]
-        if not own and all(part_of(node) in ("contraction", "free") for node in group.nodes):
-            return "", None, "a product stays with ATen"
+        work = [part for node in group.nodes if (part := part_of(node)) != "free"]
+        if not own and (set(work) <= {"contraction"} or (len(work) == 1 and work[0] in ("map", "gather"))):
+            return "", None, "it stays with ATen, as one launch"
         why = NO_TIME
         for rung in ladder.rungs:
             left = until - time.monotonic()
@@ -512,12 +535,16 @@ class _Search:
         left = sum(eager_ms(self.graph, sheet, step.nodes) for step in whole.steps if isinstance(step, Left))
         return distinct, cost, sum(cost.values()) + left or 1.0
 
+    @property
     def _cut(self) -> Partition:
         """The groups: where products stay with ATen, what lies between two of them is not divided."""
-        return rows(self.graph) if self.settings.contractions == "auto" else partition(self.graph)
+        if self._cut_of is None or self._cut_of.graph is not self.graph:
+            auto = self.settings.contractions == "auto"
+            self._cut_of = rows(self.graph) if auto else partition(self.graph)
+        return self._cut_of
 
     def _in_groups(self, ladder: Ladder) -> list[_Option]:
-        whole = self._cut()
+        whole = self._cut
         if self._nodes <= TOO_LONG and [one.nodes for one in whole.groups] == [self.graph.nodes]:
             return []  # it is one piece, which was already searched
         distinct, cost, total = self._costs(whole)
@@ -653,16 +680,16 @@ def pin_symbols(
     return (graph, shapes) if "small" in shapes else (sizes.static(graph, {}), {})
 
 
-def _repeats(graph: Graph) -> bool:
+def _repeats(whole: Partition) -> bool:
     """Whether a graph's distinct kinds of groups have few of its nodes, and are not the steps of a recurrent cell, which would be
     alike but for the step of a sequence that they read, nor of a loop without contractions."""
-    groups = partition(graph).groups
+    groups = whole.groups
     kinds = {_kind(one): len(one.nodes) for one in groups}
     steps = len(kinds) >= 2 * len({_kind(one, step=False) for one in groups})
     many = Counter(_kind(one) for one in groups)
     again = [one for one in groups if many[_kind(one)] > 1]
     layers = sum(any(part_of(node) == "contraction" for node in one.nodes) for one in again)
-    few = sum(kinds.values()) <= REPEATED * len(graph.nodes)
+    few = sum(kinds.values()) <= REPEATED * len(whole.graph.nodes)
     return few and not steps and layers >= LAYERS * len(again)
 
 

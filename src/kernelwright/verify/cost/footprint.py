@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from kernelwright.verify import without_data
 from kernelwright.verify.structures import Args, Kwargs, Op
 from kernelwright.verify.trace.replay import Candidate
 
@@ -40,7 +41,7 @@ class Live(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Op, types: object, args: Args = (), kwargs: Kwargs = None) -> object:
         given = {tensor.untyped_storage()._cdata for tensor in _tensors([args, kwargs])}
-        out = func(*args, **(kwargs or {}))
+        out = without_data.call(func, args, kwargs or {})
         for tensor in _tensors(out):
             storage = tensor.untyped_storage()
             key = storage._cdata

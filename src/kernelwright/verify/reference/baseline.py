@@ -24,7 +24,7 @@ from kernelwright.graph.operators import RECURRENT, packet
 from kernelwright.hardware import Target
 from kernelwright.precision import Precision
 from kernelwright.records import Binary, Cost, Task
-from kernelwright.verify import one_call
+from kernelwright.verify import one_call, without_data
 from kernelwright.verify.cost import model as cost
 from kernelwright.verify.cost.eager import BY_INDEX
 from kernelwright.verify.cost.footprint import Footprint, Live
@@ -392,7 +392,7 @@ def baseline(task: Task, shape: dict[str, int], target: Target) -> Baseline:
 
 def _without_data(reference: Reference) -> tuple[list[object], torch.nn.Module, list[Any]]:
     """Arguments of the constructor, the module, and arguments of `forward`."""
-    with runs_reference(), private_rng(0), torch.device("meta"), torch.no_grad():
+    with runs_reference(), private_rng(0), torch.device("meta"), torch.no_grad(), without_data.Remembered():
         init = reference.init_inputs()
         module, inputs = reference.module(init), reference.arguments()
         return init, module.to("meta"), convert(inputs, lambda t: t.to("meta"))
