@@ -357,3 +357,17 @@ def test_a_product_of_a_column_and_a_row_is_elementwise(compiler: Compiler) -> N
     found = compiler.answer(given, "auto", [{"n": 6, "m": 4}])
     assert not found.reason
     assert "torch.mm(" not in found.code
+
+
+def test_linear_algebra_stays_with_torch_between_kernels(compiler: Compiler) -> None:
+    given = graph(
+        ("aten.mul.Tensor", (X, 2.0), tensor("n", "n")),
+        ("aten.linalg_inv.default", (Ref(ref="h1"),), tensor("n", "n")),
+        ("aten.exp.default", (Ref(ref="h2"),), tensor("n", "n")),
+        x=tensor("n", "n"),
+    )
+    code = compiler.answer(given, "auto").code
+    assert "_ = torch.linalg.inv_ex(" in code
+    assert "check_errors=True" in code  # `inv` raises for a singular matrix, `inv_ex` only if asked
+    assert code.count("@triton.jit") == 2
+    assert compiler.answer(given).reason == "extern: aten.linalg_inv_ex"

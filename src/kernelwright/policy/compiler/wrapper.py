@@ -90,6 +90,8 @@ _PUBLIC = {
     "grouped_convolution": "torch.convolution",
 }
 """Calls in Inductor's wrapper that may stay, by the last part of their name."""
+_LINEAR_ALGEBRA = re.compile(r"aten\.(linalg_|cholesky|triangular_solve)")
+"""Decompositions and systems, for which nobody has code but the library."""
 _IN_PLACE = {
     "aten.scatter_reduce_.two": "torch.Tensor.scatter_reduce_",
     "aten.scatter_.src": "torch.Tensor.scatter_",
@@ -196,6 +198,7 @@ class _Reader:
         """A call of an operator that Inductor has no code for. Raises CannotCompile if it may not stay."""
         op = ast.unparse(call.func).removeprefix("torch.ops.")
         stays = op.startswith("aten.") and operators.kind(op) not in ("other", "random")
+        stays |= bool(_LINEAR_ALGEBRA.match(op))
         if self.lowered.contractions != "auto" or not stays:
             raise _extern(call)
         count = len(operators.resolve(op)._schema.returns)
@@ -232,6 +235,9 @@ class _Reader:
         if method == "zero_" and owner in self.tensors:
             self.tensors[owner].zeroed = True
             return
+        if method == "default" and owner.endswith("._linalg_check_errors"):
+            self._check_errors(call)
+            return
         if text in _IN_PLACE and self.lowered.contractions == "auto":
             target = self._argument(call.args[0])
             if isinstance(target, Tensor) and target.kind == "buffer":
@@ -244,6 +250,16 @@ class _Reader:
             assert isinstance(target, Tensor)
             self._stays(public, call, target, True)
             return
+        raise _extern(call)
+
+    def _check_errors(self, call: ast.Call) -> None:
+        """Makes the operator whose codes this call reads raise by itself, as in `torch.linalg.inv_ex(x, check_errors=True)`."""
+        codes = self._argument(call.args[0])
+        for step in self.several.values():
+            if any(one is codes for one in step.results):
+                step.results = [None if one is codes else one for one in step.results]
+                step.options["check_errors"] = ast.Constant(True)
+                return
         raise _extern(call)
 
     def _public(self, call: ast.Call) -> str | None:
