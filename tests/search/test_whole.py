@@ -72,12 +72,28 @@ class Attention(nn.Module):
         return x + self.out(torch.softmax(q @ k.mT, -1) @ v).tanh()
 
 
+class Few(nn.Module):
+    """Three layers of four groups, each of few operators: compiling each kind of group takes longer than compiling the whole."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.products = nn.ModuleList(nn.Linear(8, 8) for _ in range(12))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for at in range(0, 12, 4):
+            one, two, three, four = self.products[at : at + 4]
+            x = three(two(one(x).relu()).tanh() + x).sigmoid() * x
+            x = four(x).softmax(-1) + x
+        return x
+
+
 def test_a_stack_of_layers_is_told_from_a_recurrence_and_from_one_block() -> None:
-    layers = nn.Sequential(*(nn.Sequential(nn.Linear(8, 8), nn.GELU()) for _ in range(6)))
+    layers = nn.Sequential(*(nn.Sequential(nn.Linear(8, 8), nn.GELU()) for _ in range(12)))
     modules = [
         (Steps(), (3, 6, 8), False),
         (Farthest(), (9, 8), False),
         (Attention(), (3, 6, 8), False),
+        (Few(), (3, 8), False),
         (layers, (3, 8), True),
     ]
     for module, shape, repeats in modules:
@@ -128,7 +144,7 @@ class Residual(nn.Module):
 def test_what_lies_between_two_products_is_one_group_where_products_stay_with_aten(
     contractions: Literal["auto", "own"], groups: str
 ) -> None:
-    net = nn.Sequential(*(Residual() for _ in range(20))).eval()
+    net = nn.Sequential(*(Residual() for _ in range(30))).eval()
     part = capture(net, [torch.randn(4, 8)], breaks=False).part
     found = search_whole(
         part.graph, part.arguments, lambda: nullcontext(Accepts()), lambda: [Says("library", kernel(1.0))],

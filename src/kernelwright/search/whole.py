@@ -61,6 +61,8 @@ REPEATED = 2 / 3
 """Most nodes of the distinct groups, as a share of the graph's, for groups that repeat. Where they do not, as in one attention block,
 groups are as much to compile as the whole, and make more and slower kernels; where they differ in the step of a sequence that they
 read, too."""
+EACH = 12
+"""Nodes of a long graph that take as long to compile as it takes to begin with another group."""
 LAYERS = 1 / 3
 """Least share of contractions among groups that repeat as layers do. Steps of a loop, which have few, are one kernel in one piece."""
 NO_TIME = "time ran out"
@@ -689,7 +691,7 @@ def _repeats(whole: Partition) -> bool:
     many = Counter(_kind(one) for one in groups)
     again = [one for one in groups if many[_kind(one)] > 1]
     layers = sum(any(part_of(node) == "contraction" for node in one.nodes) for one in again)
-    few = sum(kinds.values()) <= REPEATED * len(whole.graph.nodes)
+    few = sum(kinds.values()) + EACH * len(kinds) <= REPEATED * len(whole.graph.nodes)
     return few and not steps and layers >= LAYERS * len(again)
 
 
