@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
-from schedule_problems import Problem
+from schedule_problems import Problem, problems
 
 from kernelwright.synth.spelling import Spelled
 
@@ -110,3 +110,8 @@ def block_problems() -> list[Problem]:
         for name, arguments, body in (*_gradients(), *_LINES)
     ]
     return [Problem(f"block/{name}", one.graph, positive=frozenset(one.draws)) for name, one in made]
+
+
+def all_problems() -> list[Problem]:
+    """Those of `schedule_problems.py`, then the blocks'."""
+    return [*problems(), *block_problems()]

@@ -24,7 +24,7 @@ from typing import Any
 from unittest import mock
 
 import ranking as fitted
-from plan_search import load, save
+from plan_search import TARGET, load
 
 from kernelwright.archive import Archive, Entry, code_digest
 from kernelwright.config import Recipe, load_recipe
@@ -76,7 +76,7 @@ def make(archive: Archive, folder: Path, seed: int, recipe: Recipe, lesson: Less
         kept = race[: lesson.most] if lesson.keep == "elite" and race[0].graph not in held else race
         pairs += _pairs(archive, kept, held)
     raced = Archive()
-    weights = _weights({archive.tasks[one].id for one in held})
+    weights = _weights(archive, {archive.tasks[one].id for one in held})
     gone = {pair.structure for pair in pairs if pair.split == "heldout"}
     for task in lesson.drawn:
         graph = Graph.model_validate_json(task.graph)
@@ -97,11 +97,11 @@ def make(archive: Archive, folder: Path, seed: int, recipe: Recipe, lesson: Less
     train_tokenizer(texts, 2048 if lesson.drawn else 1024, folder / "tokenizer", share=0.5)
 
 
-def _weights(held: set[str]) -> dict[str, dict[str, float]]:
+def _weights(archive: Archive, held: set[str]) -> dict[str, dict[str, float]]:
     """The linear model, fitted without problems that have the sizes of a held-out one."""
     sizes = {fitted.sizes_of(name) for name in held}
     return fitted.fit(
-        {name: rows for name, rows in fitted.read().items() if fitted.sizes_of(name) not in sizes}
+        {name: rows for name, rows in fitted.read(archive).items() if fitted.sizes_of(name) not in sizes}
     )
 
 
@@ -257,11 +257,12 @@ def main() -> None:
     parser.add_argument("--clock", choices=("measured", "modelled"), default="measured")
     parser.add_argument("--recipe", type=Path, default=Path(__file__).parents[1] / "recipes/plans.toml")
     args = parser.parse_intermixed_args()
-    archive = Archive(e for e in load(args.table) if e.clock == args.clock)
-    archive.tasks |= load(args.table).tasks
+    archive = Archive(e for e in load(args.table) if (e.clock, e.target) == (args.clock, TARGET))
+    timed = {entry.graph for entry in archive}
+    archive.tasks |= {graph: task for graph, task in load(args.table).tasks.items() if graph in timed}
     args.out.mkdir(parents=True, exist_ok=True)
     plain = args.out / "table.jsonl"
-    save(archive, plain)
+    archive.write(plain)
     for old in args.out.glob("said-*.jsonl"):
         old.unlink()
     rows: list[Mapping[str, Any]] = []

@@ -3,6 +3,7 @@
     python benchmarks/schedules.py OUT --limit 256 --near --seconds 500        # on a GPU: measured times
     python benchmarks/plan_search.py record TABLE --rows OUT/rows.jsonl        # those times; --estimates adds the model's
     python benchmarks/plan_search.py record TABLE --seconds 300                # without a GPU: times from the cost model
+    python benchmarks/plan_search.py ask TABLE --policy default --plans SAID.jsonl --seeds 4
     python benchmarks/plan_search.py replay TABLE --seeds 32 [--plans SAID.jsonl] [--plot docs/plan_search.svg]
 
 TABLE is an archive (`kernelwright.archive`), compressed if its name ends in .gz. Recording resumes where it stopped.
@@ -12,51 +13,44 @@ SAID.jsonl has a line per graph and seed: {"problem": name, "plans": [...]}, the
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
 import math
 import random
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import ranking as fitted
+from block_problems import all_problems
 from plan_searches import BUDGETS, SEARCHES, Race, best_after
-from schedule_problems import Problem, problems, problems_of
+from schedule_problems import Problem, problems_of
 
 from kernelwright.archive import Archive, Entry, code_digest, print_from_plan
+from kernelwright.candidates import parse
 from kernelwright.errors import UserError
 from kernelwright.graph.text import to_text
+from kernelwright.graph.types import Graph
 from kernelwright.hardware import target as sheet_of
 from kernelwright.metrics import geometric_mean, geometric_mean_interval
 from kernelwright.outcomes import Outcome
+from kernelwright.policy import load_policy
+from kernelwright.prompts import render
 from kernelwright.records import Task
-from kernelwright.synth import library
+from kernelwright.synth import facts, library, ranking
 from kernelwright.synth.library import schedules_of
 from kernelwright.synth.plan import parse_plan, print_plan
-from kernelwright.synth.to_triton import label_of
+from kernelwright.synth.to_triton import label_of, scheduled_part
 
-TARGET = "h200"
+TARGET = "h100"
+"""The GPU of the recorded table, but for 325 schedules of problems that only an H200 has timed."""
 SAVE_EVERY = 20
 
 
 def load(path: Path) -> Archive:
     """The table; empty if the file does not exist."""
-    if not path.exists():
-        return Archive()
-    raw = path.read_bytes()
-    text = (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode("utf-8")
-    return Archive(Entry.model_validate_json(line) for line in text.splitlines())
-
-
-def save(archive: Archive, path: Path) -> None:
-    """Write the table, compressed if its name ends in .gz."""
-    plain = path.with_suffix("") if path.suffix == ".gz" else path
-    archive.write(plain)
-    if path.suffix == ".gz":
-        path.write_bytes(gzip.compress(plain.read_bytes(), mtime=0))
-        plain.unlink()
+    return Archive.read([path]) if path.exists() else Archive()
 
 
 # -- recording ------------------------------------------------------------------------------------------------------
@@ -68,7 +62,7 @@ def record(
     """Fill the table until time is up."""
     archive, deadline, fresh = load(path), time.monotonic() + seconds, 0
     clocked = {} if rows is None else _clocked(rows)
-    for problem in problems() if tasks is None else problems_of(tasks):
+    for problem in all_problems() if tasks is None else problems_of(tasks):
         if only not in problem.name or (rows is not None and problem.name not in clocked):
             continue
         known = {
@@ -83,14 +77,14 @@ def record(
             if plan in known or (rows is not None and times is None):
                 continue
             if time.monotonic() > deadline:
-                save(archive, path)
+                archive.write(path)
                 print(f"time is up: {len(archive)} schedules")
                 return
             archive.add(_judged(problem, plan, times, clocked.get(problem.name, {}).get("eager"), estimates))
             fresh += 1
             if fresh % SAVE_EVERY == 0:
-                save(archive, path)
-    save(archive, path)
+                archive.write(path)
+    archive.write(path)
     print(f"done: {len(archive)} schedules of {len(archive.tasks)} graphs")
 
 
@@ -150,27 +144,62 @@ def _precision(problem: Problem) -> Any:
 def races(
     archive: Archive, clock: str, sampled: Mapping[str, Sequence[Sequence[str]]], least: int
 ) -> Iterator[Race]:
-    """The graphs with at least `least` schedules timed by that clock, the library's schedule first."""
-    order = {problem.graph.digest: {p: i for i, p in enumerate(_plans(problem))} for problem in problems()}
+    """The graphs with at least `least` schedules timed by that clock, the library's schedule first, with estimates of the linear
+    model (`ranking.py`) fitted without them."""
+    rows = fitted.read(archive)
+    order = {
+        problem.graph.digest: {p: i for i, p in enumerate(_plans(problem))} for problem in all_problems()
+    }
     for graph, task in archive.tasks.items():
-        some = [entry for entry in archive if entry.graph == graph and entry.clock == clock]
+        some = [
+            entry for entry in archive if (entry.graph, entry.clock, entry.target) == (graph, clock, TARGET)
+        ]
         if sum(entry.us is not None for entry in some) < least:
             continue
-        places = order.get(graph, {})
+        places, guessed = order.get(graph, {}), _guessed(fitted.without(rows, task.id), task)
         some.sort(key=lambda entry: (places.get(entry.plan, math.inf), entry.plan))
         yield Race(
             name=task.id,
             plans=[entry.plan for entry in some],
             schedules=[parse_plan(entry.plan)[1].model_dump() for entry in some],
             us=[entry.us for entry in some],
-            modelled=[entry.modelled_us or math.inf for entry in some],
+            modelled=[guessed(entry.plan) for entry in some],
             sampled=sampled.get(task.id, ()),
         )
 
 
+def _guessed(weights: dict[str, dict[str, float]], task: Task) -> Callable[[str], float]:
+    source, nest = scheduled_part(Graph.model_validate_json(task.graph))
+    sizes, width = facts.extents_of(source, nest), facts.itemsize_of(source)
+
+    def guess(plan: str) -> float:
+        schedule = parse_plan(plan)[1]
+        own = fitted.FAMILY.get(schedule.nest, schedule.nest)
+        return fitted.guess(weights, own, ranking.features(schedule, sizes, width, TARGET))
+
+    return guess
+
+
+def ask(archive: Archive, policy: str, out: Path, seeds: int) -> None:
+    """Sample the plans of a policy for every graph, a row per seed."""
+    asked = load_policy(policy)
+    races = list(archive.races().values())
+    prompts = [
+        render("frontend", archive.tasks[race[0].graph], style="compact", max_tokens=96, answer="plan", precision=race[0].precision)
+        for race in races
+    ]  # fmt: skip
+    with out.open("w") as lines:
+        for seed in range(seeds):
+            said = asked.generate(prompts, n=BUDGETS[-1], seed=seed)
+            for race, completions in zip(races, said, strict=True):
+                plans = [parse(one.text).plan for one in completions]
+                row = {"problem": archive.tasks[race[0].graph].id, "plans": plans}
+                lines.write(json.dumps(row) + "\n")
+
+
 def _plans_by_problem(path: Path) -> dict[str, list[list[str]]]:
     """problem -> rows of plans, under the graph's own label: the operator names in a policy's plan do not affect the kernel."""
-    labels = {problem.name: label_of(problem.graph) for problem in problems()}
+    labels = {problem.name: label_of(problem.graph) for problem in all_problems()}
     found: dict[str, list[list[str]]] = {}
     for line in path.read_text("utf-8").splitlines():
         row = json.loads(line)
@@ -191,8 +220,6 @@ def replay(chosen: Sequence[Race], seeds: int) -> dict[str, dict[int, list[list[
     for name, search in SEARCHES.items():
         if name == "policy" and not any(race.sampled for race in chosen):
             continue
-        if "cost model" in name and not all(min(race.modelled) < math.inf for race in chosen):
-            continue  # cannot rank without estimates: record --estimates
         budgets: dict[int, list[list[float]]] = {budget: [] for budget in BUDGETS}
         for race in chosen:
             tried = [
@@ -220,36 +247,6 @@ def table(found: Mapping[str, Mapping[int, list[list[float]]]]) -> str:
     return "\n".join(lines)
 
 
-def ranking(chosen: Iterable[Race]) -> str:
-    """How well the cost model ranks the schedules of one graph: Spearman's correlation, median over graphs."""
-    found = []
-    for race in chosen:
-        both = [
-            (m, us) for m, us in zip(race.modelled, race.us, strict=True) if us is not None and m < math.inf
-        ]
-        if len(both) >= 8:
-            found.append((_spearman([m for m, _ in both], [us for _, us in both]), race.name))
-    found.sort()
-    if not found:
-        return "no graph has eight schedules with a time and an estimate"
-    middle = found[len(found) // 2][0]
-    return f"Spearman within a graph, {len(found)} graphs: median {middle:.2f}, least {found[0][0]:.2f} ({found[0][1]})"
-
-
-def _spearman(one: Sequence[float], other: Sequence[float]) -> float:
-    a, b = _ranks(one), _ranks(other)
-    mean = (len(a) - 1) / 2
-    cov = sum((x - mean) * (y - mean) for x, y in zip(a, b, strict=True))
-    spread = math.sqrt(sum((x - mean) ** 2 for x in a) * sum((y - mean) ** 2 for y in b))
-    return cov / spread if spread else 0.0
-
-
-def _ranks(values: Sequence[float]) -> list[float]:
-    """Ranks from 0; equal values share their mean rank."""
-    order = sorted(values)
-    return [(order.index(v) + len(order) - 1 - order[::-1].index(v)) / 2 for v in values]
-
-
 def plot(found: Mapping[str, Mapping[int, list[list[float]]]], clock: str, path: Path) -> None:
     """The best time over the table's best by budget, as SVG for light and dark pages."""
     from budget_chart import budget_chart
@@ -264,7 +261,7 @@ def plot(found: Mapping[str, Mapping[int, list[list[float]]]], clock: str, path:
 def main() -> None:
     """See the module."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=("record", "replay"))
+    parser.add_argument("what", choices=("record", "ask", "replay"))
     parser.add_argument("table", type=Path)
     parser.add_argument("--rows", type=Path, help="rows of schedules.py, from a GPU")
     parser.add_argument("--tasks", type=Path, help="what the rows are of, where it is not the problems here")
@@ -275,6 +272,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=32)
     parser.add_argument("--least", type=int, default=8, help="schedules of a graph, at least")
     parser.add_argument("--plans", type=Path, help="what a policy sampled")
+    parser.add_argument("--policy", default="default", help="whom to ask for plans")
     parser.add_argument("--plot", type=Path)
     args = parser.parse_args()
     if args.what == "record":
@@ -287,6 +285,9 @@ def main() -> None:
             args.tasks,
         )
         return
+    if args.what == "ask":
+        ask(load(args.table), args.policy, args.plans, args.seeds)
+        return
     sampled = _plans_by_problem(args.plans) if args.plans else {}
     chosen = list(races(load(args.table), args.clock, sampled, args.least))
     if args.plans:
@@ -295,7 +296,6 @@ def main() -> None:
     schedules = sum(len(race.us) for race in chosen)
     print(f"{len(chosen)} graphs, {schedules} schedules, {args.clock} on {TARGET}, {args.seeds} seeds\n")
     print(table(found))
-    print(f"\n{ranking(chosen)}")
     if args.plot:
         plot(found, args.clock, args.plot)
 

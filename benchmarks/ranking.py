@@ -4,8 +4,8 @@
                                              # the time of the best of the first four over the best measured
     python benchmarks/ranking.py --fit       # the same, then weights from all rows to src/kernelwright/synth/ranking.json
 
-Rows are those of `benchmarks/schedules.py` on one H200, in `schedule_rows.tsv`. Features and log times are centred per problem
-before the ridge regression, one for each nest.
+Rows are those of the recorded table (`plan_search.py`). Features and log times are centred per problem before the ridge
+regression, one for each nest.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
-from schedule_problems import problems
 
+from kernelwright.archive import Archive
+from kernelwright.graph.types import Graph
 from kernelwright.synth import ranking
 from kernelwright.synth.facts import extents_of, itemsize_of
 from kernelwright.synth.plan import parse_plan
-from kernelwright.synth.stages import nest_of
-from kernelwright.synth.to_triton import source_of
+from kernelwright.synth.to_triton import scheduled_part
 
 HERE = Path(__file__).parent
 RIDGE = 2.0
+TABLE = HERE / "recorded/plan_search.jsonl.gz"
 FEWEST = 20
 """Least number of schedules of a problem to report it."""
 FAMILY = {"transpose": "map"}
@@ -35,21 +36,20 @@ Rows = dict[str, list[tuple[str, ranking.Features, float]]]
 """Problem -> (nest, features, log2 of the time)."""
 
 
-def read() -> Rows:
+def read(archive: Archive) -> Rows:
     """The measured rows with their features."""
-    graphs = {one.name: one.graph for one in problems()}
     sizes = {}
     found: Rows = defaultdict(list)
-    for line in (HERE / "schedule_rows.tsv").read_text("utf-8").splitlines():
-        if line.startswith("#"):
+    for entry in archive:
+        if entry.us is None or entry.clock != "measured":
             continue
-        name, plan, ms = line.split("\t")
-        if name not in sizes:
-            source = source_of(graphs[name])
-            sizes[name] = extents_of(source, nest_of(source)), itemsize_of(source)
-        _, schedule = parse_plan(f"g1: x  {plan}")
+        name, graph = archive.tasks[entry.graph].id, entry.graph
+        if graph not in sizes:
+            source, nest = scheduled_part(Graph.model_validate_json(archive.tasks[graph].graph))
+            sizes[graph] = extents_of(source, nest), itemsize_of(source)
+        _, schedule = parse_plan(entry.plan)
         nest = FAMILY.get(schedule.nest, schedule.nest)
-        found[name].append((nest, ranking.features(schedule, *sizes[name]), float(np.log2(float(ms)))))
+        found[name].append((nest, ranking.features(schedule, *sizes[graph]), float(np.log2(entry.us))))
     return found
 
 
@@ -79,15 +79,20 @@ def fit(rows: Rows) -> dict[str, dict[str, float]]:
 
 
 def spearman(left: np.ndarray, right: np.ndarray) -> float:
-    """Rank correlation, ties by their mean rank."""
+    """Rank correlation, ties by their mean rank; 0 if one side orders nothing."""
     ranks = [_ranks(one) for one in (left, right)]
-    return float(np.corrcoef(*ranks)[0, 1])
+    return float(np.corrcoef(*ranks)[0, 1]) if min(one.std() for one in ranks) > 0 else 0.0
 
 
 def _ranks(values: np.ndarray) -> np.ndarray:
     _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
     ends = np.cumsum(counts)
     return ((ends - counts + ends - 1) / 2)[inverse]
+
+
+def without(rows: Rows, name: str) -> dict[str, dict[str, float]]:
+    """Weights fitted without a problem and those of its sizes."""
+    return fit({other: many for other, many in rows.items() if sizes_of(other) != sizes_of(name)})
 
 
 def guess(weights: dict[str, dict[str, float]], nest: str, found: ranking.Features) -> float:
@@ -107,7 +112,7 @@ def report(rows: Rows) -> list[float]:
     for name, some in rows.items():
         if len(some) < FEWEST:
             continue
-        weights = fit({other: many for other, many in rows.items() if sizes_of(other) != sizes_of(name)})
+        weights = without(rows, name)
         guesses = np.array([guess(weights, nest, one) for nest, one, _ in some])
         logs = np.array([log for _, _, log in some])
         rho = spearman(guesses, logs)
@@ -125,7 +130,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--fit", action="store_true")
     args = parser.parse_args()
-    rows = read()
+    rows = read(Archive.read([TABLE]))
     report(rows)
     if args.fit:
         place = HERE.parent / "src/kernelwright/synth/ranking.json"

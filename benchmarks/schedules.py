@@ -32,9 +32,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from block_problems import block_problems
+from block_problems import all_problems
 from nearby import nearby
-from schedule_problems import Problem, problems, problems_of
+from schedule_problems import Problem, problems_of
 
 from kernelwright.synth.library import key_of, schedules_of
 from kernelwright.synth.plan import print_plan
@@ -393,7 +393,7 @@ def table(out: Path, path: Path, arch: str) -> None:
     known: dict[str, Any] = json.loads(path.read_text("utf-8"))["schedules"] if path.exists() else {}
     for key, row in sorted(best.items()):
         known.setdefault(key, {})[arch] = row["schedule"]
-    command = "python benchmarks/schedules.py OUT --seconds 480; python benchmarks/schedules.py OUT --table best.json"
+    command = "python benchmarks/schedules.py OUT --limit 256 --near --seconds 540; python benchmarks/schedules.py OUT --table best.json"
     path.write_text(json.dumps({"command": command, "schedules": known}, indent=1) + "\n", "utf-8")
     print(f"{len(best)} keys -> {path}")
 
@@ -424,7 +424,7 @@ def main() -> None:
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
     wanted = [part for part in given.only.split(",") if part]
-    known = problems_of(given.tasks) if given.tasks else [*problems(), *block_problems()]
+    known = problems_of(given.tasks) if given.tasks else all_problems()
     chosen = [one for one in known if not wanted or any(part in one.name for part in wanted)]
     part, parts = map(int, given.part.split("/"))
     chosen = [one for one in chosen if fits(one)][part::parts]

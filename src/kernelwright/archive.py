@@ -137,8 +137,11 @@ class Archive:
                 self._entries[entry.key] = entry
 
     def write(self, path: Path) -> int:
-        """Write all entries, sorted by graph and time. Returns the number."""
-        return write_jsonl(path, self._lines())
+        """Write all entries, sorted by graph and time, to a new file that takes the old one's place. Returns the number."""
+        new = path.with_name(f"new-{path.name}")
+        count = write_jsonl(new, self._lines())
+        new.replace(path)
+        return count
 
     def __len__(self) -> int:
         return len(self._entries)

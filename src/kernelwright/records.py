@@ -8,10 +8,13 @@ reason. Nothing here imports torch, so a log can be read and scored again anywhe
 
 from __future__ import annotations
 
+import contextlib
+import gzip
 import hashlib
+import io
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Literal, Self, TypeVar
+from typing import Annotated, Literal, Self, TextIO, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -473,9 +476,17 @@ class Pair(Record):
 
 
 def write_jsonl(path: Path, records: Iterable[Record]) -> int:
-    """Write one record per line, flushing each, so that a killed run loses at most one line. Returns the count."""
+    """Write one record per line, flushing each, so that a killed run loses at most one line; compressed if the name ends in .gz.
+    Returns the count."""
     count = 0
-    with path.open("w", encoding="utf-8") as out:
+    with contextlib.ExitStack() as closing:
+        out: TextIO
+        if path.suffix == ".gz":
+            raw = closing.enter_context(path.open("wb"))
+            packed = gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0)
+            out = closing.enter_context(io.TextIOWrapper(packed, encoding="utf-8"))
+        else:
+            out = closing.enter_context(path.open("w", encoding="utf-8"))
         for record in records:
             out.write(record.model_dump_json() + "\n")
             out.flush()
@@ -484,8 +495,13 @@ def write_jsonl(path: Path, records: Iterable[Record]) -> int:
 
 
 def read_jsonl(path: Path, kind: type[R]) -> Iterator[R]:
-    """Read records back. An incomplete last line (a killed writer) is skipped; any other invalid line raises UserError."""
-    with path.open(encoding="utf-8") as lines:
+    """Read records back, also from a .gz. An incomplete last line (a killed writer) is skipped; any other invalid line raises
+    UserError."""
+    with (
+        gzip.open(path, "rt", encoding="utf-8")
+        if path.suffix == ".gz"
+        else path.open(encoding="utf-8") as lines
+    ):
         for number, line in enumerate(lines, 1):
             if not line.strip():
                 continue
