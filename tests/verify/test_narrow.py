@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from kernelwright.verify.gradients import attach
 from kernelwright.verify.narrow import complete, compute
 
 
@@ -43,3 +44,25 @@ def test_what_an_operator_writes_reaches_its_argument() -> None:
     found = compute(torch.ops.aten.avg_pool3d.out, (X, [2, 2, 2]), {"out": out})
     assert found is out
     assert torch.equal(out, F.avg_pool3d(X.float(), 2).bfloat16())
+
+
+class Normed(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.table = torch.nn.LayerNorm(8), torch.nn.Embedding(4, 8)
+
+    def forward(self, x: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+        return self.norm(x + self.table(at)) + self.table.weight[at]
+
+
+def test_gradients_of_many_rows_are_summed_in_single_precision() -> None:
+    generator = torch.Generator().manual_seed(0)
+    module = complete(attach(Normed().bfloat16(), [0]))
+    x = torch.randn(2048, 8, generator=generator).bfloat16()
+    at = torch.randint(4, (2048,), generator=generator)
+    found, exact = (
+        one(*(x.to(dtype), at, torch.ones(2048, 8, dtype=dtype)))
+        for one, dtype in ((module, torch.bfloat16), (copy.deepcopy(module).double(), torch.float64))
+    )
+    for one, right in zip(found["parameters"], exact["parameters"], strict=True):
+        assert float((one - right).abs().max() / right.abs().max()) < 0.01

@@ -160,6 +160,48 @@ def test_instances_abreast_do_what_they_do_one_by_one(
 
 
 @triton.jit
+def least_and_place(one, at, other, there):
+    take = (other < one) | ((other == one) & (there < at))
+    return tl.where(take, other, one), tl.where(take, there, at)
+
+
+@triton.jit
+def decayed(a, x, b, y):
+    return a * b, x * b + y
+
+
+@triton.jit
+def combined_kernel(x_ptr, out_ptr, least_ptr, n, BLOCK: tl.constexpr):
+    row, at = tl.program_id(0), tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * n + at, mask=at < n, other=9.0)
+    _, y = tl.associative_scan((x * 0.0 + 0.5, x), 0, decayed, reverse=True)
+    least, place = tl.reduce((x, at), 0, least_and_place)
+    tl.store(out_ptr + row * n + at, tl.gather(y, at ^ 1, 0), mask=at < n)
+    square = tl.reshape(x, (BLOCK // 4, 4))
+    tops, _ = tl.reduce((square, square), 1, least_and_place, keep_dims=True)
+    tl.store(least_ptr + row, least + place + tl.sum(tl.sum(tops, 1), 0))
+
+
+def test_functions_of_a_kernels_own_are_combined_for_all_instances_at_once(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, found = torch.randn(11, 30), list[tuple[torch.Tensor, torch.Tensor]]()
+    calls, own = list[object](), Abreast._combined
+    for alone in (False, True):
+        monkeypatch.setattr(Abreast, "_combined", lambda *given: calls.append(own(*given)) or calls[-1])
+        if alone:
+            monkeypatch.setattr(Abreast, "play", lambda self, placed: (_ for _ in ()).throw(Alone))
+        out, least = torch.zeros(11, 30), torch.zeros(11)
+        for _ in range(2):
+            engine.launch(combined_kernel, (11,), (x, out, least.zero_(), 30), {"BLOCK": 32})
+        found.append((out, least))
+        monkeypatch.undo()
+    assert sum(one is not None for one in calls) >= 3
+    for one, other in zip(*found, strict=True):
+        assert torch.equal(one, other)
+
+
+@triton.jit
 def branch_kernel(x_ptr, out_ptr, BLOCK: tl.constexpr):
     at = tl.program_id(0)
     if tl.load(x_ptr + at) > 0.0:

@@ -9,6 +9,7 @@ values decide differently are split off (`Split`) before anything is written.
 from __future__ import annotations
 
 import contextlib
+import copy
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, Protocol, TypeAlias
@@ -17,6 +18,7 @@ import numpy as np
 import triton.language as tl
 from triton.runtime import interpreter
 
+from kernelwright.verify.interpret.combine import at_once
 from kernelwright.verify.interpret.memory import Region, spread
 from kernelwright.verify.interpret.number_formats import np_dtype
 from kernelwright.verify.interpret.races import Clock, Races
@@ -207,8 +209,18 @@ class Abreast:
                 return made
         elif (label in _LOADS or (label in _STORES and self.watch is None)) and many[0]:
             return function(*self._full(args, many), **kwargs)
-        elif label == "reduce" and len(args) == 1 and many[0]:
-            made = self._fold(function, args[0])
+        elif label == "create_gather" and not kwargs and args[2] >= 0:
+            block, index = (
+                one
+                if is_many
+                else _Handle(np.broadcast_to(one.data, (self.count, *one.data.shape)), one.dtype)
+                for one, is_many in zip(args[:2], many[:2], strict=True)
+            )
+            return function(block, index, args[2] + 1)
+        elif label == "reduce" and all(many):
+            made = self._combined(function, args, out)
+            if made is None and len(args) == 1:
+                made = self._fold(function, args[0])
             if made is not None:
                 return made
         elif acts(label)[0] and label not in _KNOWN_ACTS and "descriptor" not in label:
@@ -264,6 +276,24 @@ class Abreast:
             else _Handle(np.broadcast_to(one.data, shape), one.dtype)
             for one, is_many in zip(args, many, strict=True)
         ]  # fmt: skip
+
+    def _combined(self, function: Function, blocks: Sequence[Handle], out: object) -> object:
+        """A reduction or scan by a kernel's own function, done at once; None for others. Blocks have a power of two of rows."""
+        operator = copy.copy(getattr(function, "operator", None))
+        if operator is None or operator.axis is None or operator.axis < 0 or at_once(operator.combine_fn):
+            return None
+        operator.axis += 1
+        rows = np.minimum(np.arange(1 << (self.count - 1).bit_length()), self.count - 1)
+        tensors = []
+        for one in blocks:
+            handle = _Handle(one.data[rows], one.dtype)
+            tensors.append(tl.tensor(handle, tl.block_type(one.dtype.scalar, list(handle.data.shape))))
+        found = operator.apply_impl(tuple(tensors))
+        made = []
+        for one in found if isinstance(found, list | tuple) else [found]:
+            data = one.handle.data[: self.count]
+            made.append(_Handle(data.reshape(self.count, *(data.shape[1:] or (1,))), one.handle.dtype))
+        return made[0] if type(out) is int else made
 
     def _fold(self, function: Function, block: Handle) -> object:
         """A reduction done at once, if that gives the same bits; else None."""

@@ -31,6 +31,10 @@ _SUMMED = 128
 _COPIES = ("clone", "_to_copy", "neg", "abs")
 _STEPS = ("round", "floor", "ceil", "trunc", "sign", "heaviside")
 """Operators with integer results, which later roundings do not move."""
+_SUMS = (
+    "add", "sub", "rsub", "sum", "mean", "cumsum", "mm", "bmm", "addmm", "baddbmm", "mv", "dot", "convolution", "addcmul",
+)  # fmt: skip
+"""Operators that add: whether a zero that they make of numbers of either sign is below zero depends on the order."""
 
 
 def _log1p(x: torch.Tensor) -> torch.Tensor:
@@ -186,7 +190,7 @@ class _Rounding(DispatchMode):
         def off(tensor: torch.Tensor) -> torch.Tensor:
             view = tensor.untyped_storage()._cdata in held and not func._schema.is_mutable
             if view or not self._ties:
-                return tensor if view else self.off(tensor)
+                return tensor if view else self.off(self._with_signs(func, args, tensor))
             exact = _without_rounding(func, args, kwargs, tensor)
             return tensor.copy_(torch.where(exact, tensor, self.off(tensor.clone())))
 
@@ -206,6 +210,15 @@ class _Rounding(DispatchMode):
             return False
         self._whole.append(result)
         return True
+
+    def _with_signs(self, func: Op, args: Args, tensor: torch.Tensor) -> torch.Tensor:
+        """With zeros that are sums of numbers of either sign below zero in every second run."""
+        name = func._schema.name.removeprefix("aten::").rstrip("_")
+        if name not in _SUMS or not self._seed % 2 or not tensor.is_floating_point():
+            return tensor
+        if not any(bool(one.signbit().any()) for one in args if isinstance(one, torch.Tensor)):
+            return tensor
+        return tensor.masked_fill_(tensor == 0.0, -0.0)
 
     def off(self, tensor: torch.Tensor) -> torch.Tensor:
         """Perturb the tensor in place and return it."""
