@@ -8,7 +8,7 @@ not. Other operators, and other devices, are left alone.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -17,7 +17,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
-from kernelwright.verify.structures import Args, Kwargs, Op, flatten
+from kernelwright.verify.structures import Args, Function, Kwargs, Op, flatten
 
 NARROW = (torch.bfloat16, torch.float16, torch.float8_e4m3fn, torch.float8_e5m2)
 _MISSING = ("not implemented for", "Promotion for Float8")
@@ -33,7 +33,7 @@ _ADDS = ("aten::index_put", "aten::index_put_", "aten::_index_put_impl_", "aten:
 """Operators that add, where they are told to, in the dtype of their first argument."""
 
 
-def compute(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+def compute(function: Function, args: Args, kwargs: dict[str, object]) -> Any:
     """`function(*args, **kwargs)`; in float32, rounded once, if torch lacks a kernel for narrow floats or sums in them. Raises
     what the function raises."""
     name = function._schema.name if isinstance(function, OpOverload) else ""
@@ -57,7 +57,7 @@ def _sums(name: str, args: Sequence[object]) -> bool:
     return place is not None and _narrow(args[place] if args[place] is not None else args[0])
 
 
-def _in_single(function: Callable[..., Any], args: Any, kwargs: Any, most: int | None = None) -> Any:
+def _in_single(function: Function, args: Args, kwargs: dict[str, object], most: int | None = None) -> Any:
     """`function(*args, **kwargs)` of narrow floats in float32; the first `most` results rounded to their dtype, all by default."""
     given, nest = tree_flatten((args, kwargs))
     dtype = next(one.dtype for one in given if _narrow(one))
@@ -70,13 +70,16 @@ def _in_single(function: Callable[..., Any], args: Any, kwargs: Any, most: int |
         if _narrow(old) and new._version != version:
             written[id(new)] = old.copy_(new)
 
-    def rounded(value: Any) -> Any:
+    def rounded(value: object) -> object:
         if id(value) in written:
             return written[id(value)]
-        single = isinstance(value, torch.Tensor) and value.dtype == torch.float32
-        return value.to(dtype) if single else value
+        if isinstance(value, torch.Tensor) and value.dtype == torch.float32:
+            return value.to(dtype)
+        return value
 
-    return tree_map(rounded, out) if most is None else (*map(rounded, out[:most]), *out[most:])
+    if most is None or not isinstance(out, tuple):
+        return tree_map(rounded, out)
+    return *map(rounded, out[:most]), *out[most:]
 
 
 def _narrow(value: object) -> bool:

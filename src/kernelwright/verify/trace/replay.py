@@ -188,7 +188,7 @@ class Session:
         arguments = fields["arguments"]
         out = compute(
             function,
-            [self._argument(item) for item in arguments["args"]],
+            tuple(self._argument(item) for item in arguments["args"]),
             {name: self._argument(item) for name, item in arguments["kwargs"].items()},
         )
         found = [out] if isinstance(out, torch.Tensor) else out
