@@ -98,6 +98,18 @@ def test_variances_masks_and_distributions_stay_what_they_are() -> None:
     )
 
 
+@pytest.mark.parametrize("half", ["tril()", "triu(1)"])
+@pytest.mark.parametrize("dtype", [torch.bool, torch.float32])
+def test_one_half_of_ones_stays_one_so_that_a_softmax_has_no_row_without_any(
+    half: str, dtype: torch.dtype
+) -> None:
+    mask = torch.ones(24, 24, dtype=dtype)
+    mask = mask.tril() if half == "tril()" else mask.triu(1)
+    part = capture(lambda x, mask: torch.where(mask > 0, x, -x), (torch.randn(24, 24), mask)).part
+    drawn = describe(part.graph, part.arguments)[part.graph.arguments[1].name]
+    assert torch.equal(drawn.draw(TensorType(dtype=str(dtype)[6:], shape=(24, 24))), mask)
+
+
 def test_a_table_of_few_integers_is_written_out() -> None:
     table = torch.tensor([2, 0, 1])
     task = task_of(lambda x: x[:, table], (torch.randn(4, 3),))

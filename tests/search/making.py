@@ -10,6 +10,7 @@ from kernelwright.graph.types import Graph
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Candidate, Completion, Message, Prompt, Rollout, Task, Timing, Verdict
 from kernelwright.search.rung import CannotWrite
+from kernelwright.verify import VerifierPool
 
 
 def timing(ms: float, kind: Any = "modelled", noise: float = 0.0) -> Timing:
@@ -63,6 +64,28 @@ class Judge:
             found = {"outcome": Outcome.CORRECT, "timing": timing(float(said))}
         future.set_result(Verdict(task_id=task.id, gate=Gate.TIMING, **found))
         return future
+
+
+class Prices(VerifierPool):
+    """Prices kernels as they say, and judges them."""
+
+    def __init__(self) -> None:
+        self.gpus, self.judge_of, self.priced = [], Judge(), 0  # without processes
+
+    def close(self, abort: bool = False) -> None:
+        return
+
+    def prepare(self, task: Task) -> None:
+        return
+
+    def price(self, task: Task, candidate: Candidate) -> Future[Timing | None]:
+        self.priced += 1
+        future: Future[Timing | None] = Future()
+        future.set_result(timing(float(candidate.code.split("return ")[1].splitlines()[0])))
+        return future
+
+    def submit(self, task: Task, candidate: Candidate) -> Future[Verdict]:
+        return self.judge_of.submit(task, candidate)
 
 
 class Says:

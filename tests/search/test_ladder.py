@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from search.making import Judge, Says, cannot, graph, kernel
+from search.making import Judge, Prices, Says, cannot, graph, kernel
 
 from kernelwright.errors import UserError
 from kernelwright.policy.compiler.reasons import CannotCompile
@@ -247,3 +247,14 @@ def test_a_size_that_a_trace_fixes_is_fixed_with_contractions_too(monkeypatch: p
     with pytest.raises(CannotWrite, match="specialised"):
         CompilerRung("h200", "auto").write(GRAPH, [], 10.0)
     assert asked == ["auto"]
+
+
+def test_a_kernel_that_is_priced_slower_than_asked_is_not_judged() -> None:
+    pool = Prices()
+    rungs = [Says("compiler", kernel(2.0)), Says("library", kernel(0.5))]
+    entry = Ladder(pool, rungs, KernelCache(None)).search(GRAPH, least=0.98)
+    assert entry.best is not None
+    assert (entry.best.rung, len(pool.judge_of.judged), pool.priced) == ("library", 1, 2)
+    assert entry.tried["compiler"].startswith("not judged: 0.50 times")
+    assert Ladder(pool, rungs[:1], KernelCache(None)).search(GRAPH).best is not None
+    assert pool.priced == 2

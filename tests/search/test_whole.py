@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import pytest
 import torch
-from search.making import Judge, Says, graph, kernel, timing
+from search.making import Judge, Prices, Says, graph, kernel, timing
 from torch import nn
 
 from kernelwright.errors import UserError
@@ -16,8 +16,9 @@ from kernelwright.graph import Graph
 from kernelwright.graph.capture import capture
 from kernelwright.graph.partition import partition
 from kernelwright.outcomes import Gate, Outcome
-from kernelwright.records import Candidate, Task, Verdict
+from kernelwright.records import Candidate, Task, Timing, Verdict
 from kernelwright.search.cache import KernelCache
+from kernelwright.search.rung import CannotWrite
 from kernelwright.search.whole import Settings, _for_all, _kind, _repeats, search_whole, shrunk
 
 
@@ -172,3 +173,53 @@ def test_a_graph_that_disagrees_with_its_module_ends_the_search_beside_it() -> N
             graph(), None, lambda: nullcontext(Judge()), lambda: [rung], cache, Settings(rungs=("library",)), check=check
         )  # fmt: skip
     assert rung.asked == 1
+
+
+class Stitched(Prices):
+    """Prices stitched groups as slow, and judges them as it priced them; what is in one piece is fast."""
+
+    def price(self, task: Task, candidate: Candidate) -> Future[Timing | None]:
+        self.priced += 1
+        future: Future[Timing | None] = Future()
+        future.set_result(timing(2.0))
+        return future
+
+    def submit(self, task: Task, candidate: Candidate) -> Future[Verdict]:
+        calls = candidate.code.count("= kernel_")
+        self.judge_of.judged.append(str(calls))
+        future: Future[Verdict] = Future()
+        time = timing(0.5 if calls == 1 else 2.0)
+        found = Verdict(
+            task_id=task.id, gate=Gate.TIMING, outcome=Outcome.CORRECT, timing=time, candidate_digest=candidate.digest
+        )  # fmt: skip
+        future.set_result(found)
+        return future
+
+
+class Writes(Says):
+    """Writes graphs of at most so many nodes."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__("library", kernel(1.0))
+        self.most = most
+
+    def write(self, graph: Graph, sizes: Sequence[Any], seconds: float) -> str:
+        if len(graph.nodes) > self.most:
+            raise CannotWrite("it is long")
+        return super().write(graph, sizes, seconds)
+
+
+@pytest.mark.parametrize(("most", "judged"), [(100, ["1"]), (50, ["18"])])
+def test_stitched_groups_that_are_priced_slower_are_judged_only_if_nothing_is_faster_in_one_piece(
+    most: int, judged: list[str]
+) -> None:
+    layer = [nn.Linear(8, 8), nn.LayerNorm(8), nn.GELU()]
+    net = nn.Sequential(*[one for _ in range(18) for one in layer]).eval()
+    part, judge = capture(net, [torch.randn(4, 8)], breaks=False).part, Stitched()
+    found = search_whole(
+        part.graph, part.arguments, lambda: nullcontext(judge), lambda: [Writes(most)],
+        KernelCache(None), Settings(rungs=("library",)),
+    )  # fmt: skip
+    assert found.answer is not None
+    assert judge.judge_of.judged == judged
+    assert bool(found.slower) == (most == 50)

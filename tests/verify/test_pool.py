@@ -487,3 +487,14 @@ def test_protocols_are_reported_side_by_side() -> None:
     assert kernelbench.timing == right.timing
     assert toronto.outcome is Outcome.WRONG_VALUE, "sums in another order miss 1e-5 and 1e-8"
     assert toronto.timing is None
+
+
+def test_a_price_is_the_verdicts_and_needs_none(pool: VerifierPool) -> None:
+    priced = pool.price(RELU, GOLD).result()
+    judged = pool.verify(RELU, GOLD).timing
+    assert priced is not None
+    assert judged is not None
+    assert abs(priced.candidate_ms / judged.candidate_ms - 1) < 0.02
+    assert priced.baseline_ms == judged.baseline_ms
+    assert pool.price(RELU, WRONG).result() is not None
+    assert pool.price(RELU, EMPTY).result() is None

@@ -244,8 +244,8 @@ def _list(value: torch.Tensor) -> str:
 
 
 def _mask(value: torch.Tensor) -> Draw:
-    if _lower_triangle(value):
-        return Draw("torch.ones({shape}, dtype=torch.bool).tril()")
+    if half := _triangle(value):
+        return Draw(f"torch.ones({{shape}}, dtype=torch.bool).{half}")
     share = float(value.double().mean()) if value.numel() else 1.0
     return Draw(f"torch.rand({{shape}}) < {min(max(round(share, 2), 0.5), 0.9)}")
 
@@ -277,6 +277,8 @@ def _floats(value: torch.Tensor, argument: Argument) -> Draw:
     if low == high:
         return _constant(low, argument)
     if (low, high) == (0.0, 1.0) and bool(((finite == 0.0) | (finite == 1.0)).all()):
+        if half := _triangle(wide):
+            return Draw(f"torch.ones({{shape}}{{dtype}}).{half}")
         return Draw(f"(torch.rand({{shape}}) < {round(float(finite.mean()), 2)}).to({{name}})")
     if low >= 0 and finite.numel() > 4:
         return _between(low, high)
@@ -295,16 +297,24 @@ def _constant(value: float, argument: Argument) -> Draw:
 def _additive_mask(value: torch.Tensor) -> Draw:
     low = float(value.min())
     never = f"float('{low}')" if math.isinf(low) else _number(low)
-    if _lower_triangle(value == 0):
+    if _triangle(value == 0) == "tril()":
         return Draw(f"torch.full({{listed}}, {never}{{dtype}}).triu(1)")
     share = min(max(round(float((value == 0).double().mean()), 2), 0.5), 0.9)
     return Draw(f"torch.where(torch.rand({{shape}}) < {share}, 0.0, {never}).to({{name}})")
 
 
-def _lower_triangle(value: torch.Tensor) -> bool:
+def _triangle(value: torch.Tensor) -> str:
+    """Which half of ones makes the value; "" if none does. Random numbers in its place would leave rows without any."""
     if value.ndim < 2 or value.shape[-1] < 2 or value.shape[-2] < 2:
-        return False
-    return bool((value == torch.ones_like(value).tril()).all())
+        return ""
+    ones = torch.ones_like(value)
+    return (
+        "tril()"
+        if bool((value == ones.tril()).all())
+        else "triu(1)"
+        if bool((value == ones.triu(1)).all())
+        else ""
+    )
 
 
 def _normal(mean: float, scale: float) -> Draw:

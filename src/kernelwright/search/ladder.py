@@ -23,11 +23,12 @@ from kernelwright.graph.stitch import candidate
 from kernelwright.graph.task import to_task
 from kernelwright.outcomes import Outcome
 from kernelwright.precision import check_name
-from kernelwright.records import Candidate, Task, Verdict
+from kernelwright.records import FASTER, Candidate, Task, Verdict
 from kernelwright.rollouts import Verifier
 from kernelwright.search.cache import Answer, Entry, KernelCache, Key, Rung, against_inductor, faster_of
 from kernelwright.search.rung import AnyRung, CannotWrite, Climb, Writer, entry_of, key_of
 from kernelwright.search.rungs import Contractions
+from kernelwright.verify.pool import VerifierPool
 
 __all__ = [
     "CannotWrite", "Contractions", "Form", "Ladder", "Sizes", "Tried", "function_form", "pose",
@@ -137,6 +138,7 @@ class Ladder:
         symbolic: Graph | None = None,
         form: Form | None = None,
         free: bool = False,
+        least: float = 0.0,
     ) -> Entry:
         """Ask every rung that was not asked before, until the monotonic clock reaches `until`; returns the entry afterwards. A
         pending verdict is awaited until `wait`.
@@ -144,7 +146,7 @@ class Ladder:
         `values` are example values by argument, such as the real weights, so that inputs are drawn like them. `shapes` are small
         values of the graph's symbols. `symbolic` is the same graph with its free sizes as symbols, shown to rungs and judge. `form`:
         how to present kernels to the judge, by default in function form. `free`: kernels must serve all sizes that the symbols
-        may have. A rung that runs out of time is not cached as failed.
+        may have. `least`: a kernel whose modelled speedup is lower is not judged. A rung that runs out of time is not cached as failed.
         """
         key = self.key(graph, form)
         known = self.cache.get(key) or Entry()
@@ -161,7 +163,16 @@ class Ladder:
             if until is not None and time.monotonic() >= until:
                 break
             request = _Request(
-                self, rung, graph, symbolic, form, list((shapes or {}).values()), known.best, until, wait
+                self,
+                rung,
+                graph,
+                symbolic,
+                form,
+                list((shapes or {}).values()),
+                known.best,
+                until,
+                wait,
+                least,
             )
             what = request.ask()
             if what is None:
@@ -172,6 +183,21 @@ class Ladder:
             if not request.judged:
                 self.watch(Tried(graph.name, rung.name, what))
         return _fair(known)
+
+    def slower(self, task: Task, code: str, least: float, until: float | None = None) -> str:
+        """Why a kernel is not worth a verdict, in one line: its modelled speedup over the faster baseline is below `least`. "" if it
+        is not, or if that cannot be told."""
+        if not isinstance(self.verifier, VerifierPool) or self.verifier.gpus:
+            return ""
+        pricing = self.verifier.price(task, Candidate(code=code))
+        try:
+            timing = pricing.result(None if until is None else max(0.0, until - time.monotonic()))
+        except (FutureTimeout, CancelledError):
+            pricing.cancel()
+            return ""
+        if timing is None or timing.speedup(FASTER) >= least:
+            return ""
+        return f"not judged: {timing.speedup(FASTER):.2f} times as fast as ATen ({timing.kind} on {timing.target})"
 
     def judge(self, task: Task, code: str, until: float | None = None) -> Verdict | None:
         """Wait for a verdict; None if time runs out first."""
@@ -205,10 +231,12 @@ class _Request:
         best: Answer | None,
         until: float | None,
         wait: float | None,
+        least: float,
     ) -> None:
         self.ladder, self.rung, self.graph, self.symbolic, self.form = ladder, rung, graph, symbolic, form
         self.sizes, self.best, self.until = sizes, best, until
         self.wait = until if wait is None else wait
+        self.least = least
         self.judged = 0
         self.failed = ""
         """The judge's reason for the rejected kernel that passed most gates."""
@@ -222,7 +250,12 @@ class _Request:
         try:
             self.ladder.under_way = f"while {self.rung.name} wrote a kernel for {self.graph.name}"
             if isinstance(self.rung, Writer):
-                [verdict] = self.judge([self.rung.write(self.symbolic, self.sizes, left)])
+                code = self.rung.write(self.symbolic, self.sizes, left)
+                if self.least:
+                    text = self.form.text(code, self.rung.name)
+                    if why := self.ladder.slower(self.form.task, text, self.least, self.wait):
+                        return why
+                [verdict] = self.judge([code])
                 if verdict is None or verdict.outcome is Outcome.INFRASTRUCTURE_ERROR:
                     return None
                 return "verified" if verdict.correct else self.failed

@@ -7,7 +7,8 @@
 1. If these rungs were asked before, the cached result of the whole is the answer, good or bad.
 2. Unless it is long, the rungs are asked for the graph in one piece, as one group. A user's kernel is judged first. For a
    network of many nodes, contractions among them, whose groups repeat, kernels are written for each distinct group before that,
-   stitched and judged once, as a whole: so there is an answer before groups are searched one by one.
+   stitched and judged once, as a whole: so there is an answer before groups are searched one by one. If they are modelled to be
+   slower than ATen or torch.compile, the graph in one piece is asked first.
 3. If that gives nothing or is not worth it, or if a GPU can measure which is faster, the graph is cut into groups. Each
    distinct one goes up the ladder, the most expensive first. A group's kernel is used if it is
    not slower than the faster of eager and torch.compile; ATen does the rest.
@@ -283,6 +284,8 @@ class _Search:
     """The original graph, once `graph` has its free sizes as symbols."""
 
     _cut_of: Partition | None = None
+    _put_off: _Option | None = None
+    """Stitched groups that are modelled to be slower than ATen or torch.compile, to be judged if nothing else is faster."""
 
     def _shrink(self) -> None:
         if self.form or self.shapes:
@@ -376,6 +379,8 @@ class _Search:
             if not (settled or self.user):
                 found += self._beside_aten(ladder)
                 settled = not s.gpu and any(one.worth_it for one in found)
+        if not settled and self._put_off is not None:
+            found += self._accepted(self._put_off, ladder)
         if not (found or many or self.user) and (self.cut_off or large):
             found += self._written(ladder, _RUNGS_UNTIL)  # fewer verdicts than a search for each group
             settled = not s.gpu and any(one.worth_it for one in found)
@@ -502,6 +507,16 @@ class _Search:
         option = _Option(whole, kernels, rungs, tuple(rows))
         if not kernels or (self.form and self.form.task.policy == "full" and not option.own):
             return []
+        if self._nodes <= LONG and self.settings.contractions == "auto":  # in one piece it may be faster
+            form = self._form(False)
+            text = form.text(option.text(), option.rung)
+            if ladder.slower(form.task, text, ENOUGH, self._until(_RUNGS_UNTIL)):
+                self._put_off = option
+                return []
+        return self._accepted(option, ladder)
+
+    def _accepted(self, option: _Option, ladder: Ladder) -> list[_Option]:
+        """The option with its verdict, if it is accepted before the end."""
         verdict = self._verdict_of(option, ladder, self._until(1.0))
         if verdict is None or not verdict.correct:
             return []
@@ -559,7 +574,7 @@ class _Search:
             if time.monotonic() >= until:
                 return Entry()
             return ladder.search(
-                group.graph, until=until, values=examples.get(digest), shapes=self._small(group)
+                group.graph, until=until, values=examples.get(digest), shapes=self._small(group), least=ENOUGH
             )
 
         with ThreadPoolExecutor(self.settings.workers) as threads:

@@ -27,7 +27,7 @@ import torch
 from kernelwright.config import VerifyConfig
 from kernelwright.errors import InfrastructureError, UserError
 from kernelwright.outcomes import Gate, Outcome
-from kernelwright.records import Backend, Candidate, ProtocolName, Task, Verdict
+from kernelwright.records import Backend, Candidate, ProtocolName, Task, Timing, Verdict
 from kernelwright.verify.batch import Pool
 from kernelwright.verify.gpu import sanitizer
 from kernelwright.verify.gpu.admission import OutOfMemory, ran_out
@@ -148,6 +148,18 @@ class VerifierPool(Pool):
         if self._shards is not None and not self.gpus:
             return self._shards.submit(task, candidate)
         return self._threads.submit(self._verify, task, candidate)
+
+    def price(self, task: Task, candidate: Candidate) -> Future[Timing | None]:
+        """Start to model a candidate's time at full size, without a verdict; None if it fails on the way, or where times are
+        measured."""
+
+        def price() -> Timing | None:
+            with contextlib.suppress(InfrastructureError, OSError):
+                made = self._verification(task, candidate)
+                return made.price() if isinstance(made, InterpretedVerification) else None
+            return None
+
+        return self._threads.submit(price)
 
     def prepare(self, task: Task) -> None:
         """Make a task's cases before its first candidate comes; returns at once. What fails here fails again for the candidate."""

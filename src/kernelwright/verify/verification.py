@@ -135,8 +135,11 @@ class Verification:
                 stop.outcome, stop.gate, stop.detail[:600], {**self.facts, **stop.evidence}, None
             )
         finally:
-            for process in self._processes:
-                process.dismiss()
+            self._dismiss()
+
+    def _dismiss(self) -> None:
+        for process in self._processes:
+            process.dismiss()
 
     def beside(self, accepted: Verdict) -> tuple[Verdict, ...]:
         """Verdicts of the other protocols on a candidate that ours accepted, from the same execution."""

@@ -8,7 +8,6 @@ in up to milliseconds, and the layers of a network repeat.
 from __future__ import annotations
 
 import functools
-from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -16,8 +15,9 @@ from torch.utils._pytree import tree_leaves
 
 from kernelwright.verify.structures import Args, Kwargs, Op
 
+Form = tuple[torch.dtype, torch.Size, tuple[int, ...]]
 _MOST = 4096
-_forms: dict[object, tuple[bool, list[Any]]] = {}
+_forms: dict[object, tuple[bool, list[Form]]] = {}
 """(operator, forms of its arguments) -> whether its result is one tensor; dtype, shape and strides of each."""
 
 
@@ -28,7 +28,7 @@ class Remembered(TorchDispatchMode):
         return call(func, args, kwargs or {})
 
 
-def call(func: Op, args: Args, kwargs: dict[str, Any]) -> Any:
+def call(func: Op, args: Args, kwargs: dict[str, object]) -> object:
     """The operator's result."""
     if not _makes_new_tensors(func):
         return func(*args, **kwargs)
@@ -52,7 +52,7 @@ def call(func: Op, args: Args, kwargs: dict[str, Any]) -> Any:
     return tensors[0] if alone else tuple(tensors)
 
 
-def _form(value: Any) -> Any:
+def _form(value: object) -> object:
     """A hashable value, equal for arguments for which an operator's result has the same form. Raises TypeError for what is more
     than a form."""
     if isinstance(value, torch.Tensor):
@@ -62,20 +62,20 @@ def _form(value: Any) -> Any:
     return tuple(map(_form, value)) if isinstance(value, list | tuple) else (type(value), value)
 
 
-def _is_form(tensor: object) -> bool:
+def _is_form(tensor: torch.Tensor) -> bool:
     plain = type(tensor) in (torch.Tensor, torch.nn.Parameter)
-    return plain and tensor.is_meta and tensor.layout is torch.strided and not tensor.is_complex()  # type: ignore[attr-defined]
+    return plain and tensor.is_meta and tensor.layout is torch.strided and not tensor.is_complex()
 
 
-def _described(out: Any, given: Any) -> tuple[bool, list[Any]] | None:
+def _described(out: object, given: object) -> tuple[bool, list[Form]] | None:
     """The form of a result; None unless it is one tensor or a plain tuple of tensors, each with memory of its own."""
     alone = isinstance(out, torch.Tensor)
-    made = [out] if alone else out
-    if (
-        type(made) not in (list, tuple)
-        or not all(map(_is_form, made))
-        or any(map(torch.Tensor.storage_offset, made))
-    ):
+    items = [out] if alone else out
+    if type(items) not in (list, tuple):
+        return None
+    assert isinstance(items, list | tuple)
+    made = [one for one in items if isinstance(one, torch.Tensor) and _is_form(one)]
+    if len(made) < len(items) or any(one.storage_offset() for one in made):
         return None
     memory = [one.untyped_storage()._cdata for one in made]
     others = {one.untyped_storage()._cdata for one in tree_leaves(given) if isinstance(one, torch.Tensor)}

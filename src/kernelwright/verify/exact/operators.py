@@ -237,7 +237,7 @@ def _attention(
 
 
 def _attention_in_full(
-    c: Calculator, q: Operand, k: Operand, v: Operand, attn_mask: Any = None, dropout_p: float = 0.0,
+    c: Calculator, q: Operand, k: Operand, v: Operand, attn_mask: Maybe = None, dropout_p: float = 0.0,
     is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
 ) -> object:  # fmt: skip
     """`scaled_dot_product_attention`, of which torch makes one of the others."""

@@ -158,6 +158,24 @@ class InterpretedVerification(Verification):
             self._prove(device, shapes, traces)
         return timing
 
+    def price(self) -> Timing | None:
+        """The modelled time at full size, without a verdict; None if the candidate fails on the way, or nothing can be modelled."""
+        self._left = ()
+        try:
+            self._read()
+            base = self.judge.baseline(self.task)
+            host = self._summon("host")
+            host.ask(Gate.LOAD, {"command": "load", "code": self.candidate.code})
+            full = self._full(host, base)
+            launches = self._model(self._summon("interpret"), full)
+            if base is None or full is None or launches is None:
+                return None
+            return self._modelled_time(base, self._price(base, full, launches))
+        except Stop:
+            return None
+        finally:
+            self._dismiss()
+
     def _begin(
         self, base: Baseline | None
     ) -> tuple[Confined, Confined, list[ShapeCases], list[Trace], Trace | None]:
