@@ -1,7 +1,7 @@
 """Estimates the time of a half-precision product's schedule on a Hopper-type GPU from counts alone.
 
 Counts tiles per SM, the share of the tensor cores' rate that a tile's loop reaches, the time to start and end a tile, memory, and
-the cost of a split contraction. Rates come from the rows of `benchmarks/schedule_rows.tsv`; the order of schedules is what
+the cost of a split contraction. Rates come from measured rows (`benchmarks/schedules.py`); the order of schedules is what
 matters, the milliseconds are rough. For depthwise convolutions, counts instructions per lane.
 """
 
@@ -33,6 +33,8 @@ _GATHERED = 2.0
 """Cost factor of windows of an image whose channels are not the fastest dimension."""
 _INSTRUCTIONS = 2.2e5
 """Instructions of an SM's lanes per microsecond."""
+_SPILLED = 3.5
+"""Cost factor of a loop whose sums do not fit into registers."""
 _ALIKE = 1.04
 """By how much a second schedule of the same tile must be better to come before another tile's first."""
 
@@ -56,7 +58,7 @@ def microseconds(schedule: ProductSchedule, m: int, n: int, k: int, behind: Behi
     beside = 1 if schedule.persistent else min(_resident(schedule), own)
     steps = math.ceil(k / split / c)
     rate = _RATE * _rate_reached(schedule, beside)
-    loop = own * steps * 2 * a * b * c / rate
+    loop = own * steps * 2 * a * b * c / rate * (_SPILLED if a * b >= 256 * 32 * schedule.warps else 1.0)
     shared = (0.4 if schedule.epilogue > 1 else 0.5) if schedule.persistent else 1 / beside
     finish = a * b * behind.instructions / _INSTRUCTIONS if split == 1 else 0.0
     if schedule.epilogue == 1 and a * b >= 128 * 32 * schedule.warps and schedule.warps < 8:

@@ -155,7 +155,7 @@ def _convolution(schedule: Any, sizes: tuple[int, ...], itemsize: int, sms: int,
     taps = math.prod(sizes[3:-2])
     direct = schedule.algorithm == "direct"
     made = _tiles(places, max(filters, 1), channels * taps, schedule, itemsize, shared, {
-        "nhwc": float(schedule.layout == "nhwc"), "ordered": float(schedule.group > 1), "direct": float(direct)})  # fmt: skip
+        "nhwc": float(schedule.layout == "nhwc"), "nhwc of one tap": float(schedule.layout == "nhwc" and taps == 1), "ordered": float(schedule.group > 1), "direct": float(direct)})  # fmt: skip
     return {
         name: value for name, value in made.items() if not direct or name in ("warps", "thread", "direct")
     }
