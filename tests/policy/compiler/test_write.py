@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import sympy
 import torch
 from interpreted import said
 from torch.nn import functional as F
+from torch.utils._sympy.functions import Max
 
 from kernelwright.graph import Argument, Graph, Node, Ref, TensorType, Value
 from kernelwright.graph.capture import capture
 from kernelwright.graph.types import NumberType, Size, Symbol
-from kernelwright.policy.compiler import Compiler, pooling
+from kernelwright.policy.compiler import Compiler, lower, pooling
+from kernelwright.policy.compiler.reasons import CannotCompile
 
 X, W = Ref(ref="x"), Ref(ref="w")
 
@@ -371,3 +375,19 @@ def test_linear_algebra_stays_with_torch_between_kernels(compiler: Compiler) -> 
     assert "check_errors=True" in code  # `inv` raises for a singular matrix, `inv_ex` only if asked
     assert code.count("@triton.jit") == 2
     assert compiler.answer(given).reason == "extern: aten.linalg_inv_ex"
+
+
+def test_strides_that_differ_unless_a_size_is_one_are_no_limit() -> None:
+    size = sympy.Symbol("s1", integer=True, positive=True)
+    symbols = {"n": SimpleNamespace(node=SimpleNamespace(_expr=size))}
+    given = graph(("aten.relu.default", (X,), tensor("n")), x=tensor("n"))
+
+    def check(guard: Any) -> None:
+        env = SimpleNamespace(guards=[SimpleNamespace(expr=guard)], replacements={})
+        lower._check(env, 1, symbols, given, [{"n": 2}])
+
+    check(sympy.StrictGreaterThan(256 * Max(1, size - 1), 256))
+    check(sympy.Ne(size - 1, 1))
+    for guard in (size > 16, sympy.StrictGreaterThan(256 * Max(1, size - 1), 512)):
+        with pytest.raises(CannotCompile, match="specialised"):
+            check(guard)

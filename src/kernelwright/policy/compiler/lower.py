@@ -315,17 +315,23 @@ def _check(
     """Raises CannotCompile if the trace is not valid at all of `sizes`.
 
     The first `traced` guards are the graph's own; later ones, Inductor's, only count if they fix a size, since its inequalities
-    choose tiles and index types. Guards that a size is not 1 do not count: code for n elements works for one.
+    choose tiles and index types. Guards that a size is not 1, or that strides differ because it is not, do not count: code for
+    n elements works for one.
     """
     import sympy
+
+    def not_one(guard: Any) -> bool:
+        if isinstance(guard, sympy.Ne):
+            return sympy.Integer(1) in guard.args
+        if not isinstance(guard, sympy.StrictGreaterThan | sympy.StrictLessThan):
+            return False
+        times = guard.gts / guard.lts
+        return type(times).__name__ == "Max" and sympy.Integer(1) in times.args
 
     held = [
         guard.expr
         for number, guard in enumerate(env.guards)
-        if (
-            number < traced and not (isinstance(guard.expr, sympy.Ne) and sympy.Integer(1) in guard.expr.args)
-        )
-        or isinstance(guard.expr, sympy.Eq)
+        if (number < traced and not not_one(guard.expr)) or isinstance(guard.expr, sympy.Eq)
     ]
     held += [sympy.Eq(symbol, other) for symbol, other in env.replacements.items()]
     hints = {symbol.name: symbol.hint for symbol in graph.symbols}
