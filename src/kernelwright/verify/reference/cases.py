@@ -104,6 +104,8 @@ class Case:
     """The case that this is a part of, and the outputs that it has of it."""
     given: bool = False
     """Whether the inputs are exactly what they are: no rounding before a bound decides."""
+    tied: bool = False
+    """Whether what is equal stays equal, and exact results exact, where roundings are examined, of floats, too."""
     _rounded: list[Expected] | None = dataclasses.field(default=None, init=False, repr=False)
     _in_single: tuple[list[Expected], dict[int | str, Expected]] | None = dataclasses.field(
         default=None, init=False, repr=False
@@ -131,7 +133,9 @@ class Case:
         if self._rounded is None and self.few:
             exact = [item.value.reshape(item.shape) for item in self.expected]
             with running(self.inputs, Precision("ieee", False, False)):
-                tied = [self.special and not one.dtype.is_floating_point for one in self.expected]
+                tied = [
+                    self.tied or (self.special and not one.dtype.is_floating_point) for one in self.expected
+                ]
                 moved = {
                     ties: roundings.largest_moves(self.module, self.inputs, exact, ties, self.given)
                     for ties in sorted(set(tied))

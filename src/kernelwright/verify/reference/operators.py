@@ -163,12 +163,26 @@ def sides(module: torch.nn.Module, inputs: object) -> set[tuple[int, int, bool]]
     return found.found
 
 
-class _OfInputs(DispatchMode):
-    """Records the bounds of operators that are applied to inputs as they are, or to copies of them."""
+_CLAMPS = ("clamp", "clamp_min", "clamp_max")
+"""Operators that pass a gradient at their bounds."""
+_SHARING = {"amax": -1, "amin": 0}
+"""Operators that share a gradient evenly among equal elements, and the place of theirs in order of size."""
+_SIDED = ("gt", "ge", "lt", "le", "eq", "ne")
+_SOME = 5
+"""Values that are taken of an input that is compared with an input."""
 
-    def __init__(self, given: Sequence[torch.Tensor]) -> None:
+
+class _OfInputs(DispatchMode):
+    """Records the bounds of operators that are applied to inputs as they are, or to copies of them, and values of inputs that
+    are compared with inputs. For `gradients`, only where equality has one: bounds of clamps, and the largest or least values of
+    what `amax` or `amin` takes."""
+
+    def __init__(self, given: Sequence[torch.Tensor], gradients: bool) -> None:
         super().__init__()
         self.found: dict[int, set[float]] = {}
+        self.tied: dict[int, set[float]] = {}
+        """By place, values of which several elements are to be equal."""
+        self._gradients = gradients
         self._held = list(given)  # storages of freed tensors may be given again
         self._known = {one.untyped_storage()._cdata: place for place, one in enumerate(given)}
 
@@ -178,12 +192,27 @@ class _OfInputs(DispatchMode):
         out = func(*args, **(kwargs or {}))
         if isinstance(value, torch.Tensor) and value.is_floating_point():
             place = self._known.get(value.untyped_storage()._cdata)
-            if place is not None and name in _BETWEEN:
-                self.found.setdefault(place, set()).update(_bounds_between(func, name, args, kwargs or {}))
+            if place is not None and name in (_CLAMPS if self._gradients else _BETWEEN):
+                bounds = _bounds_between(func, name, args, kwargs or {})
+                self.found.setdefault(place, set()).update(filter(math.isfinite, bounds))
             if place is not None and name in ("clone", "_to_copy") and isinstance(out, torch.Tensor):
                 self._held.append(out)
                 self._known[out.untyped_storage()._cdata] = place
+            if place is not None and value.numel() > 1:
+                self._note_ties(name, place, value, args[1] if len(args) > 1 else None)
         return out
+
+    def _note_ties(self, name: str, place: int, value: torch.Tensor, other: object) -> None:
+        in_order = value.detach().reshape(-1).sort().values
+        if self._gradients and name in _SHARING:
+            self.tied.setdefault(place, set()).add(float(in_order[_SHARING[name]]))
+        if self._gradients or name not in _SIDED or not isinstance(other, torch.Tensor):
+            return
+        beside = self._known.get(other.untyped_storage()._cdata)
+        if beside is not None and other.numel() > 1:
+            some = in_order[torch.linspace(0, len(in_order) - 1, _SOME).long()].tolist()
+            for one in (place, beside):
+                self.tied.setdefault(one, set()).update(some)
 
 
 def _bounds_between(func: Op, name: str, args: Any, kwargs: Any) -> Iterator[float]:
@@ -198,14 +227,18 @@ def _bounds_between(func: Op, name: str, args: Any, kwargs: Any) -> Iterator[flo
                 yield -float(bound)
 
 
-def bounds_of_inputs(module: torch.nn.Module, inputs: object) -> dict[int, list[float]]:
+def bounds_of_inputs(
+    module: torch.nn.Module, inputs: object, gradients: bool = False
+) -> tuple[dict[int, list[float]], dict[int, list[float]]]:
     """By place of an input among the tensors: numbers on whose two sides the reference treats it differently, as it compares or
-    clamps the input itself. Raises what the reference raises."""
+    clamps the input itself; and values of its own of which several should be equal, as it is compared with an input. Raises what
+    the reference raises."""
     given = convert(inputs, torch.clone)
-    found = _OfInputs(flatten(given))
+    found = _OfInputs(flatten(given), gradients)
     with torch.no_grad(), found:
         copy.deepcopy(module)(*given)
-    return {place: sorted(filter(math.isfinite, bounds)) for place, bounds in found.found.items()}
+    bounds, tied = ({place: sorted(some) for place, some in one.items()} for one in (found.found, found.tied))
+    return bounds, tied
 
 
 def _is_number(value: object) -> bool:

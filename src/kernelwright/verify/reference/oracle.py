@@ -554,7 +554,7 @@ def _special_cases(
         yield from _of_whole_numbers(making, found)
     if (position == 0 or long) and smooth and special_values.flags(found):
         yield from _of_single_elements(making)
-    if position == 0 and smooth and (case := _at_bounds_of_inputs(making)) is not None:
+    if position == 0 and (case := _at_bounds_of_inputs(making, found)) is not None:
         yield case
     if position == 0 and smooth and (inputs := _reaching(making.module, found, drawn, tried)) is not None:
         case = making.case("reach", inputs, _SCALED_UP)
@@ -784,14 +784,19 @@ def _with_what_never_changes(drawn: object, made: object, reference: Reference, 
 
 
 @where_possible()
-def _at_bounds_of_inputs(making: _Making) -> Case | None:
+def _at_bounds_of_inputs(making: _Making, found: Operators) -> Case | None:
     """Half of an input's elements at, next to and on either side of the numbers that the reference compares or clamps it with,
-    also outside of what the task draws, where the reference is finite; None if there are no such numbers."""
+    also outside of what the task draws, where the reference is finite; and equal ones, where inputs are compared with each
+    other. Of gradients, only where the reference defines them there. None if there are no such numbers."""
     module, drawn = making.module, making.drawn
     usual = flatten(drawn)
+    gradients = making.reference.task.gradients
+    if gradients and special_values.kinked(found):
+        return None
+    bounds, tied = bounds_of_inputs(module, drawn, gradients)
     values = {
-        place: special_values.beside(bounds, usual[place].dtype)
-        for place, bounds in bounds_of_inputs(module, drawn).items()
+        place: [*special_values.beside(bounds.get(place, ()), usual[place].dtype), *tied.get(place, ())]
+        for place in sorted({*bounds, *tied})
         if usual[place].numel() > 1
     }
 
@@ -815,7 +820,7 @@ def _at_bounds_of_inputs(making: _Making) -> Case | None:
 
     inputs = making.reference.changed_inputs(making.seed, changed)
     case = making.case("bounds of inputs", inputs, direct=True)
-    return case and dataclasses.replace(case, given=True)
+    return case and dataclasses.replace(case, given=True, tied=gradients)
 
 
 @where_possible()

@@ -208,6 +208,11 @@ def single(tensor: torch.Tensor, generator: torch.Generator) -> Iterator[tuple[s
         yield what, made
 
 
+def kinked(operators: Sequence[str]) -> bool:
+    """Whether a reference has kinks or ties at which its gradient is a matter of choice."""
+    return _among(set(operators), "kinks", "orders")
+
+
 def sensitive(operators: Sequence[str]) -> bool:
     """Whether large inputs magnify a last digit."""
     names = set(operators)
