@@ -203,16 +203,20 @@ class _OfInputs(DispatchMode):
         return out
 
     def _note_ties(self, name: str, place: int, value: torch.Tensor, other: object) -> None:
-        in_order = value.detach().reshape(-1).sort().values
         if self._gradients and name in _SHARING:
-            self.tied.setdefault(place, set()).add(float(in_order[_SHARING[name]]))
+            self.tied.setdefault(place, set()).add(float(_in_order(value)[_SHARING[name]]))
         if self._gradients or name not in _SIDED or not isinstance(other, torch.Tensor):
             return
         beside = self._known.get(other.untyped_storage()._cdata)
         if beside is not None and other.numel() > 1:
+            in_order = _in_order(value)
             some = in_order[torch.linspace(0, len(in_order) - 1, _SOME).long()].tolist()
             for one in (place, beside):
                 self.tied.setdefault(one, set()).update(some)
+
+
+def _in_order(value: torch.Tensor) -> torch.Tensor:
+    return value.detach().reshape(-1).sort().values
 
 
 def _bounds_between(func: Op, name: str, args: Any, kwargs: Any) -> Iterator[float]:
