@@ -256,5 +256,8 @@ def test_a_kernel_that_is_priced_slower_than_asked_is_not_judged() -> None:
     assert entry.best is not None
     assert (entry.best.rung, len(pool.judge_of.judged), pool.priced) == ("library", 1, 2)
     assert entry.tried["compiler"].startswith("not judged: 0.50 times")
+    model = Says("model", kernel(0.4))
+    assert Ladder(pool, [rungs[1], model], KernelCache(None)).search(GRAPH, least=0.98).best is not None
+    assert (model.asked, pool.priced) == (0, 3)
     assert Ladder(pool, rungs[:1], KernelCache(None)).search(GRAPH).best is not None
-    assert pool.priced == 2
+    assert pool.priced == 3

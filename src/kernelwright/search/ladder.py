@@ -146,7 +146,8 @@ class Ladder:
         `values` are example values by argument, such as the real weights, so that inputs are drawn like them. `shapes` are small
         values of the graph's symbols. `symbolic` is the same graph with its free sizes as symbols, shown to rungs and judge. `form`:
         how to present kernels to the judge, by default in function form. `free`: kernels must serve all sizes that the symbols
-        may have. `least`: a kernel whose modelled speedup is lower is not judged. A rung that runs out of time is not cached as failed.
+        may have. `least`: a kernel whose modelled speedup is lower is not judged,
+        and without a GPU one that reaches it ends the search. A rung that runs out of time is not cached as failed.
         """
         key = self.key(graph, form)
         known = self.cache.get(key) or Entry()
@@ -160,7 +161,7 @@ class Ladder:
         except UserError as error:
             return self.cache.put(key, Entry(tried={key_of(rung): str(error) for rung in waiting}))
         for rung in waiting:
-            if until is not None and time.monotonic() >= until:
+            if (until is not None and time.monotonic() >= until) or self._settled(known, least):
                 break
             request = _Request(
                 self,
@@ -183,6 +184,11 @@ class Ladder:
             if not request.judged:
                 self.watch(Tried(graph.name, rung.name, what))
         return _fair(known)
+
+    def _settled(self, known: Entry, least: float) -> bool:
+        """Whether a kernel is worth it, by a model: modelled times cannot decide between two that are."""
+        timing = known.best.verdict.timing if known.best and not self.facts["gpu"] else None
+        return bool(least) and timing is not None and timing.speedup(FASTER) >= least
 
     def slower(self, task: Task, code: str, least: float, until: float | None = None) -> str:
         """Why a kernel is not worth a verdict, in one line: its modelled speedup over the faster baseline is below `least`. "" if it
