@@ -51,6 +51,23 @@ def test_who_waits_for_ever_is_told() -> None:
     assert not left
 
 
+def test_the_first_that_waits_may_give_up_before_others_begin() -> None:
+    came, gave_up = np.zeros(1), list[int]()
+
+    def one(program: int) -> None:
+        came[0] += 1
+        together.did()
+        for _ in range(100):
+            if came[0] == 3:
+                return
+            together.asks(_NOTHING, _NOTHING, came.copy())
+        gave_up.append(program)
+
+    together = Together(one, nothing)
+    together.run(range(3), 100)
+    assert gave_up == [0]
+
+
 def test_an_error_of_one_ends_all() -> None:
     def one(program: int) -> None:
         if program == 2:

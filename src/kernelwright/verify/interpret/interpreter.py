@@ -56,7 +56,7 @@ from kernelwright.verify.interpret.recording import (
 )
 from kernelwright.verify.interpret.rounds import FEWEST, Rounds
 from kernelwright.verify.interpret.slices import MOST_ROUTES, THOROUGH_ROUTES, Planned, Route, plan
-from kernelwright.verify.interpret.together import Together, polls
+from kernelwright.verify.interpret.together import HELD, Together, polls
 from kernelwright.verify.messages import ROUNDED, ROUNDS
 from kernelwright.verify.trace.binding import bind, plain
 from kernelwright.verify.trace.pretend_cuda import POISON_BF16
@@ -436,7 +436,7 @@ class Engine:
         try:
             if polls(function):
                 self._together = Together(run, self._place)
-                self._together.run(order)
+                self._together.run(order, 0 if function.__name__ in self.together else HELD)
                 self.together |= {function.__name__} if self._together.waited else set()
                 return
             with kernel_errors():

@@ -2,7 +2,7 @@
 
 Each has its own thread, of which one runs at a time. An instance hands over when it polls: when an atomic operation or volatile
 load repeats an earlier one and finds the same. Waiting instances are resumed in turn until all have ended or none makes
-progress.
+progress. When a kernel first waits, all others are held back while it polls for long: a loop that gives up takes its other way out.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ _MOST = 1024
 """The most instances that may wait at a time."""
 _ROUNDS = 4
 """How often each may poll while none finds anything new."""
+HELD = 2048
+"""How often the first that waits may poll in vain before the others go on."""
 _ASKED = 4
 """Accesses of an instance that are remembered."""
 
@@ -103,13 +105,17 @@ class Together:
         self.waited = False
         """Whether any instance had to wait for a later one."""
 
-    def run(self, programs: Iterable[int]) -> None:
-        """Run all instances, in this order unless one waits. Raises Stuck if they wait for ever."""
+    def run(self, programs: Iterable[int], held: int = 0) -> None:
+        """Run all instances, in this order unless one waits; the first that does is asked again up to `held` times before the
+        next one begins. Raises Stuck if they wait for ever."""
         waiting: deque[_Instance] = deque()
         try:
             for one in self._begun(programs, waiting):
                 self._at = one
                 one.step()
+                while held and not one.done:
+                    one.step()
+                    held -= 1
                 if not one.done:
                     waiting.append(one)
                     self.waited = True
