@@ -37,6 +37,8 @@ from kernelwright.verify.trace.tape import (
 
 _CHOICES = 4
 """A kernel argument that is a whole number below this is taken for a choice between algorithms."""
+Kind = tuple[str, str, str]
+"""Name and source of a kernel, and an argument that looks like a choice or nothing."""
 _EXACT = range(257)
 """Whole numbers that every float dtype represents exactly."""
 
@@ -131,6 +133,13 @@ class Trace:
         if call in self.refused or not ways.layout_of(way) or GradientWay.read(way) is not None:
             return False
         return not self._launches_alike(call)
+
+    def is_told_strides(self, call: int) -> bool:
+        """Whether a call's launches differ from the steady call's in strides that kernels are given, and in nothing else."""
+        if call in self.refused or not self._launches_alike(call):
+            return False
+        pairs = zip(self.traced.tapes[call].launched(), self.tape.launched(), strict=True)
+        return any(one != other and one[3] != other[3] for one, other in pairs)
 
     def _launches_alike(self, call: int) -> bool:
         launched, usual = self.traced.tapes[call].launched(), self.tape.launched()
@@ -289,10 +298,10 @@ class Trace:
         within = set(storages)
         return {key for key, view in views.items() if view.storage in within}
 
-    def kinds(self) -> set[tuple[str, str, str]]:
-        """Each kernel that the steady call launches, alone and with each argument that looks like a choice."""
+    def kinds(self, call: int = -1) -> set[Kind]:
+        """Each kernel that a call, by default the steady one, launches, alone and with each argument that looks like a choice."""
         found = set()
-        for launch in self.tape.launches():
+        for launch in self.traced.tapes[call].launches():
             spec = self.answer["kernels"][launch.kernel]
             chosen = (f"{name} {given}" for name, given in launch.arguments.items() if _is_choice(given))
             found |= {(spec["name"], str(spec["source"]), choice) for choice in ("", *chosen)}

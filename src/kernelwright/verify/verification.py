@@ -65,6 +65,7 @@ Shape = ShapeCases | GpuCases
 Returned = Case | Form | GpuCases
 """Types that specify the form of outputs."""
 
+EVALUATING = "in evaluation mode"
 LATER = 7
 """Position of a shape set that is not one of the first."""
 LONG_PROGRAMS = 256
@@ -113,6 +114,8 @@ class Verification:
         """The trace in evaluation mode at the first sizes, if it differs though the reference's outputs do not."""
         self._other_ways: list[tuple[Trace, int, str]] = []
         """(trace, call, way) at the first sizes for other ways to call the module (`trace/ways.py`) that change what it does."""
+        self._padded: Trace | None = None
+        """The trace for rows cut out of longer ones (`ways.PADDED`), if kernels are told their strides."""
         self._evaluating: Trace | None = None
         """The trace in evaluation mode, if it differs and the reference's outputs do, too."""
         self._steers_known: dict[tuple[str, bool], bool] = {}
@@ -289,7 +292,7 @@ class Verification:
         modes += [ways.ONE_TENSOR] if _some_alike(inputs) else []
         modes += [ways.BY_NAME] if forward and again.names else []
         modes += ways.LAYOUTS
-        modes += ways.JOINED if forward and len(list(_specs(inputs))) > 1 else ()
+        modes += ways.JOINED if forward and len(list(specs(inputs))) > 1 else ()
         in_gradients = self._gradient_ways(inputs, again.gradients) if again.gradients else []
         modes += in_gradients
         called = dataclasses.replace(again, ways=modes, calls=again.calls + len(modes))
@@ -308,9 +311,13 @@ class Verification:
             with contextlib.suppress(Stop):  # if it raises, users see that as well
                 other = play(dataclasses.replace(again, evaluating=True))
                 self._evaluating = None if trace.alike(other) else other
+        if elsewhere.is_told_strides(modes.index("padded") + 1):
+            self._padded = play(
+                dataclasses.replace(again, ways=ways.PADDED, calls=again.calls + len(ways.PADDED))
+            )
         idle = set(_nothing_new(elsewhere, modes, in_gradients))
         self._note_other_ways(
-            elsewhere, modes, {*idle, *in_gradients}, idle, len(list(_specs(inputs))), play, again
+            elsewhere, modes, {*idle, *in_gradients}, idle, len(list(specs(inputs))), play, again
         )
 
     def _note_other_ways(
@@ -360,7 +367,7 @@ class Verification:
     def _gradient_ways(self, inputs: object, gradients: Gradients) -> list[str]:
         """Other ways to ask for a task's gradients; the last `inputs` are its cotangents."""
         outputs = len(gradients["positions"])
-        given = list(_specs(inputs))[:-outputs]
+        given = list(specs(inputs))[:-outputs]
         wanted = sum("float" in str(spec) for spec in given) + len(gradients["parameters"])
         dice, written = secrets.SystemRandom(), self.judge.cases(self.task)[0].writable
         return [
@@ -373,7 +380,7 @@ class Verification:
         """Judge the candidate in evaluation mode, if it differs there though the reference does not. Raises Stop if it is wrong."""
         if (trace := self._eval_trace) is None:
             return
-        with self._said_of("in evaluation mode"):
+        with self._said_of(EVALUATING):
             self._policy(trace)
             self._form(Gate.SMALL, trace, case)
             key = self._open_another(device, shape, trace, "evaluating", trace.warmed_up())
@@ -384,15 +391,34 @@ class Verification:
         """Judge the candidate in those ways to call it (`trace/ways.py`) in which it does something else. Raises Stop if it is
         wrong."""
         if (trace := self._evaluating) is not None:
-            self._judge_way(device, shape, case, trace, -1, "in evaluation mode")
+            self._judge_way(device, shape, case, trace, -1, EVALUATING)
         for trace, call, way in self._other_ways:
             self._judge_way(device, shape, case, trace, call, way)
+        self._when_padded(device, shape, case)
+
+    def _when_padded(self, device: Confined, shape: Shape, case: Case) -> None:
+        """Judge the candidate on rows cut out of longer ones, if its kernels are told their strides: it must be right for all
+        lengths, or for none, if it takes inputs to be dense. Raises Stop."""
+        right, wrong = False, None
+        for call, way in enumerate(ways.PADDED if self._padded else (), 1):
+            assert self._padded is not None
+            if call in self._padded.refused:
+                continue
+            try:
+                self._judge_way(device, shape, case, self._padded, call, way)
+                right = True
+            except Stop as stop:
+                if not device.alive:
+                    raise
+                wrong = wrong or stop
+            if right and wrong:
+                raise wrong
 
     def _judge_way(
         self, device: Confined, shape: Shape, case: Case, trace: Trace, call: int, way: str
     ) -> None:
         known: dict[str, tuple[str, Callable[[], Case | None]]] = {
-            "in evaluation mode": ("", lambda: evaluating(case, self.protocol)),
+            EVALUATING: ("", lambda: evaluating(case, self.protocol)),
             ways.ONE_TENSOR: ("with one tensor given twice", lambda: of_one_tensor(case, self.protocol)),
             ways.DETERMINISTIC: ("under deterministic algorithms", lambda: case),
             ways.AUTOCAST: ("under autocast", lambda: roughly(case)),
@@ -866,7 +892,7 @@ class Verification:
 
 def _some_alike(inputs: object) -> bool:
     """Whether two of the tensors that `structures.describe` describes have the same form."""
-    found = [str(spec) for spec in _specs(inputs)]
+    found = [str(spec) for spec in specs(inputs)]
     return len(set(found)) < len(found)
 
 
@@ -888,16 +914,16 @@ def _nothing_new(trace: Trace, modes: Sequence[str], in_gradients: Sequence[str]
                 yield way
 
 
-def _specs(spec: object) -> Iterator[object]:
+def specs(spec: object) -> Iterator[object]:
     if isinstance(spec, dict):
         if "meta" in spec:
             yield spec["meta"]
         else:
             for one in spec.values():
-                yield from _specs(one)
+                yield from specs(one)
     elif isinstance(spec, list):
         for one in spec:
-            yield from _specs(one)
+            yield from specs(one)
 
 
 def _short(form: object) -> str:

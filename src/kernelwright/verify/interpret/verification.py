@@ -21,6 +21,7 @@ from kernelwright.verify.confined import Confined, Stop
 from kernelwright.verify.cost import crosscompile
 from kernelwright.verify.cost import model as cost
 from kernelwright.verify.exact.asking import prove
+from kernelwright.verify.gradient_ways import GradientWay
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.messages import LOADED, ROUNDED, ROUNDS, TINY, WHOLE_SIZE, Launched, Run
 from kernelwright.verify.reference.baseline import Baseline, baseline, candidate_cost, rates
@@ -42,8 +43,9 @@ from kernelwright.verify.reference.periodic import Patch
 from kernelwright.verify.sandbox import channel
 from kernelwright.verify.sandbox.zygote import Zygote
 from kernelwright.verify.structures import describe, flatten, same_bits
-from kernelwright.verify.traced import Trace, storages_of
-from kernelwright.verify.verification import LATER, LONG_PROGRAMS, Verification, explain
+from kernelwright.verify.trace import ways
+from kernelwright.verify.traced import Kind, Trace, storages_of
+from kernelwright.verify.verification import EVALUATING, LATER, LONG_PROGRAMS, Verification, explain, specs
 
 _MODEL_UNCERTAINTY = 0.15
 """Half-width of the interval given to a modelled ratio, until the model is calibrated against measured times."""
@@ -62,6 +64,8 @@ _ROOMS = (1, 8, 32)
 """Factors on the reference's work allowed at long sizes, while something of full size was not met."""
 _WHEN_ENLARGED = ("rows", "ties", "far", "offset", "tiny", "masked", "lone", "degenerate")
 """Kinds of special values that are asked with the constants of the full size."""
+_MOST_FROZEN = 8
+"""The most gradients of which each is frozen at full size."""
 _CONFIGURATIONS = 8
 """The most configurations run of a tuner that has met another size, or at sizes chosen because of a named number."""
 _IDLE = 0.25
@@ -495,7 +499,65 @@ class InterpretedVerification(Verification):
         self._ragged(host, device)
         with self._timed(Gate.SMALL):
             self._look_between(host, device, [*self._checked[1], full])
+            self._look_at_other_ways(host, device, [*self._checked[1], full])
             self._tune_before(host, device)
+
+    def _look_at_other_ways(self, host: Confined, device: Confined, traces: Sequence[Trace | None]) -> None:
+        """In evaluation mode, for inputs of other strides and with gradients frozen a module may launch at full size what it does not
+        launch in that way at the first small size, nor (`traces`) usually, if the way makes no difference there. That is judged at
+        the least sizes at which it is launched. Raises Stop."""
+        usual = {kind for trace in traces if trace is not None for kind in trace.kinds()}
+        if not (
+            self.protocol.more_shapes and may_choose(self.candidate.code, {name for name, _, _ in usual})
+        ):
+            return
+        first, plain = self.task.shapes[self.judge.small(self.task)[0]], set[Kind]()
+        for evaluating in (False, True):
+            small, modes = self._called_in_ways(host, first, evaluating)
+            full, _ = self._called_in_ways(host, full_sizes(self.task), evaluating)
+            if small is None or full is None:
+                continue
+            plain = plain or small.kinds()
+            for call, way in enumerate(modes, 1) if not evaluating else ((-1, EVALUATING),):
+                if new := _new_at_full_size(small, full, call, way, plain, usual):
+                    self._judge_where_launched(host, device, way, new)
+
+    def _judge_where_launched(self, host: Confined, device: Confined, way: str, new: set[Kind]) -> None:
+        """Judge the candidate in a way to call it at the least sizes at which all these kinds are launched. Raises Stop."""
+        evaluating, call = way == EVALUATING, -1 if way == EVALUATING else 1
+
+        def launched(sizes: Mapping[str, int]) -> bool:
+            trace, _ = self._called_in_ways(host, sizes, evaluating, [way])
+            return trace is not None and call not in trace.refused and new <= trace.kinds(call)
+
+        sizes = held_sizes(self.task, launched, partial(self.judge.fits, self.task))
+        if (shape := self.judge.between_case(self.task, sizes)) is not None:
+            inputs = describe(list(shape.cases[0].inputs))
+            how: dict[str, Any] = {"ways": () if evaluating else (way,), "calls": 4, "evaluating": evaluating}
+            trace = self._trace(host, shape, inputs, **how)
+            if trace.programs() <= _MANY_PROGRAMS:
+                self._judge_way(device, shape, shape.cases[0], trace, call, way)
+                return
+        name, _, choice = max(new)
+        read = GradientWay.read(way)
+        detail = f"`{name}` {choice}: launched at full size in another way ({read.describe() if read else way}), at sizes too large to check"
+        raise Stop(Outcome.UNPROVEN, Gate.FULL, detail)
+
+    def _called_in_ways(
+        self, host: Confined, sizes: Mapping[str, int], evaluating: bool, only: Sequence[str] = ()
+    ) -> tuple[Trace | None, Sequence[str]]:
+        """A trace without values at these sizes, called in all these ways, and the ways; None if it raises."""
+        made = self.task.model_copy(update={"shapes": {**self.task.shapes, "full": dict(sizes)}})
+        if (base := self.judge.baseline(made)) is None:
+            return None, ()
+        modes = () if evaluating else only or [*ways.LAYOUTS, *_frozen_one_by_one(base)]
+        how: dict[str, Any] = {"ways": modes, "calls": 3 + len(modes), "evaluating": evaluating}
+        try:
+            return self._trace(host, base, base.input_spec, values=False, **how), modes
+        except Stop:
+            if not host.alive:
+                raise
+            return None, ()
 
     def _look_between(self, host: Confined, device: Confined, traces: Sequence[Trace | None]) -> None:
         """If Python launches something only at sizes between the small ones and the full ones (those of `traces`), check it at
@@ -1285,3 +1347,29 @@ def _unwritten(full: Trace, launches: list[Launched]) -> str:
                 share = once / stored
                 return f"`{name}`: of what instances of `{described['kernel']}` write at full size {share:.1%} are other places"
     return ""
+
+
+def _new_at_full_size(
+    small: Trace, full: Trace, call: int, way: str, plain: set[Kind], usual: set[Kind]
+) -> set[Kind]:
+    """Kinds of launches of a call in another way at full size that were not judged: neither launched in that way at a small size
+    nor, if it launches there what is launched usually (`plain`), anywhere (`usual`)."""
+    if call in small.refused or call in full.refused:
+        return set()
+    if ways.layout_of(way):
+        apart = small.launches_otherwise(call, way)
+        if not apart and not full.launches_otherwise(call, way):
+            return set()
+    else:
+        apart = small.kinds(call) != plain
+    return full.kinds(call) - (small.kinds(call) if apart else usual)
+
+
+def _frozen_one_by_one(base: Baseline) -> list[str]:
+    """Ways to ask for all gradients but one."""
+    if base.gradients is None:
+        return []
+    given = list(specs(base.input_spec))[: -len(base.gradients["positions"])]
+    wanted = sum("float" in str(spec) for spec in given) + len(base.gradients["parameters"])
+    frozen = range(wanted if 1 < wanted <= _MOST_FROZEN else 0)
+    return [str(GradientWay(frozen=(one,), given=len(given))) for one in frozen]

@@ -19,7 +19,8 @@
 
 A module that launches the same in a way is judged only as the task calls it: many honest kernels assume contiguous inputs. But
 if other strides of an input make it launch something else, it is judged for all strides of that input.
-`padded #1` applies a way to the second input only.
+`padded #1` applies a way to the second input only. `PADDED` are rows cut out of rows of other lengths: a kernel that is told the
+strides of its inputs is right for all of these, or for none, as one that takes inputs to be dense.
 """
 
 from __future__ import annotations
@@ -43,7 +44,16 @@ GAPPED = ("stepped", "padded", EXPANDED)
 """Layouts with gaps between elements, or with shared elements: `empty_like` of such a tensor is contiguous."""
 LAYOUTS = (*GAPPED, "turned", "swapped", "rotated")
 JOINED = tuple(f"{axis}{order}" for axis in ("parts", "stacked", "beside") for order in ("", " back"))
-_PADDING = 3
+_WIDTHS = {
+    "padded": lambda width: width + 3,
+    "padded by one": lambda width: width + 1,
+    "padded to whole lines": lambda width: (width // 64 + 1) * 64,
+    "padded to odd half lines": lambda width: (width // 64 + 1) * 64 + 32,
+    "doubled": lambda width: 2 * width,
+    "tripled": lambda width: 3 * width,
+}
+"""Lengths of the rows that rows of some width are cut out of."""
+PADDED = tuple(_WIDTHS)
 
 
 def layout_of(way: str) -> str:
@@ -51,7 +61,7 @@ def layout_of(way: str) -> str:
     if (gradients := GradientWay.read(way)) is not None:
         return gradients.layout
     name = way.partition(" #")[0]
-    return name if name in LAYOUTS else ""
+    return name if name in LAYOUTS or name in PADDED else ""
 
 
 def concerns(way: str, place: int) -> bool:
@@ -77,7 +87,8 @@ def strides(shape: tuple[int, ...], layout: str) -> tuple[int, ...]:
     found, step = [0] * rank, 2 if layout == "stepped" else 1
     for number, axis in enumerate(reversed(order)):
         found[axis] = step
-        step *= max(shape[axis], 1) + (_PADDING if layout == "padded" and number == 0 and rank > 1 else 0)
+        width = max(shape[axis], 1)
+        step *= _WIDTHS[layout](width) if layout in PADDED and number == 0 and rank > 1 else width
     if layout == EXPANDED and rank:
         found[0] = 0
     return tuple(found)
