@@ -40,6 +40,7 @@ from kernelwright.verify.reference.hidden_sizes import (
     AFTER,
     AGAIN,
     BEYOND,
+    COUNTED,
     DECLINABLE,
     FEW,
     NONE,
@@ -76,6 +77,7 @@ from kernelwright.verify.reference.oracle import (
     has_special,
     shape_cases,
     states_after_calls,
+    step_counts,
 )
 from kernelwright.verify.reference.periodic import Patch
 from kernelwright.verify.reference.reach import MOST_OPERATORS, farther, small_parameters
@@ -344,6 +346,22 @@ class Judge:
             return found
 
         return list(self._long.get((task.digest, AFTER), make))
+
+    def step_counts(self, task: Task) -> list[ShapeCases]:
+        """Cases with other step counts (`renumbered.step_counts`) at the first small sizes, made once."""
+        sizes = task.shapes[self.small(task)[0]]
+
+        def make() -> list[ShapeCases]:
+            with contextlib.suppress(UserError), _ours("other step counts"):
+                return [
+                    self._shape_cases(
+                        task, f"{COUNTED}{number}", sizes, special=False, numbers={place: number}
+                    )
+                    for place, number in step_counts(task, sizes, self.protocol, self._secret)
+                ]
+            return []
+
+        return list(self._long.get((task.digest, COUNTED), make))
 
     def _make_cases(self, task: Task, shapes: list[str]) -> list[ShapeCases]:
         if not self.protocol.more_shapes:

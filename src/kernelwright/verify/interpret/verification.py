@@ -458,6 +458,20 @@ class InterpretedVerification(Verification):
                     self._policy(trace)
                     self._call_later(device, shape, trace, shape.cases)
 
+    def _other_step_counts(self, host: Confined, device: Confined) -> None:
+        """Outputs must be right for other step counts, if launches depend on them; raising is allowed. A kernel may know a number that
+        a task writes, and then does not look at what it is given. Raises Stop."""
+        for shape in self.judge.step_counts(self.task) if self.protocol.honesty else ():
+            with self._timed(Gate.SMALL), self._said_of("for another step count"):
+                try:
+                    trace = self._trace(host, shape, describe(list(shape.cases[0].inputs)))
+                except Stop as stop:
+                    if stop.outcome is not Outcome.RUNTIME_ERROR:
+                        raise
+                    continue
+                if trace.tape.launched() != self._checked[1][0].tape.launched():
+                    self._call_later(device, shape, trace, shape.cases[:1])
+
     def _exchange(self, host: Confined, device: Confined) -> None:
         """Call with exchanged sizes, then at the second small set: a plan cached by number of elements fails. Raises Stop."""
         others = [] if self.task.gradients else self.judge.exchanged_sizes(self.task)
@@ -483,6 +497,7 @@ class InterpretedVerification(Verification):
         limits, for what is unproven at full size. Raises Stop, also for what is known exactly of or near the full size."""
         self._none(host, device)
         self._after_calls(host, device)
+        self._other_step_counts(host, device)
         self._exchange(host, device)
         for room in _ROOMS:
             if self._unproven and not self._looked:

@@ -50,6 +50,8 @@ FAINT = "hidden_faint"
 """The set of ordinary sizes with weights as small as constants added to them; on the task's own inputs only."""
 AFTER, LONG_AFTER, PHASE = "after_loud_calls", "after_many_calls", "after_calls_"
 """Sets at which the reference's own state is as earlier calls leave it (`after_calls.py`); the last is a prefix of several."""
+COUNTED = "counted_"
+"""Prefix of sets with another step count than the task's; on the task's own inputs only."""
 AGAIN = "second_values"
 """The second set of values of a task with one small set: what is asked at a second set only."""
 _FEW = (2, 3, 4)
@@ -372,7 +374,7 @@ def hidden_sizes(
 
 def own_only(name: str) -> bool:
     """Whether a set is asked on the task's own inputs only."""
-    return name in (*RELATED, NONE, FAINT) or name.startswith((ONE, FEW))
+    return name in (*RELATED, NONE, FAINT) or name.startswith((ONE, FEW, COUNTED))
 
 
 def after_others(name: str) -> bool:

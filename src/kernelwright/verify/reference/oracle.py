@@ -14,6 +14,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -30,6 +31,7 @@ from kernelwright.verify.reference import (
     checkpoint,
     locality,
     reach,
+    renumbered,
     roundings,
     special_values,
     start_values,
@@ -102,6 +104,8 @@ _FEWER, _LITTLE_AND_MUCH = 64, (0.01, 30.0)
 """How many times as many elements another input has as one of few (a rate, a slope), and factors on these at long sizes."""
 _MANY_FEW = 32
 """The most inputs of few elements that are tried one by one."""
+_MOST_STEPS = 1 << 20
+"""The largest number that counts as one of steps."""
 _SHORT, _SHORT_IN_HALF = 16, 4
 """Negated exponents of ten of the factors that make rows as short as a bound end before these."""
 _STRAIGHT = 1e-9
@@ -231,14 +235,17 @@ def shape_cases(
     few: bool = False,
     bend: frozenset[int] = frozenset(),
     moved: checkpoint.State | None = None,
+    numbers: Mapping[int, int] = MappingProxyType({}),
 ) -> ShapeCases:
     """All cases of the shape set `name`, the `position`-th of its task. A `long` set (`long_sizes.py`) has only the task's own
     distribution and, if `special`, a few special values. `farther`: parameters that are moved (`reach.farther`). With `few`
     inputs of few elements are scaled even without `special`; those at `bend` are known to be (`few_that_bend`). `moved`: state
-    in place of the constructor's. Raises UserError if the task fails."""
+    in place of the constructor's. `numbers`: Python integers, by place, in place of the drawn ones. Raises UserError if the task
+    fails."""
     with narrow.of_bytes(task.source):
         protocol = for_task(protocol, task)
         reference = Reference(task, dict(sizes), device)
+        reference.numbers = dict(numbers)
         if position == 1 and protocol.affine:
             _turn(reference, secret)
             _begin(reference, secret)
@@ -334,6 +341,20 @@ def states_after_calls(
             for number, state in enumerate(itertools.islice(states, _PHASES)):
                 found[f"{PHASE}{number}"] = state
     return found
+
+
+def step_counts(
+    task: Task, sizes: Mapping[str, int], protocol: Protocol, secret: int
+) -> list[tuple[int, int]]:
+    """See `renumbered.step_counts`; none if gradients are asked. Raises UserError if the task fails."""
+    reference = Reference(task, dict(sizes))
+    inputs = reference.inputs(secret)
+    if task.gradients or not any(type(one) is int for one in inputs):
+        return []
+    with narrow.of_bytes(task.source):
+        module = reference.build(protocol.affine, init_seed(protocol, secret))
+        named = [one for one in whole_numbers.named_in(task.source, sizes) if 1 < one <= _MOST_STEPS]
+        return list(renumbered.step_counts(module, inputs, named))
 
 
 def _in_double(module: torch.nn.Module, inputs: object) -> list[torch.Tensor]:

@@ -13,13 +13,16 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_leaves
 
 from kernelwright.verify.reference.cases import Case
 from kernelwright.verify.reference.task_module import finite, outputs_of, where_possible
-from kernelwright.verify.structures import convert, describe, flatten, like
+from kernelwright.verify.structures import Args, DispatchMode, Kwargs, Op, convert, describe, flatten, like
 
 _MOST = 8
 """The most numbers that are changed."""
+_FAR = 100
+"""How many times as far a step count lies."""
 _LITTLE = (2.0**-8, -1e-2)
 """Relative changes of a float, too small for a cache key of few digits."""
 _TYPES = (torch.float32, torch.float16, torch.bfloat16)
@@ -49,6 +52,62 @@ def in_another_type(case: Case) -> Iterator[object]:
     made = convert(list(case.inputs), lambda one: one.to(other) if one.dtype in _TYPES else one)
     if _is_taken(case, made):
         yield describe(made)
+
+
+class _Forms(DispatchMode):
+    """Records operators with their integers and the shapes of their tensors."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[object] = []
+
+    def __torch_dispatch__(self, func: Op, types: object, args: Args = (), kwargs: Kwargs = None) -> object:
+        leaves = tree_leaves((args, kwargs or {}))
+        self.seen.append(
+            [
+                func,
+                *(
+                    one.shape if isinstance(one, torch.Tensor) else one
+                    for one in leaves
+                    if type(one) is not float
+                ),
+            ]
+        )
+        return func(*args, **(kwargs or {}))
+
+
+def step_counts(
+    module: torch.nn.Module, inputs: Sequence[Any], named: Sequence[int]
+) -> Iterator[tuple[int, int]]:
+    """(place among the inputs, other number) for integers that reach the reference's operators as floats only, like a step by
+    which a schedule computes a rate: 1, one far beyond it, and around numbers that the task names. Only those with which the
+    reference is finite and gives something else each."""
+    for place, number in enumerate(inputs):
+        if type(number) is not int:
+            continue
+
+        def called(other: int, place: int = place) -> tuple[list[object], list[torch.Tensor]]:
+            with _Forms() as forms:
+                outputs = outputs_of(module, [*inputs[:place], other, *inputs[place + 1 :]])
+            return forms.seen, outputs
+
+        with where_possible():
+            (form, usual), (after, _) = called(number), called(number + 1)
+            if form != after:
+                continue
+            around = [
+                near for one in sorted(named, reverse=True) for near in (2 * one, one + 1, one, one // 2)
+            ]
+            known, shapes = [usual], [one.shape for one in usual]
+            for other in dict.fromkeys((1, _FAR * abs(number) + 1, *around)):
+                with where_possible():
+                    made = called(other)[1]
+                    fits = finite(made) and [one.shape for one in made] == shapes
+                    if fits and not any(all(map(torch.equal, made, one)) for one in known):
+                        known.append(made)
+                        yield place, other
+                if len(known) > _MOST:
+                    break
 
 
 def _is_taken(case: Case, inputs: Any) -> bool:
