@@ -45,6 +45,7 @@ from kernelwright.verify.reference.hidden_sizes import (
     FEW,
     NONE,
     TUNED,
+    at_powers,
     full_sizes,
     hidden_sizes,
     inside,
@@ -71,7 +72,7 @@ from kernelwright.verify.reference.long_sizes import (
     stretched,
 )
 from kernelwright.verify.reference.named_values import at_named_values, named_values
-from kernelwright.verify.reference.operators import NO_CHANNELS
+from kernelwright.verify.reference.operators import BUCKETS, NO_CHANNELS
 from kernelwright.verify.reference.oracle import (
     ShapeCases,
     has_special,
@@ -377,7 +378,10 @@ class Judge:
     def _hidden_cases(self, task: Task, shapes: list[str], own: Sequence[ShapeCases]) -> list[ShapeCases]:
         """Cases at secret sizes: one set of each kind that the reference accepts."""
         found: list[ShapeCases] = []
-        for name, proposals in hidden_sizes(task, shapes, self._secret):
+        wanted = list(hidden_sizes(task, shapes, self._secret))
+        if not BUCKETS.isdisjoint(own[0].operators):
+            wanted += at_powers(task, shapes)
+        for name, proposals in wanted:
             for sizes in proposals:
                 position = len(shapes) + len(found)
                 try:

@@ -52,6 +52,8 @@ AFTER, LONG_AFTER, PHASE = "after_loud_calls", "after_many_calls", "after_calls_
 """Sets at which the reference's own state is as earlier calls leave it (`after_calls.py`); the last is a prefix of several."""
 COUNTED = "counted_"
 """Prefix of sets with another step count than the task's; on the task's own inputs only."""
+POWERS = "hidden_powers"
+"""The set of powers of two of a reference that searches; on the task's own inputs only."""
 AGAIN = "second_values"
 """The second set of values of a task with one small set: what is asked at a second set only."""
 _FEW = (2, 3, 4)
@@ -372,9 +374,17 @@ def hidden_sizes(
         yield FAINT, [base]
 
 
+def at_powers(task: Task, shapes: Sequence[str]) -> list[tuple[str, list[dict[str, int]]]]:
+    """The set with all sizes powers of two: for a search, among so many places one step more is needed than among one fewer."""
+    sets = [task.shapes[name] for name in shapes]
+    base = dict(sets[min(1, len(sets) - 1)])
+    powers = {name: max(_LEAST_POWER, _above(base[name])) for name in varying(base, sets)}
+    return [(POWERS, [base | powers])] if powers and not task.ranges else []
+
+
 def own_only(name: str) -> bool:
     """Whether a set is asked on the task's own inputs only."""
-    return name in (*RELATED, NONE, FAINT) or name.startswith((ONE, FEW, COUNTED))
+    return name in (*RELATED, NONE, FAINT, POWERS) or name.startswith((ONE, FEW, COUNTED))
 
 
 def after_others(name: str) -> bool:

@@ -20,7 +20,7 @@ from kernelwright.verify.structures import Args, DispatchMode, Kwargs, Op, conve
 _COMPARED = (
     "gt", "ge", "lt", "le", "eq", "ne", "maximum", "minimum", "clamp", "clamp_min", "clamp_max", "where",
 )  # fmt: skip
-_BUCKETS = ("bucketize", "searchsorted")
+BUCKETS = frozenset(["bucketize", "searchsorted"])
 _BOUNDED = {
     "hardtanh": (1, 2), "threshold": (1,), "hardshrink": (1,), "softshrink": (1,), "clamp": (1, 2), "clamp_min": (1,),
     "clamp_max": (1,), "gt": (1,), "ge": (1,), "lt": (1,), "le": (1,),
@@ -64,7 +64,7 @@ class _Names(DispatchMode):
             self.kinds.update(_kinds_in(args[0], args[1]))
         if name.rstrip("_") == "round" and "decimals" in (kwargs or {}):
             self.numbers.append(10.0 ** kwargs["decimals"])
-        if name in _COMPARED or name in _BUCKETS:
+        if name in _COMPARED or name in BUCKETS:
             for one in given:
                 if isinstance(one, torch.Tensor) and one.is_floating_point() and one.numel() <= _FEW_BOUNDS:
                     self.numbers += [value for value in one.reshape(-1).tolist() if math.isfinite(value)]
