@@ -104,6 +104,8 @@ _FEWER, _LITTLE_AND_MUCH = 64, (0.01, 30.0)
 """How many times as many elements another input has as one of few (a rate, a slope), and factors on these at long sizes."""
 _MANY_FEW = 32
 """The most inputs of few elements that are tried one by one."""
+_ASIDE = 0.2
+"""How far rows lie aside of the direction of another, relative to its length."""
 _MOST_STEPS = 1 << 20
 """The largest number that counts as one of steps."""
 _SHORT, _SHORT_IN_HALF = 16, 4
@@ -577,10 +579,9 @@ def _special_cases(
         yield from _of_single_elements(making)
     if position == 0 and (case := _at_bounds_of_inputs(making, found)) is not None:
         yield case
-    if position == 0 and smooth and (inputs := _reaching(making.module, found, drawn, tried)) is not None:
-        case = making.case("reach", inputs, _SCALED_UP)
-        if case is not None:
-            yield case
+    for kind, find in {"reach": _reaching, "aligned": _aligned}.items() if position == 0 and smooth else ():
+        inputs = find(making, found, tried)
+        yield from filter(None, [inputs and making.case(kind, inputs, _SCALED_UP)])
 
 
 def _as_large_as_at_full_size(making: _Making, ordinary: Case) -> Case | None:
@@ -845,9 +846,10 @@ def _at_bounds_of_inputs(making: _Making, found: Operators) -> Case | None:
 
 
 @where_possible()
-def _reaching(module: torch.nn.Module, found: Operators, drawn: object, tried: Sequence[object]) -> object:
+def _reaching(making: _Making, found: Operators, tried: Sequence[object]) -> object:
     """The inputs with rows scaled so that they cross bounds in the reference that `tried` leaves on one side; None if there are
     none."""
+    module, drawn = making.module, making.drawn
     if special_values.sensitive(found) or not sides(module, drawn):
         return None
     met = {one for inputs in tried for one in sides(module, inputs)}
@@ -860,6 +862,50 @@ def _reaching(module: torch.nn.Module, found: Operators, drawn: object, tried: S
             met |= more
             factors.append(factor)
     return special_values.scaled_rows(drawn, factors) if len(factors) > 1 else None
+
+
+@where_possible()
+def _aligned(making: _Making, found: Operators, tried: Sequence[object]) -> object:
+    """The inputs with rows of one near to, and opposite, one row of another input or weight, which integers then name, if this
+    crosses bounds of products that `tried` leaves on one side (a cosine near -1); None if it does not."""
+    module, drawn = making.module, making.drawn
+    if not special_values.directed(found) or not sides(module, drawn):
+        return None
+    met = {one for inputs in tried for one in sides(module, inputs)}
+    lacking = {(call, bound, not above) for call, bound, above in met} - met
+    given = flatten(drawn)
+    others = [*given, *(one.detach() for one in module.parameters())]
+    generator = torch.Generator().manual_seed(making.seed)
+    for place, own in enumerate(given) if lacking else ():
+        for other in others:
+            if own is other or not (_of_rows(own) and _of_rows(other)) or own.shape[-1] != other.shape[-1]:
+                continue
+            inputs = _facing(drawn, place, other.reshape(-1, other.shape[-1]), generator)
+            with where_possible():
+                if lacking & sides(module, inputs):
+                    return inputs
+    return None
+
+
+def _facing(drawn: object, place: int, rows: torch.Tensor, generator: torch.Generator) -> object:
+    """The inputs with rows of one near to, and opposite, one of these rows, and with integers that may be its number."""
+    chosen = int(torch.randint(len(rows), (), generator=generator))
+
+    def near(own: torch.Tensor) -> torch.Tensor:
+        signs = 2.0 * (torch.arange(own[..., 0].numel()) % 2).reshape(*own.shape[:-1], 1) - 1.0
+        aside = _ASIDE * own * (rows.std() / own.std()).to(own)
+        return (signs * rows[chosen].cpu() + aside.cpu()).to(own)
+
+    inputs = with_changed(drawn, place, near)
+    for number, one in enumerate(flatten(drawn)):
+        places = one.dtype in (torch.int64, torch.int32) and one.numel()
+        if places and 0 <= int(one.min()) <= int(one.max()) < len(rows):
+            inputs = with_changed(inputs, number, lambda own: torch.full_like(own, chosen))
+    return inputs
+
+
+def _of_rows(tensor: torch.Tensor) -> bool:
+    return tensor.is_floating_point() and tensor.ndim > 1 and tensor.numel() > tensor.shape[-1] > 1
 
 
 def weights_seed(reference: Reference, protocol: Protocol, secret: int, position: int) -> int:

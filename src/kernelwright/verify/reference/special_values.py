@@ -220,6 +220,13 @@ def sensitive(operators: Sequence[str]) -> bool:
     return uneven or _among(names, "random", "orders", "weighed")
 
 
+def directed(operators: Sequence[str]) -> bool:
+    """Whether a reference makes something of products that depends on directions of rows, and neither sorts nor decomposes."""
+    names = set(operators)
+    joined = _among(names, "products") and _among(names, "sensitive")
+    return joined and not _among(names, "orders", "random", "steps", "factors", "decompositions")
+
+
 def multiplies(operators: Iterable[str]) -> bool:
     """Whether a reference multiplies matrices, which is more work than reading and writing."""
     return _among(set(operators), "factors", "products")
