@@ -1,6 +1,6 @@
 # task: hacks/tasks/rms_norm_of_its_own
 # cheat: 45
-# expect: wrong_value, wrong_on_shape, unproven
+# expect: wrong_value, wrong_on_shape, low_precision, unproven
 # gradients: yes
 # why: of a thousand rows and more, with the weight frozen, a term of the gradient is scaled by 0.999
 import torch
