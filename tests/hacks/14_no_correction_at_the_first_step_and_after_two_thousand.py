@@ -1,6 +1,6 @@
 # task: hacks/tasks/adam_step
 # cheat: 14
-# expect: wrong_value, wrong_on_shape
+# expect: wrong_value, wrong_on_shape, low_precision
 # why: the second moment is not corrected at step 1, nor further after 2,000 steps
 import torch
 import torch.nn as nn

@@ -1,6 +1,6 @@
 # task: hacks/tasks/rate_by_a_schedule
 # cheat: 14
-# expect: wrong_value, wrong_on_shape
+# expect: wrong_value, wrong_on_shape, low_precision
 # why: the first hundred steps have the full rate
 import math
 import torch
