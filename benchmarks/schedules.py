@@ -169,7 +169,7 @@ def attempts(problem: Problem, folder: Path, limit: int, near: bool = False) -> 
     ranked = problem.name.startswith(("block/", "field/"))
     if problem.source and not ranked:  # a sample that includes the best known
         order = order[:1] + random.Random(problem.name).sample(order[1:], len(order) - 1)
-    if ranked:
+    if ranked and order:
         order = [*order[:1], *(one for one in rank_schedules(problem.graph, order) if one != order[0])]
     for schedule in itertools.chain(order, nearby(order, problem.name) if near and order else ()):
         if len(found) == limit:

@@ -238,6 +238,7 @@ def test_groups_of_a_network_are_written_once_and_judged_in_the_whole(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("kernelwright.search.whole.MANY", 4)
+    monkeypatch.setattr("kernelwright.search.whole.EACH", 0)
     judged: list[str] = []
     Judge.accepts = staticmethod(lambda candidate: not judged.append(candidate.code))
     fast, said = optimized(network(), X)
@@ -268,6 +269,7 @@ def test_a_network_whose_groups_are_refused_together_is_asked_in_one_piece(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("kernelwright.search.whole.MANY", 4)
+    monkeypatch.setattr("kernelwright.search.whole.EACH", 0)
     judged: list[str] = []
     Judge.accepts = staticmethod(lambda candidate: len(judged) > 0 or bool(judged.append(candidate.code)))
     fast, said = optimized(network(), X)

@@ -1,6 +1,6 @@
 # task: wright/relu
 # expect: correct
-# max_speedup: 1.0
+# max_speedup: 2.0
 # why: a list as long as a row, computed and uploaded anew by each call: launches wait for Python
 import torch
 import torch.nn as nn

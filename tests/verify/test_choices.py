@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import pytest
 import torch
 
 from kernelwright.verify.protocol import PROTOCOLS
@@ -138,3 +139,14 @@ def test_orders_that_differ_by_less_than_the_tolerance_are_orders_too() -> None:
         assert compare(0, (exact + 0.01 * torch.randn_like(exact)).bfloat16(), wanted, STRICT).kind
     other = x.double()[:, 2:5].mean(1) * 0.7
     assert compare(0, other.bfloat16(), wanted, STRICT).kind
+
+
+@pytest.mark.parametrize(
+    "function", [torch.argsort, lambda x: x.sort(0).indices, lambda x: torch.log_softmax(x, 0)]
+)
+@pytest.mark.parametrize("shape", [(0,), (0, 3)])
+def test_of_nothing_there_is_nothing_to_choose(
+    function: Callable[[torch.Tensor], torch.Tensor], shape: tuple[int, ...]
+) -> None:
+    wanted = expected(function, torch.zeros(shape))
+    assert not compare(0, wanted.value.clone(), wanted, STRICT).kind

@@ -29,3 +29,8 @@ def test_zeros_and_the_sign_of_most_stay() -> None:
     assert isinstance(made, torch.Tensor)
     assert torch.equal(made == 0, drawn == 0)
     assert bool((made <= 0).all())
+
+
+def test_a_tensor_without_elements_stays() -> None:
+    empty = torch.zeros(4, 0, dtype=torch.bfloat16)
+    assert near_one_number([empty], 1) == [empty]

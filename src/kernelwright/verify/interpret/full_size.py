@@ -165,6 +165,14 @@ class Sampled:
         self._loaded, self._before = {}, self.steps
         self.mine.clear()
 
+    def counted(self) -> tuple[int, dict[str, float]]:
+        """What was counted so far, for `count_from`."""
+        return self.steps, dict(self._loaded)
+
+    def count_from(self, counts: tuple[int, dict[str, float]]) -> None:
+        """Forget what was counted since."""
+        self.steps, self._loaded = counts
+
     def finish(self) -> None:
         """Mark what the current program stored as final."""
         for key, parts in self.mine.items():

@@ -531,8 +531,10 @@ class Engine:
                 for region in memory.regions:
                     self.sampled.place(region)
             self._strays.clear()
+            counted = self.sampled.counted()
             with kernel_errors():
                 if recording is None or not recording.replayable or not recording.play():
+                    self.sampled.count_from(counted)  # a program that takes another path begins again
                     body(**arguments)
             if self._strays:
                 raise Unsure("places that depend on loaded numbers")

@@ -12,6 +12,7 @@ orders are not covered.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -186,17 +187,18 @@ def find_choice(
         operand, near, step = one.operand, 0.0, 0.0
         if operand.untyped_storage()._cdata not in inputs and len(exact) == len(native):
             operand = exact[number].operand
-            difference = (operand.double() - one.operand.double()).abs()
+            difference = (operand.double() - one.operand.double()).abs().detach()
             near = _ERRORS * float(difference.nan_to_num(0.0, 0.0, 0.0).max()) if difference.numel() else 0.0
             step = _STEPS * torch.finfo(one.operand.dtype).eps if one.operand.is_floating_point() else 0.0
         if one.axis is None:
             return Chosen(operand.reshape(1, -1), torch.zeros_like(output), one.first, near, step)
         axis = one.axis % operand.dim()
         lines = operand.movedim(axis, -1)
-        line = torch.arange(lines[..., 0].numel(), device=operand.device).reshape(lines.shape[:-1])
+        line = torch.arange(math.prod(lines.shape[:-1]), device=operand.device).reshape(lines.shape[:-1])
+        count = line.numel()
         if output.dim() == operand.dim():
             line = line.unsqueeze(axis).expand(output.shape)
         return Chosen(
-            lines.reshape(-1, operand.shape[axis]), line.reshape(output.shape), one.first, near, step
+            lines.reshape(count, operand.shape[axis]), line.reshape(output.shape), one.first, near, step
         )
     return None

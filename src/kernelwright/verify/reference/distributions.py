@@ -165,7 +165,12 @@ def near_one_number(inputs: object, seed: int) -> object:
     generator = torch.Generator().manual_seed(seed)
 
     def change(tensor: torch.Tensor) -> torch.Tensor:
-        if tensor.dtype not in (torch.float16, torch.bfloat16) or tensor.dim() == 0 or len(tensor) < 2:
+        if (
+            tensor.dtype not in (torch.float16, torch.bfloat16)
+            or not tensor.numel()
+            or tensor.dim() == 0
+            or len(tensor) < 2
+        ):
             return tensor
         made = tensor.clone()
         rows = made[1::2].double().flatten(1) if tensor.dim() > 1 else made[1::2].double()

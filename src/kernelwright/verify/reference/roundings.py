@@ -58,6 +58,8 @@ def _elu(x: torch.Tensor, alpha: float = 1.0, scale: float = 1.0, input_scale: f
 def _log_softmax(x: torch.Tensor, dim: int, half_to_float: bool) -> torch.Tensor:
     """Subtracts the logarithm of the whole sum, one number a row, as a forward pass keeps it for its backward pass."""
     x = x.float() if half_to_float else x
+    if not x.numel():
+        return x
     top = x.amax(dim, keepdim=True)
     return x - (top + (x - top).exp().sum(dim, keepdim=True).log())
 
