@@ -257,9 +257,10 @@ def main() -> None:
     parser.add_argument("--clock", choices=("measured", "modelled"), default="measured")
     parser.add_argument("--recipe", type=Path, default=Path(__file__).parents[1] / "recipes/plans.toml")
     args = parser.parse_intermixed_args()
-    archive = Archive(e for e in load(args.table) if (e.clock, e.target) == (args.clock, TARGET))
+    recorded = load(args.table)
+    archive = Archive(e for e in recorded if (e.clock, e.target) == (args.clock, TARGET))
     timed = {entry.graph for entry in archive}
-    archive.tasks |= {graph: task for graph, task in load(args.table).tasks.items() if graph in timed}
+    archive.tasks |= {graph: task for graph, task in recorded.tasks.items() if graph in timed}
     args.out.mkdir(parents=True, exist_ok=True)
     plain = args.out / "table.jsonl"
     archive.write(plain)

@@ -508,6 +508,14 @@ class Engine:
         self.flops += operations
         return self.flops
 
+    def _plays(self, recording: Recording | None) -> bool:
+        """Run the recording for the current instance. False if that takes another path: it begins again, uncounted so far."""
+        counted = self.sampled.counted()
+        if recording is not None and recording.replayable and recording.play():
+            return True
+        self.sampled.count_from(counted)
+        return False
+
     def _plan(self, traced: TracedLaunch, body: Body, arguments: Arguments, grid: tuple[int, ...]) -> Planned:
         """Plan a launch: what is known of it without its values. Raises Unsure."""
         memory, extents = self.memory, (grid[0], grid[1], grid[2])
@@ -531,10 +539,8 @@ class Engine:
                 for region in memory.regions:
                     self.sampled.place(region)
             self._strays.clear()
-            counted = self.sampled.counted()
             with kernel_errors():
-                if recording is None or not recording.replayable or not recording.play():
-                    self.sampled.count_from(counted)  # a program that takes another path begins again
+                if not self._plays(recording):
                     body(**arguments)
             if self._strays:
                 raise Unsure("places that depend on loaded numbers")

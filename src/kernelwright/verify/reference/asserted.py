@@ -5,6 +5,7 @@ There such an operator stops by an assertion on the device, or reads elsewhere, 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -37,9 +38,16 @@ def _within(index: object, low: int, high: int, allowed: int | None = None) -> N
         raise IndexError(f"an index lies outside {low} to {high - 1}")
 
 
+def _length(given: Given) -> int:
+    return given["self"].shape[given["dim"]] if given["self"].ndim else 1
+
+
 def _along(given: Given) -> None:
-    size = given["self"].shape[given["dim"]] if given["self"].ndim else 1
-    _within(given["index"], 0, size)
+    _within(given["index"], 0, _length(given))
+
+
+def _either_end(given: Given) -> None:
+    _within(given["index"], -_length(given), _length(given))
 
 
 def _anywhere(given: Given) -> None:
@@ -50,9 +58,10 @@ def _anywhere(given: Given) -> None:
 def _by_axes(given: Given) -> None:
     axis = 0
     for index in given["indices"]:
-        if index is not None and index.dtype not in (torch.bool, torch.uint8):
+        mask = index is not None and index.dtype in (torch.bool, torch.uint8)
+        if not mask:
             _within(index, -given["self"].shape[axis], given["self"].shape[axis])
-        axis += index.ndim if index is not None and index.dtype in (torch.bool, torch.uint8) else 1
+        axis += index.ndim if mask else 1
 
 
 def _classes(given: Given) -> None:
@@ -73,15 +82,7 @@ def _rows_of_gradient(given: Given) -> None:
 
 
 def _unpooled(given: Given) -> None:
-    count = 1
-    for size in given["output_size"]:
-        count *= size
-    _within(given["indices"], 0, count)
-
-
-def _either_end(given: Given) -> None:
-    size = given["self"].shape[given["dim"]] if given["self"].ndim else 1
-    _within(given["index"], -size, size)
+    _within(given["indices"], 0, math.prod(given["output_size"]))
 
 
 def _between(names: tuple[str, ...], low: float, high: float) -> Callable[[Given], None]:
