@@ -659,6 +659,15 @@ def test_clocks_of_a_pool_run_one_after_the_other(lock: Lock, monkeypatch: pytes
     assert entered(lock.exclusive()).wait(5)
 
 
+def test_checks_give_way_to_a_clock_that_waits(lock: Lock) -> None:
+    with lock.shared() as share:
+        share.give_way()
+        came = entered(lock.exclusive())
+        assert not came.wait(0.2)
+        while not came.wait(0.01):  # until the clock has begun to wait
+            share.give_way()
+
+
 def test_a_clock_that_fails_gives_the_gpu_back(lock: Lock) -> None:
     with pytest.raises(Stop), lock.exclusive():
         raise Stop(Outcome.TIMING_FORGED, Gate.TIMING, "")

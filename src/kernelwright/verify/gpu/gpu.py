@@ -1,8 +1,8 @@
 """One GPU: its warm device processes, its memory admission (`gpu/admission.py`), and its lock for timing.
 
 Several candidates are checked at once under a shared lock; timing takes it exclusively, also against other pools on
-the same GPU (one lock file per GPU). Waiting timers go first, so that they are not starved, and several in a row, so
-that checks need not drain for each of them. A trainer that uses the GPU for long blocks timing only; checks go on.
+the same GPU (one lock file per GPU). Waiting timers go first, so that they are not starved, and several in a row; checks
+give way to them between two calls. A trainer that uses the GPU for long blocks timing only; checks go on.
 """
 
 from __future__ import annotations
@@ -33,6 +33,28 @@ _CLOCKS_IN_A_ROW = 8
 _LIKE_A_LOST_GPU = (Outcome.RUNTIME_ERROR, Outcome.OUT_OF_BOUNDS, Outcome.TIMEOUT, Outcome.EARLY_EXIT)
 
 
+class Share:
+    """Shared use of a GPU by one verification."""
+
+    def __init__(self, path: Path, turn: Path) -> None:
+        self._path, self._turn = path, turn
+        self._held = self._taken()
+
+    def _taken(self) -> int:
+        with _flock(self._turn, fcntl.LOCK_SH):
+            return _open(self._path, fcntl.LOCK_SH)
+
+    def give_way(self) -> None:
+        """Let timers that wait go first. To be called where this verification needs nothing of the GPU."""
+        with contextlib.suppress(BlockingIOError), _flock(self._turn, fcntl.LOCK_SH | fcntl.LOCK_NB):
+            return
+        self.close()
+        self._held = self._taken()
+
+    def close(self) -> None:
+        os.close(self._held)
+
+
 class Lock:
     """Shared for correctness, exclusive for timing, across threads and processes."""
 
@@ -44,14 +66,13 @@ class Lock:
         """Locks that one timer of this process took and leaves to the next."""
 
     @contextlib.contextmanager
-    def shared(self) -> Iterator[None]:
-        """For work of about a second at most: timers wait for it."""
-        with _flock(self._turn, fcntl.LOCK_SH):
-            held = _open(self._path, fcntl.LOCK_SH)
+    def shared(self) -> Iterator[Share]:
+        """For work that lets timers go first (`Share.give_way`) about every second."""
+        share = Share(self._path, self._turn)
         try:
-            yield
+            yield share
         finally:
-            os.close(held)
+            share.close()
 
     @contextlib.contextmanager
     def busy(self) -> Iterator[None]:
@@ -98,9 +119,13 @@ def _flock(path: Path, kind: int) -> Iterator[None]:
 
 
 def _open(path: Path, kind: int) -> int:
-    """Wait for a lock on a file. It ends with the descriptor, so a killed process releases it."""
+    """Wait for a lock on a file; with LOCK_NB raises BlockingIOError instead. It ends with the descriptor, so a killed process releases it."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-    fcntl.flock(descriptor, kind)
+    try:
+        fcntl.flock(descriptor, kind)
+    except BaseException:
+        os.close(descriptor)
+        raise
     return descriptor
 
 

@@ -23,7 +23,7 @@ from kernelwright.verify.cost import footprint
 from kernelwright.verify.cost import model as cost
 from kernelwright.verify.cost.footprint import UNSEEN_BYTES
 from kernelwright.verify.gpu.admission import OutOfMemory
-from kernelwright.verify.gpu.gpu import Gpu
+from kernelwright.verify.gpu.gpu import Gpu, Share
 from kernelwright.verify.gpu.memory import ON_GPU, Arena, digest, enter_context
 from kernelwright.verify.gpu.stopwatch import Stopwatch
 from kernelwright.verify.judge import Judge
@@ -67,6 +67,7 @@ class MeasuredVerification(Verification):
         self.against_itself = False
         """Race the candidate against itself, to learn the clock's noise (benchmarks/noise.py)."""
         self._arena: Any = None
+        self._share: Share
         self._bits: list[object] = []
         """Digests of the outputs of the first full-size case, at its first and at its last call."""
         self._launches: list[Launched] | None = None
@@ -160,6 +161,13 @@ class MeasuredVerification(Verification):
             device.deadline = self.deadline
             yield found
 
+    def _give_way(self, device: Confined) -> None:
+        """Let timers of other verifications go first."""
+        with self._outside_deadline():
+            torch.cuda.current_stream().synchronize()
+            self._share.give_way()
+        device.deadline = self.deadline
+
     def _unknown(self) -> int:
         return int(_UNKNOWN_SHARE * self.gpu.admission.total)
 
@@ -226,7 +234,7 @@ class MeasuredVerification(Verification):
         room = self.gpu.admission.admitted(size, shapes, max(making, size + kept), self.alone)
         with self._hold(room, device) as free:
             try:
-                with self._hold(lock.shared(), device):
+                with self._hold(lock.shared(), device) as self._share:
                     with self._outside_deadline(), self.gpu.counted("cases"):
                         for shape in shapes:
                             shape.make()
@@ -338,6 +346,7 @@ class MeasuredVerification(Verification):
         self, gate: Gate, device: Confined, shape: GpuCases, case: Case, call: int = -1, ablate: bool = False
     ) -> tuple[dict[str, Any], list[torch.Tensor]]:
         """Play one call; returns the answer and views of its outputs in the arena."""
+        self._give_way(device)
         arena = self._arena
         arena.reset()
         inputs = [arena.place(tensor) for tensor in flatten(case.inputs)]
