@@ -24,7 +24,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from kernelwright.drawing import DRAWING
 from kernelwright.errors import UserError
-from kernelwright.graph import draws, operators
+from kernelwright.graph import draws, narrow, operators
 from kernelwright.graph.capture import Part, state_kept
 from kernelwright.graph.execute import Runner
 from kernelwright.graph.pairs import complex_view, real_view
@@ -105,7 +105,7 @@ def _both(part: Part, values: Mapping[str, Any], fp64: bool) -> tuple[list[Any],
             for k, v in values.items()
         }
     graph_values = {name: _copy(value) for name, value in values.items()}
-    with torch.no_grad():
+    with torch.no_grad(), narrow.computed(values):
         results = Runner(part.graph, fp64=fp64)(graph_values)
         written = [one for one in part.graph.arguments if one.mutated]
         got = [*results[: len(written)], *pytree.tree_leaves(part.call.nest(results))]

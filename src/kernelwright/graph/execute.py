@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from kernelwright.errors import UserError
-from kernelwright.graph import operators, sizes
+from kernelwright.graph import narrow, operators, sizes
 from kernelwright.graph.types import (
     DtypeArg,
     Graph,
@@ -56,7 +56,8 @@ def execute(graph: Graph, values: Values, *, fp64: bool = False) -> tuple[Any, .
     `values` are the arguments' values by name, or all in order; new tensors are made on the first tensor's device.
     Raises UserError for values that do not fit, for random operators, and if torch has no kernel for an operator.
     """
-    return Runner(graph, fp64=fp64)(values)
+    with narrow.computed(values):
+        return Runner(graph, fp64=fp64)(values)
 
 
 class Runner:

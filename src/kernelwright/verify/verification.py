@@ -22,11 +22,12 @@ from typing import Any
 import torch
 
 from kernelwright.errors import UserError
+from kernelwright.graph import narrow
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.precision import precision_of
 from kernelwright.records import Backend, Candidate, Evidence, Mismatch, Task, Timing, Verdict
 from kernelwright.shapes import constants
-from kernelwright.verify import causality, folding, narrow
+from kernelwright.verify import causality, folding
 from kernelwright.verify.checkpointed import loads_weights
 from kernelwright.verify.confined import Confined, Stop, plain
 from kernelwright.verify.gradient_ways import GradientWay, draw_ways, subsets

@@ -20,9 +20,9 @@ from typing import Any
 import torch
 
 from kernelwright.errors import UserError
+from kernelwright.graph import narrow
 from kernelwright.graph.disorder import Disorder
 from kernelwright.records import Task
-from kernelwright.verify import narrow
 from kernelwright.verify.messages import Gradients
 from kernelwright.verify.protocol import Protocol
 from kernelwright.verify.reference import (

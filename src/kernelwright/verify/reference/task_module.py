@@ -19,10 +19,10 @@ import torch
 
 from kernelwright.drawing import DRAWING
 from kernelwright.errors import ENDS, InfrastructureError, UserError
+from kernelwright.graph import narrow
 from kernelwright.precision import Precision, precision_of
 from kernelwright.records import Task
 from kernelwright.shapes import apply_shape
-from kernelwright.verify import narrow
 from kernelwright.verify.gpu.admission import of_the_machine
 from kernelwright.verify.gradients import attach, cotangents_of, learnable
 from kernelwright.verify.messages import Gradients

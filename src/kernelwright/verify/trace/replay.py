@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from kernelwright.verify.narrow import compute
+from kernelwright.graph.narrow import compute
 from kernelwright.verify.sandbox import channel
 from kernelwright.verify.trace.kernels import Kernels
 from kernelwright.verify.trace.pretend_cuda import POISON_BITS, poison_, poison_mask
