@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import torch
 
+from kernelwright.graph.narrow import complete
 from kernelwright.verify.trace.kernels import Kernels
 from kernelwright.verify.trace.replay import Candidate, Session
 from kernelwright.verify.trace.tape import TapeError, View
@@ -178,3 +179,23 @@ def test_a_result_of_another_form_than_traced_is_left_unwritten() -> None:
     session.play(traced.tapes[0])
     assert session.tensor(View.read(least)) == 5.0
     assert session.tensor(View.read(longer)).isnan().all()
+
+
+def test_products_that_a_candidate_leaves_to_torch_have_the_numbers_of_the_reference() -> None:
+    x = torch.randn(16, 16, generator=torch.Generator().manual_seed(0)).half()
+    given, made = ([storage, 0, [16, 16], [16, 1], "float16"] for storage in (1, 2))
+    product = {
+        "kind": "aten",
+        "name": "aten.mm.default",
+        "arguments": {"args": [{"view": given}, {"view": given}], "kwargs": {}},
+        "results": [made],
+    }
+    steps = {"operations": [product], "output": {"view": made}, "foreign": {"1": 512}}
+    traced = Candidate({"tapes": [steps], "inputs": [[given]], "constants": [], "state": {}, "prepared": 0})
+    session = Session("cpu", Kernels([]))
+    session.bind(traced.inputs[0][0], x)
+    session.play(traced.tapes[0])
+    reference = complete(torch.nn.Linear(16, 16, bias=False).half())
+    reference.weight.data = x.t()
+    with torch.no_grad():
+        assert torch.equal(session.tensor(View.read(made)), reference(x))
