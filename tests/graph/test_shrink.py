@@ -272,3 +272,22 @@ def test_several_products_are_tried_at_sizes_that_divide_by_tiles_where_the_full
     linears = [shape(even, node.args[0].ref) for node in even.nodes if node.op == "aten.linear.default"]
     assert len(linears) == 2
     assert all(int(one[-1]) % 32 == 0 for one in linears)
+
+
+class Rows(nn.Module):
+    def forward(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(x.reshape(-1, x.shape[-1]) @ weight, -1)
+
+
+def test_symbols_that_a_graph_has_already_keep_name_and_range() -> None:
+    graph = capture(Rows(), (torch.randn(6, 96, 128), torch.randn(128, 160)), dynamic=True).part.graph
+    assert graph.symbols
+    own = {one.name: one for one in graph.symbols}
+    small = shrink(graph)
+    hints = {one.name: one.hint for one in small.graph.symbols if one.name not in own}
+    assert own.keys() < {one.name for one in small.graph.symbols}
+    assert set(own.values()) < set(small.graph.symbols)
+    for more in (0, 1, 7):
+        size = {name: one.hint + more for name, one in own.items()}
+        assert sizes.static(small.graph, size | hints) == sizes.static(graph, size)
+    assert {"small", "small_odd"} <= small.shapes.keys()

@@ -84,7 +84,7 @@ def test_symbols_of_a_graph_are_a_family_where_they_are_free() -> None:
         }
     )
     shapes = {"small": {"s0": 4}}
-    assert to_task(graph, "g", shapes=shapes, free=True).ranges == {"S0": (2, 512)}
+    assert to_task(graph, "g", shapes=shapes, free=["s0"]).ranges == {"S0": (2, 512)}
     assert to_task(graph, "g", shapes=shapes).ranges == {}
 
 

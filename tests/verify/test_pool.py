@@ -354,6 +354,17 @@ def test_a_closed_pool_of_shards_takes_nothing_more() -> None:
     assert set(children(os.getpid())) <= before
 
 
+@pytest.mark.slow
+def test_an_abandoned_pool_does_not_wait_for_verdicts_of_its_shards() -> None:
+    """With a GPU a verdict's thread waits for what a shard says first; here threads wait in its place."""
+    pool = VerifierPool(workers=2, judges=2, backend="interpret", deadline_s=600.0)
+    assert pool._shards is not None
+    waiting = [pool._threads.submit(pool._shards.submit(RELU, ENDLESS).result) for _ in range(2)]
+    time.sleep(3)
+    pool.close(abort=True)
+    assert {one.result(0).outcome for one in waiting} == {Outcome.INFRASTRUCTURE_ERROR}
+
+
 # the machine's failures
 
 

@@ -91,13 +91,11 @@ class LadderSource:
         if time.monotonic() >= until:
             return
         try:
-            if graph.symbols:
-                ladder.search(graph, until=until, free=True)
-                return
             small = self._small.get(graph.digest) or shrink(graph)
             self._small[graph.digest] = small
             sized = small.graph if "small" in small.shapes else graph
-            ladder.search(graph, until=until, symbolic=sized, shapes=small.shapes)
+            free = [one.name for one in graph.symbols]
+            ladder.search(graph, until=until, symbolic=sized, shapes=small.shapes, free=free)
         except Exception as error:
             logger.warning(
                 "kernelwright: the search for a kernel failed: %s: %s", type(error).__name__, error

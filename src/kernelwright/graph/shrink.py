@@ -22,6 +22,7 @@ Does not guarantee to find every free size.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
@@ -48,6 +49,8 @@ from kernelwright.graph.types import (
     Value,
 )  # fmt: skip
 
+_TRIED = 16
+"""Most ways to pair a graph's own symbols with those found."""
 _FEW = 4
 """Sizes up to which an odd set keeps the captured one."""
 ELEMENTS, PRODUCTS = 1 << 18, 1 << 24
@@ -82,10 +85,54 @@ def shrink(
 ) -> Shrunk:
     """The graph with its free sizes as symbols, and those sets of `small`, `small_odd` and (with contractions) `small_even` that run.
 
-    `values` are those of the capture, which determine how arguments are drawn; `ties` and `kept` are as in `generalise`.
+    `values` are those of the capture, which determine how arguments are drawn; `ties` and `kept` are as in `generalise`. Symbols
+    that the graph has already keep name and range; if they cannot, the graph is not changed.
     """
     general = with_symbols(graph, kept, ties)
+    if graph.symbols:
+        general = _with_own_symbols(general, graph) or graph
     return Shrunk(general, running(general, values) if general.symbols else {})
+
+
+def _with_own_symbols(general: Graph, graph: Graph) -> Graph | None:
+    """`general` with the names and ranges of the symbols that `graph` has already; None if one has no counterpart, so that the two
+    differ at other sizes than the captured ones."""
+    own, made = ({one.name: one for one in which.symbols} for which in (graph, general))
+    counterparts: dict[str, dict[str, None]] = {name: {} for name in own}
+    for old, new in zip(graph.arguments, general.arguments, strict=True):
+        if isinstance(old.type, TensorType) and isinstance(new.type, TensorType):
+            for size, dim in zip(old.type.shape, new.type.shape, strict=True):
+                for name in sizes.symbols_of(size) & own.keys():
+                    alike = (
+                        one
+                        for one in made
+                        if one in sizes.symbols_of(dim) and made[one].hint == own[name].hint
+                    )
+                    counterparts[name] |= dict.fromkeys(alike)
+    for chosen in itertools.islice(itertools.product(*counterparts.values()), _TRIED):
+        names = dict(zip(chosen, own, strict=True))
+        if len(names) == len(own) and all(_same_at(general, graph, names, more) for more in (1, 5)):
+            return _renamed(general, names, own)
+    return None
+
+
+def _same_at(general: Graph, graph: Graph, names: Mapping[str, str], more: int) -> bool:
+    """Whether both are the same graph where the symbols of `graph` are larger than captured."""
+    other = {one.name: min(one.hint + more, one.most or one.hint + more) for one in graph.symbols}
+    return sizes.static(general, {new: other[name] for new, name in names.items()}) == sizes.static(
+        graph, other
+    )
+
+
+def _renamed(general: Graph, names: Mapping[str, str], own: Mapping[str, Symbol]) -> Graph:
+    """`general` with those names for its symbols, `own` symbols in their place, and unused names for the others."""
+    unused = (f"s{number}" for number in itertools.count() if f"s{number}" not in own)
+    new = {one.name: names.get(one.name) or next(unused) for one in general.symbols}
+    symbols = tuple(
+        own.get(new[one.name]) or one.model_copy(update={"name": new[one.name]}) for one in general.symbols
+    )
+    renamed = sizes.rewrite_sizes(general, lambda size: sizes.substitute(size, new))
+    return renamed.model_copy(update={"symbols": symbols})
 
 
 def running(general: Graph, values: Mapping[str, Any] | None = None) -> dict[str, dict[str, int]]:

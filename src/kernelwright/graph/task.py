@@ -16,7 +16,7 @@ Does not guarantee that a task is hard: a graph of views alone makes a task, too
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -58,11 +58,11 @@ def to_task(
     shapes: Mapping[str, Mapping[str, int]] | None = None,
     described: Mapping[str, Draw] | None = None,
     family: str = "",
-    free: bool = False,
+    free: Collection[str] = (),
 ) -> Task:
     """The task of a graph. `values` are those of the capture, by argument; `shapes` are sets of its symbols' values.
 
-    `free`: kernels must serve all sizes in the symbols' ranges; else symbols only serve to try other sizes. Symbols are printed in
+    `free`: symbols whose whole range kernels must serve; the others only serve to try other sizes. Symbols are printed in
     capitals, also in `Task.shapes`. Raises UserError if no draw gives finite numbers, and for a graph without tensor
     arguments.
     """
@@ -79,7 +79,7 @@ def to_task(
         source=source(graph, described, values or {}),
         dtype=main_dtype(graph),
         shapes=upper,
-        ranges={one.name.upper(): (one.least, one.most) for one in graph.symbols} if free else {},
+        ranges={one.name.upper(): (one.least, one.most) for one in graph.symbols if one.name in free},
         family=family,
         difficulty=max(1, len(graph.nodes)),
         graph=graph.model_dump_json(),

@@ -127,7 +127,7 @@ class Case:
         else:
             check_parameters(text, graph)
         policy: Literal["partial", "full"] = "partial" if written else "full"
-        free = bool(self.graph.symbols)
+        free = [one.name for one in self.graph.symbols]
         form = function_form(graph, self.values, shapes, policy, precision, free=free)
         return form.task, form.text(text, "user")
 

@@ -11,7 +11,7 @@ compares.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass
@@ -76,9 +76,9 @@ def function_form(
     shapes: Sizes | None = None,
     policy: Literal["full", "partial"] = "full",
     precision: str = "default",
-    free: bool = False,
+    free: Collection[str] = (),
 ) -> Form:
-    """The graph as a task in function form. `free`: kernels must serve all sizes that its symbols may have. Raises
+    """The graph as a task in function form. `free`: symbols whose whole range kernels must serve. Raises
     UserError if no inputs can be drawn for its arguments."""
     task = pose(graph, values, policy=policy, shapes=shapes, precision=precision, free=free)
     return graph_form(task, graph)
@@ -137,7 +137,7 @@ class Ladder:
         shapes: Sizes | None = None,
         symbolic: Graph | None = None,
         form: Form | None = None,
-        free: bool = False,
+        free: Collection[str] = (),
         least: float = 0.0,
     ) -> Entry:
         """Ask every rung that was not asked before, until the monotonic clock reaches `until`; returns the entry afterwards. A
@@ -145,9 +145,8 @@ class Ladder:
 
         `values` are example values by argument, such as the real weights, so that inputs are drawn like them. `shapes` are small
         values of the graph's symbols. `symbolic` is the same graph with its free sizes as symbols, shown to rungs and judge. `form`:
-        how to present kernels to the judge, by default in function form. `free`: kernels must serve all sizes that the symbols
-        may have. `least`: a kernel whose modelled speedup is lower is not judged,
-        and without a GPU one that reaches it ends the search. A rung that runs out of time is not cached as failed.
+        how to present kernels to the judge, by default in function form. `free`: symbols whose whole range kernels must serve.
+        `least`: a kernel whose modelled speedup is lower is not judged, and without a GPU one that reaches it ends the search. A rung that runs out of time is not cached as failed.
         """
         key = self.key(graph, form)
         known = self.cache.get(key) or Entry()
@@ -321,10 +320,10 @@ def pose(
     policy: Literal["full", "partial"] = "full",
     shapes: Sizes | None = None,
     precision: str = "default",
-    free: bool = False,
+    free: Collection[str] = (),
 ) -> Task:
-    """A graph as a task, at small sizes of its symbols (`shapes`, if given). `free`: kernels must serve all sizes that the
-    symbols may have. Raises UserError if no inputs can be drawn for its arguments."""
+    """A graph as a task, at small sizes of its symbols (`shapes`, if given). `free`: symbols whose
+    whole range kernels must serve. Raises UserError if no inputs can be drawn for its arguments."""
     sets: dict[str, dict[str, int]] = {name: dict(one) for name, one in (shapes or {}).items()}
     if not graph.symbols:
         sets = {"small": {}}

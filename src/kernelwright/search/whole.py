@@ -316,7 +316,7 @@ class _Search:
         policy: Literal["full", "partial"] = "full" if own else "partial"
         return self.form or function_form(
             self.graph, self.values, self.shapes, policy, self.settings.precision,
-            free=self.captured is None and bool(self.graph.symbols),
+            free=[one.name for one in (self.captured or self.graph).symbols],
         )  # fmt: skip
 
     @property
@@ -665,11 +665,11 @@ def _option(
 def shrunk(
     graph: Graph, values: Mapping[str, Any] | None, ties: Ties = (), kept: Collection[tuple[str, int]] = ()
 ) -> tuple[Graph, Sizes]:
-    """The graph with its free sizes as symbols, and small values for them, for a judge without a GPU; the graph unchanged if it
-    has symbols already, or no small sizes run. For symbols of its own, values only where the usual ones do not run."""
-    if graph.symbols:
-        return graph, usual_or_running(graph, values)
+    """The graph with its free sizes as symbols, and small values for them, for a judge without a GPU; the graph unchanged if no
+    small sizes run. For symbols of its own alone, values only where the usual ones do not run."""
     small = shrink(graph, values, ties, kept)
+    if small.graph is graph:
+        return graph, usual_or_running(graph, values) if graph.symbols else {}
     serves = small.graph.symbols and "small" in small.shapes
     return (small.graph, small.shapes) if serves else (graph, {})
 

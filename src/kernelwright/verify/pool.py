@@ -172,9 +172,11 @@ class VerifierPool(Pool):
         if abort:
             self.judge.end()
             self._end_processes()
+            if self._shards is not None:  # first, since threads wait for its answers
+                self._shards.close(abort)
         self._threads.shutdown(wait=True, cancel_futures=True)
         if self._shards is not None:
-            self._shards.close(abort)
+            self._shards.close()
         with self._lock:
             left, self._zygote = (self._zygote, None) if self._kept else (None, self._zygote)
         if left is not None:

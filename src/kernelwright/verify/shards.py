@@ -25,7 +25,7 @@ from kernelwright.records import Candidate, Task, Verdict
 
 WORKERS = 5
 """Workers that one judge can keep busy."""
-_FAREWELL_S = 10.0
+_FAREWELL_S = 3.0
 
 
 @dataclass(eq=False)
@@ -69,7 +69,9 @@ class Shards:
         if not abort:
             wait([case.future for shard in self._shards for case in shard.cases()])
         for shard in self._shards:
-            shard.close()
+            shard.end()
+        for shard in self._shards:
+            shard.join()
 
 
 class _Shard:
@@ -100,12 +102,16 @@ class _Shard:
             self._ask(case)
         return case.future
 
-    def close(self) -> None:
+    def end(self) -> None:
+        """End the process; candidates without an answer fail."""
         with self._lock:
             self._closed = True
             # Not `close`, since the listening thread still reads from it.
             with contextlib.suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)
+
+    def join(self) -> None:
+        """Wait until the process has ended."""
         self._listener.join()
 
     def _start(self) -> None:

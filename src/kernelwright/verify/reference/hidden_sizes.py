@@ -344,8 +344,7 @@ def hidden_sizes(
     base = dict(sets[min(1, len(sets) - 1)])
     if task.ranges:
         yield from _of_family(task, base, dice)
-        return
-    varied = varying(base, sets)
+    varied = [name for name in varying(base, sets) if name not in task.ranges]
     free = [name for name in varied if base[name] >= 4]
     if free:
         yield "hidden", _middle(task, base, free, dice)

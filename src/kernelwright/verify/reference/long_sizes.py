@@ -45,8 +45,8 @@ def long_sets(
     known = {name: max(one.get(name, size) for one in sets) for name, size in base.items()}
     free = varying(base, sets)
     if task.ranges:
-        free = list(task.ranges)
-        known |= {name: max(known.get(name, 0), task.ranges[name][0]) for name in free}
+        known |= {name: max(known.get(name, 0), least) for name, (least, _) in task.ranges.items()}
+        free = [*task.ranges, *(name for name in free if name not in task.ranges)]
     far = [name for name in free if full.get(name, 0) >= _LONGER * known[name]]
     least = base | {name: _least(task, sets, name, base) for name in free}
     found: list[dict[str, int]] = []
