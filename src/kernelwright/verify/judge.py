@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import itertools
 import math
 import random
@@ -16,7 +17,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 import torch
 
@@ -37,7 +38,6 @@ from kernelwright.verify.reference.baseline import Baseline, baseline, forms
 from kernelwright.verify.reference.checkpoint import State
 from kernelwright.verify.reference.gpu_cases import GpuCases
 from kernelwright.verify.reference.hidden_sizes import (
-    AFTER,
     AGAIN,
     BEYOND,
     COUNTED,
@@ -124,6 +124,7 @@ _FAR_AT_FULL_SIZE = 30.0
 
 
 T = TypeVar("T")
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 class Kept(Generic[T]):
@@ -156,6 +157,24 @@ class _Entry(Generic[T]):
     lock: threading.Lock = dataclasses.field(default_factory=threading.Lock)
     made: list[T] = dataclasses.field(default_factory=list)
     """Empty until the value is made."""
+
+
+def _once(
+    limit: int = _CACHED_TASKS, by: Callable[..., Hashable] = lambda *args: args
+) -> Callable[[Method], Method]:
+    """A decorator of `Judge`'s methods: results are `Kept` by the task's digest and by `by` of the other arguments."""
+
+    def decorate(method: Method) -> Method:
+        @functools.wraps(method)
+        def once(judge: Judge, task: Task, *args: Any, **options: Any) -> Any:
+            kept = judge.kept.setdefault(method.__name__, Kept(limit))
+            return kept.get(
+                (task.digest, by(*args, **options)), lambda: method(judge, task, *args, **options)
+            )
+
+        return cast(Method, once)
+
+    return decorate
 
 
 @contextlib.contextmanager
@@ -233,25 +252,13 @@ class Judge:
         self.target = target_sheet(target)
         self.deadline_s, self.priced, self.timing_precision = deadline_s, priced, timing_precision
         self._secret, self.proofs = secret, proofs
-        self._ended = False
-        self._questions: Kept[Posed] = Kept(_CACHED_TASKS)
-        self._cases: Kept[list[ShapeCases]] = Kept(_CACHED_TASKS)
-        self._named: Kept[ShapeCases] = Kept(_CACHED_TASKS)
-        self._another: Kept[object] = Kept(_CACHED_TASKS)
-        self._exchanged: Kept[list[object]] = Kept(_CACHED_TASKS)
-        self._farther: Kept[tuple[str, dict[str, float]]] = Kept(_CACHED_TASKS)
+        self._ended, self._times_compiled = False, compiled
+        self.kept: dict[str, Kept[Any]] = {}
+        """Method -> its results (`_once`)."""
         self._hidden_taken: dict[str, dict[str, dict[str, int]]] = {}
         """Task -> name -> hidden sizes that its reference accepts."""
-        self._gpu_cases: Kept[list[GpuCases]] = Kept(_GPU_TASKS)
-        self._baselines: Kept[Baseline | None] = Kept(_CACHED_TASKS)
-        self._patches: Kept[Patch | None] = Kept(_PATCHES)
-        self._long: Kept[list[ShapeCases]] = Kept(_CACHED_TASKS)
-        self._work: Kept[_Work] = Kept(_COSTS)
-        self._needed: Kept[bool] = Kept(_CACHED_TASKS)
-        self._all_of: Kept[frozenset[int]] = Kept(_CACHED_TASKS)
         self._long_sizes: dict[tuple[str, str], dict[str, int]] = {}
         """(task, name of a long set) -> its sizes."""
-        self._compiled: Kept[float | None] | None = Kept(_CACHED_TASKS) if compiled else None
         self._timings = Store("timings")
 
     def end(self) -> None:
@@ -270,7 +277,7 @@ class Judge:
                 f"task {task.id} has no shape set named small*: a kernel is judged at small sizes "
                 "(add [shapes.small] or load the task through kernelwright.tasks)"
             )
-        return list(self._cases.get(task.digest, lambda: self._make_cases(task, shapes)))
+        return list(self._make_cases(task))
 
     def small(self, task: Task) -> list[str]:
         """Names of a task's small shape sets within its ranges. Raises UserError if there are none, or if the full size lies
@@ -319,54 +326,43 @@ class Judge:
         self._go_on()
         return shape_cases(task, name, sizes, self.protocol, self._secret, position, **options)
 
+    @_once(by=lambda key, *_, **options: key)
     def _kept_case(
         self, task: Task, key: str, what: str, name: str, sizes: Mapping[str, int], **options: Any
     ) -> ShapeCases | None:
         """`_shape_cases`, made once; None if the reference does not accept these sizes."""
+        with contextlib.suppress(UserError), _ours(what):
+            return self._shape_cases(task, name, sizes, **options)
+        return None
 
-        def make() -> list[ShapeCases]:
-            with contextlib.suppress(UserError), _ours(what):
-                return [self._shape_cases(task, name, sizes, **options)]
-            return []
-
-        return next(iter(self._long.get((task.digest, key), make)), None)
-
+    @_once()
     def after_calls(self, task: Task) -> list[ShapeCases]:
         """Cases in the states that earlier calls leave behind, at the second small sizes, where a ring and the rows written to it are
         of different lengths; none if a call leaves nothing."""
         sizes = task.shapes[self.small(task)[:2][-1]]
-
-        def make() -> list[ShapeCases]:
-            states: dict[str, State] = {}
+        states: dict[str, State] = {}
+        with contextlib.suppress(UserError), _ours("what calls leave behind"):
+            states = states_after_calls(task, sizes, self.protocol, self._secret, _NAMED_POSITION)
+        found: list[ShapeCases] = []
+        for name, state in states.items():
             with contextlib.suppress(UserError), _ours("what calls leave behind"):
-                states = states_after_calls(task, sizes, self.protocol, self._secret, _NAMED_POSITION)
-            found: list[ShapeCases] = []
-            for name, state in states.items():
-                with contextlib.suppress(UserError), _ours("what calls leave behind"):
-                    found.append(self._shape_cases(task, name, sizes, special=False, moved=state))
-            return found
+                found.append(self._shape_cases(task, name, sizes, special=False, moved=state))
+        return found
 
-        return list(self._long.get((task.digest, AFTER), make))
-
+    @_once()
     def step_counts(self, task: Task) -> list[ShapeCases]:
         """Cases with other step counts (`renumbered.step_counts`) at the first small sizes, made once."""
         sizes = task.shapes[self.small(task)[0]]
+        with contextlib.suppress(UserError), _ours("other step counts"):
+            return [
+                self._shape_cases(task, f"{COUNTED}{number}", sizes, special=False, numbers={place: number})
+                for place, number in step_counts(task, sizes, self.protocol, self._secret)
+            ]
+        return []
 
-        def make() -> list[ShapeCases]:
-            with contextlib.suppress(UserError), _ours("other step counts"):
-                return [
-                    self._shape_cases(
-                        task, f"{COUNTED}{number}", sizes, special=False, numbers={place: number}
-                    )
-                    for place, number in step_counts(task, sizes, self.protocol, self._secret)
-                ]
-            return []
-
-        return list(self._long.get((task.digest, COUNTED), make))
-
-    def _make_cases(self, task: Task, shapes: list[str]) -> list[ShapeCases]:
-        if not self.protocol.more_shapes:
-            shapes = shapes[:1]
+    @_once()
+    def _make_cases(self, task: Task) -> list[ShapeCases]:
+        shapes = self.small(task)[: None if self.protocol.more_shapes else 1]
         found = [self._shape_cases(task, name, task.shapes[name], at) for at, name in enumerate(shapes)]
         if len(shapes) > 1 or task.ranges:
             found += self._hidden_cases(task, shapes, found)
@@ -400,13 +396,18 @@ class Judge:
         """All cases of a candidate at small sizes: the task's, and those for values and sizes that its code names."""
         first, *others = self.cases(task)
         if self.protocol.honesty and (values := named_values(code)):
-
-            def make() -> ShapeCases:
-                with _ours("values that a candidate names"):
-                    return at_named_values(first, values, for_task(self.protocol, task), self._secret)
-
-            first = self._named.get((task.digest, *values), make)
+            first = self._at_named_values(task, first, values)
         return [first, *others, *self.named_cases(task, code)]
+
+    @_once(by=lambda first, values: tuple(values))
+    def _at_named_values(self, task: Task, first: ShapeCases, values: Sequence[float]) -> ShapeCases:
+        with _ours("values that a candidate names"):
+            return at_named_values(first, values, for_task(self.protocol, task), self._secret)
+
+    @_once(by=lambda name, sizes: (name, *sizes.items()))
+    def _at_named_sizes(self, task: Task, name: str, sizes: Mapping[str, int]) -> ShapeCases:
+        with _ours("sizes that a candidate names"):
+            return self._shape_cases(task, name, sizes)
 
     def named_cases(self, task: Task, code: str) -> list[ShapeCases]:
         """Cases at multiples of the numbers that a candidate names, and above the bounds (`reference/hidden_sizes.py`)."""
@@ -427,72 +428,64 @@ class Judge:
             for sizes in proposals:
                 if not inside(task, sizes):
                     continue
-
-                def make(sizes: dict[str, int] = sizes, name: str = name) -> ShapeCases:
-                    with _ours("sizes that a candidate names"):
-                        return self._shape_cases(task, name, sizes)
-
-                try:
-                    made = self._named.get((task.digest, name, tuple(sizes.items())), make)
-                except UserError:
-                    continue
-                if _takes_all(made, self.cases(task)[: len(shapes)]):
-                    continue
-                found.append(made)
-                break
+                with contextlib.suppress(UserError):
+                    made = self._at_named_sizes(task, name, sizes)
+                    if not _takes_all(made, self.cases(task)[: len(shapes)]):
+                        found.append(made)
+                        break
         return found
 
     def long_cases(self, task: Task, special: bool, room: int = 1) -> list[ShapeCases]:
         """Cases at sizes some of which are as long as at full size (`reference/long_sizes.py`), made once. `special`: return none if
         they would have ordinary values only. `room`: factor on the reference's permitted work."""
-
-        def make() -> list[ShapeCases]:
-            found: list[ShapeCases] = []
-            usual = self._long_sets(task, room)
-            wanted: list[tuple[str, dict[str, int], dict[str, Any]]] = [
-                (f"{LONG}_{number}" if room == 1 else f"{LONG}_{number}_x{room}", sizes, {"special": True})
-                for number, sizes in enumerate(usual)
-            ]
-            far = self.farther(task) if room == 1 else ("", {})
-            bend = self.cases(task)[0].bend
-            few = room == 1 and bool(bend)
-            if far[1] or few:
-                sets = self._long_sets(task, _FAR_ROOM)
-                longest = max(sets, key=lambda sizes: sizes.get(far[0], 0), default={})
-                if far[1] and longest:
-                    wanted.append((f"{LONG}_far", longest, {"special": False, "farther": far[1]}))
-                wanted += [
-                    (f"{LONG}_few_{number}", sizes, {"special": False, "few": True})
-                    for number, sizes in enumerate(sets)
-                    if few and sizes not in usual
-                ]
-            if room == 1 and weighs(self.cases(task)[0].operators):
-                dice = random.Random(f"both long {self._secret}:{task.digest}")
-                sizes = both_long(task, self.small(task), usual, dice)
-                if sizes and self._cost(task, sizes) <= _BOTH_ROOM:
-                    wanted.append((BOTH_LONG, sizes, {"special": False}))
-                given = self.cases(task)[0].cases[0].inputs
-                if any(one.dtype in _COUNTS for one in flatten(given)):
-                    wanted += [
-                        (f"{FAR_COUNTS}_{number}", sizes, {"special": False})
-                        for number, sizes in enumerate(self._long_sets(task, _BOTH_ROOM))
-                        if sizes not in usual
-                    ]
-            for name, sizes, options in wanted:
-                with contextlib.suppress(UserError), _ours("long sizes"):
-                    wide = self._with_enough(task, sizes)
-                    made = self._shape_cases(task, name, wide, long=True, bend=bend, **options)
-                    if not _takes_all(made, self.cases(task)[:1]):
-                        found.append(made)
-                        made.far |= name.startswith((BOTH_LONG, FAR_COUNTS))
-                        self._long_sizes[task.digest, made.name] = sizes
-            return found
-
         if not (self.protocol.honesty and self.protocol.more_shapes and len(self.small(task)) > 1):
             return []
         if special and not has_special(self.cases(task)[0]) and not self.farther(task)[1]:
             return []
-        return list(self._long.get((task.digest, room), make))
+        return list(self._long_cases(task, room))
+
+    @_once()
+    def _long_cases(self, task: Task, room: int) -> list[ShapeCases]:
+        found: list[ShapeCases] = []
+        usual = self._long_sets(task, room)
+        wanted: list[tuple[str, dict[str, int], dict[str, Any]]] = [
+            (f"{LONG}_{number}" if room == 1 else f"{LONG}_{number}_x{room}", sizes, {"special": True})
+            for number, sizes in enumerate(usual)
+        ]
+        far = self.farther(task) if room == 1 else ("", {})
+        bend = self.cases(task)[0].bend
+        few = room == 1 and bool(bend)
+        if far[1] or few:
+            sets = self._long_sets(task, _FAR_ROOM)
+            longest = max(sets, key=lambda sizes: sizes.get(far[0], 0), default={})
+            if far[1] and longest:
+                wanted.append((f"{LONG}_far", longest, {"special": False, "farther": far[1]}))
+            wanted += [
+                (f"{LONG}_few_{number}", sizes, {"special": False, "few": True})
+                for number, sizes in enumerate(sets)
+                if few and sizes not in usual
+            ]
+        if room == 1 and weighs(self.cases(task)[0].operators):
+            dice = random.Random(f"both long {self._secret}:{task.digest}")
+            sizes = both_long(task, self.small(task), usual, dice)
+            if sizes and self._cost(task, sizes) <= _BOTH_ROOM:
+                wanted.append((BOTH_LONG, sizes, {"special": False}))
+            given = self.cases(task)[0].cases[0].inputs
+            if any(one.dtype in _COUNTS for one in flatten(given)):
+                wanted += [
+                    (f"{FAR_COUNTS}_{number}", sizes, {"special": False})
+                    for number, sizes in enumerate(self._long_sets(task, _BOTH_ROOM))
+                    if sizes not in usual
+                ]
+        for name, sizes, options in wanted:
+            with contextlib.suppress(UserError), _ours("long sizes"):
+                wide = self._with_enough(task, sizes)
+                made = self._shape_cases(task, name, wide, long=True, bend=bend, **options)
+                if not _takes_all(made, self.cases(task)[:1]):
+                    found.append(made)
+                    made.far |= name.startswith((BOTH_LONG, FAR_COUNTS))
+                    self._long_sizes[task.digest, made.name] = sizes
+        return found
 
     def _long_sets(self, task: Task, room: int) -> list[dict[str, int]]:
         """Sets of long sizes at which the reference does at most `room` times the usual work. We estimate the work from the graph's
@@ -532,25 +525,22 @@ class Judge:
 
         return estimate
 
+    @_once()
     def farther(self, task: Task) -> tuple[str, dict[str, float]]:
         """(size, changes to weights that let elements reach further along it, `reference/reach.py`)."""
-
-        def make() -> tuple[str, dict[str, float]]:
-            if next(self.cases(task)[0].cases[0].module.parameters(), None) is None:
-                return "", {}
-            dice = random.Random(f"{self._secret}:{task.digest}:reach")
-            if not small_parameters(self.cases(task)[0].cases[0].module):
-                return "", {}
-            for name, sizes in stretched(
-                task, self.small(task), lambda sizes: self._cost(task, sizes, operators=MOST_OPERATORS)
-            ):
-                with contextlib.suppress(UserError), _ours("how far elements reach"):
-                    reference = Reference(task, sizes)
-                    if found := farther(reference.build(), reference.inputs(self._secret), dice):
-                        return name, found
+        if next(self.cases(task)[0].cases[0].module.parameters(), None) is None:
             return "", {}
-
-        return self._farther.get(task.digest, make)
+        dice = random.Random(f"{self._secret}:{task.digest}:reach")
+        if not small_parameters(self.cases(task)[0].cases[0].module):
+            return "", {}
+        for name, sizes in stretched(
+            task, self.small(task), lambda sizes: self._cost(task, sizes, operators=MOST_OPERATORS)
+        ):
+            with contextlib.suppress(UserError), _ours("how far elements reach"):
+                reference = Reference(task, sizes)
+                if found := farther(reference.build(), reference.inputs(self._secret), dice):
+                    return name, found
+        return "", {}
 
     def shorter(self, task: Task, name: str, share: float) -> ShapeCases | None:
         """One case with the long sizes of the long set `name` shortened to `share`. If the cost permits, the other sizes are raised so
@@ -632,21 +622,18 @@ class Judge:
         how = {"position": position, "long": usual, "special": not usual}
         return self._kept_case(task, key, "sizes of which some are full", name, sizes, **how)
 
+    @_once()
     def none_case(self, task: Task) -> ShapeCases | None:
         """One case in which one size is 0, made once: the first size that the constructor does not depend on and for which the
         reference accepts 0 and has the shapes of its other sizes; None if there is none."""
-
-        def make() -> list[ShapeCases]:
-            init = self.cases(task)[0].init
-            for sizes in none_of_each(task, self.small(task)):
-                with contextlib.suppress(UserError), _ours("a size of 0"):
-                    if equal_plain(Reference(task, sizes).init_inputs(), init):
-                        made = self._shape_cases(task, NONE, sizes)
-                        if NO_CHANNELS not in made.operators:
-                            return [made]
-            return []
-
-        return next(iter(self._long.get((task.digest, NONE), make)), None)
+        init = self.cases(task)[0].init
+        for sizes in none_of_each(task, self.small(task)):
+            with contextlib.suppress(UserError), _ours("a size of 0"):
+                if equal_plain(Reference(task, sizes).init_inputs(), init):
+                    made = self._shape_cases(task, NONE, sizes)
+                    if NO_CHANNELS not in made.operators:
+                        return made
+        return None
 
     def whole_case(self, task: Task) -> ShapeCases | None:
         """One case at full size, made once; None if interpreting all of it costs too much."""
@@ -655,70 +642,62 @@ class Judge:
             return None
         return self._kept_case(task, WHOLE_SIZE, "the full size", WHOLE_SIZE, sizes, long=True, special=False)
 
+    @_once(_COSTS, by=lambda sizes: tuple(sizes.items()))
+    def _work(self, task: Task, sizes: Mapping[str, int]) -> _Work:
+        """The reference's work at some sizes; infinite if it does not accept them."""
+        self._go_on()
+        with contextlib.suppress(NotModelled, UserError), _ours("long sizes"):
+            made = baseline(task, dict(sizes), self.target)
+            return made.eager.bytes, made.min_bytes, made.contraction_flops, made.eager.launches
+        return math.inf, math.inf, 0.0, 0.0
+
     def _cost(
         self, task: Task, sizes: Mapping[str, int], passes: float = 1.0, operators: float = math.inf
     ) -> float:
         """The reference's work at some sizes as a share of the most that we interpret at long sizes, its bytes divided by `passes`
         and its products by their root, and of the most `operators`; infinite if it does not accept the sizes."""
-
-        def make() -> _Work:
-            self._go_on()
-            with contextlib.suppress(NotModelled, UserError), _ours("long sizes"):
-                made = baseline(task, dict(sizes), self.target)
-                return made.eager.bytes, made.min_bytes, made.contraction_flops, made.eager.launches
-            return math.inf, math.inf, 0.0, 0.0
-
-        moved, least, flops, calls = self._work.get((task.digest, *sizes.items()), make)
+        moved, least, flops, calls = self._work(task, sizes)
         moved, flops = max(moved / passes, least), flops / math.sqrt(passes)
         return max(moved / MOST_BYTES, flops / MOST_FLOPS, calls / operators)
 
+    @_once()
     def another_size(self, task: Task) -> object:
         """Inputs (`describe`d) that differ from those of the first small set in one size that is not a constructor argument; None if
         there is no such size."""
+        sizes = dict(task.shapes[self.small(task)[0]])
+        known = None
+        larger = [(name, least + more) for name, least in sizes.items() for more in (1, least)]
+        for name, size in larger:
+            with contextlib.suppress(NotModelled, UserError), _ours("another size"):
+                known = known or baseline(task, sizes, self.target)
+                other = baseline(task, sizes | {name: size}, self.target)
+                if other.input_spec != known.input_spec and equal_plain(other.init, known.init):
+                    return other.input_spec
+        return None
 
-        def make() -> object:
-            sizes = dict(task.shapes[self.small(task)[0]])
-            known = None
-            larger = [(name, least + more) for name, least in sizes.items() for more in (1, least)]
-            for name, size in larger:
-                with contextlib.suppress(NotModelled, UserError), _ours("another size"):
-                    known = known or baseline(task, sizes, self.target)
-                    other = baseline(task, sizes | {name: size}, self.target)
-                    if other.input_spec != known.input_spec and equal_plain(other.init, known.init):
-                        return other.input_spec
-            return None
-
-        return self._another.get(task.digest, make)
-
+    @_once()
     def exchanged_sizes(self, task: Task) -> list[object]:
         """At most one set of inputs (`describe`d): the second small set with two sizes exchanged, for equal constructor arguments."""
+        sizes = dict(task.shapes[self.small(task)[:2][-1]])
+        for one, other in itertools.combinations(sizes, 2):
+            with contextlib.suppress(NotModelled, UserError), _ours("sizes in exchange"):
+                turned = sizes | {one: sizes[other], other: sizes[one]}
+                (init, known), (its, inputs) = forms(task, sizes), forms(task, turned)
+                if inputs != known and equal_plain(its, init):
+                    baseline(task, turned, self.target)  # raises if the reference does not accept them
+                    return [inputs]
+        return []
 
-        def make() -> list[object]:
-            sizes = dict(task.shapes[self.small(task)[:2][-1]])
-            for one, other in itertools.combinations(sizes, 2):
-                with contextlib.suppress(NotModelled, UserError), _ours("sizes in exchange"):
-                    turned = sizes | {one: sizes[other], other: sizes[one]}
-                    (init, known), (its, inputs) = forms(task, sizes), forms(task, turned)
-                    if inputs != known and equal_plain(its, init):
-                        baseline(task, turned, self.target)  # raises if the reference does not accept them
-                        return [inputs]
-            return []
-
-        return self._exchanged.get(task.digest, make)
-
+    @_once(_GPU_TASKS, by=lambda gpu, held: gpu.index)
     def gpu_cases(self, task: Task, gpu: Gpu, held: AbstractContextManager[object]) -> list[GpuCases]:
         """Shape sets on a GPU with all their cases, small ones first and the full size last; made while holding `held`.
 
         Raises UserError.
         """
-
-        def make() -> list[GpuCases]:
-            with held, gpu.counted("cases"):
-                made = self._make_gpu_cases(task, gpu)
-                gpu.admission.register(made)
-            return made
-
-        return list(self._gpu_cases.get((task.digest, gpu.index), make))
+        with held, gpu.counted("cases"):
+            made = self._make_gpu_cases(task, gpu)
+            gpu.admission.register(made)
+        return made
 
     def gpu_draws(self, full: bool, position: int) -> list[tuple[float, int]]:
         """(scale, seed) of each case of a task's `position`-th shape set on a GPU."""
@@ -757,74 +736,56 @@ class Judge:
             found.append(cases)
         return found
 
+    @_once()
     def baseline(self, task: Task) -> Baseline | None:
         """The modelled baselines at full size; None if the reference cannot be modelled."""
+        with contextlib.suppress(NotModelled), _ours("the baseline"):
+            return baseline(task, dict(task.shapes.get("full", {})), self.target)
+        return None
 
-        def make() -> Baseline | None:
-            with contextlib.suppress(NotModelled), _ours("the baseline"):
-                return baseline(task, dict(task.shapes.get("full", {})), self.target)
-            return None
-
-        return self._baselines.get(task.digest, make)
-
+    @_once(_PATCHES)
     def patch(self, task: Task) -> Patch | None:
         """One period of a case at full size (`reference/periodic.py`); None if there is none."""
-
-        def make() -> Patch | None:
-            with contextlib.suppress(NotModelled), _ours("a case at full size"):
-                shapes, base = self.cases(task), self.baseline(task)
-                if base is not None:
-                    small, once = [one.cases[0] for one in shapes], rounds_once(shapes[0].operators)
-                    return periodic.patch(task, small, base, self.protocol, self._secret, once)
-            return None
-
-        return self._patches.get(task.digest, make)
+        with contextlib.suppress(NotModelled), _ours("a case at full size"):
+            shapes, base = self.cases(task), self.baseline(task)
+            if base is not None:
+                small, once = [one.cases[0] for one in shapes], rounds_once(shapes[0].operators)
+                return periodic.patch(task, small, base, self.protocol, self._secret, once)
+        return None
 
     def needs_all(self, task: Task, index: int) -> bool:
         """Whether a task's outputs depend on every element of an input, at every small size."""
         return -1 in self.all_of(task, index)
 
+    @_once()
     def all_of(self, task: Task, index: int) -> frozenset[int]:
         """Outputs that depend on every element of an input at every small size (`periodic.needs_all`); -1: all outputs together do."""
+        dice = random.Random(f"{self._secret}:{task.digest}:{index}")
+        with _ours("what an output depends on"):
+            found = [
+                periodic.needs_all(shape.first_as_drawn(), index, dice)
+                for shape in self.cases(task)
+                if shape.name.startswith("small")
+            ]
+            return frozenset.intersection(*found) if found else frozenset((-1,))
 
-        def make() -> frozenset[int]:
-            dice = random.Random(f"{self._secret}:{task.digest}:{index}")
-            with _ours("what an output depends on"):
-                found = [
-                    periodic.needs_all(shape.first_as_drawn(), index, dice)
-                    for shape in self.cases(task)
-                    if shape.name.startswith("small")
-                ]
-                return frozenset.intersection(*found) if found else frozenset((-1,))
-
-        return self._all_of.get((task.digest, index), make)
-
+    @_once(by=lambda shape: shape.name)
     def question(self, task: Task, shape: ShapeCases) -> Posed:
         """The reference in exact arithmetic at a small size (`exact/verification.py`)."""
+        with _ours("exact arithmetic"):
+            return question(shape, self._secret)
 
-        def make() -> Posed:
-            with _ours("exact arithmetic"):
-                return question(shape, self._secret)
-
-        return self._questions.get((task.digest, shape.name), make)
-
+    @_once()
     def in_part(self, task: Task) -> bool:
         """Whether part of a reference's products does not matter (`periodic.in_part`), as in causal attention."""
+        dice = random.Random(f"{self._secret}:{task.digest}:part")
+        shape = self.cases(task)[0]
+        if any("conv" in name for name in shape.operators):
+            return False  # elements at an edge reach fewer outputs, but all of their products matter
+        with _ours("what an output depends on"):
+            return periodic.in_part(shape.cases[0], dice)
 
-        def make() -> bool:
-            dice = random.Random(f"{self._secret}:{task.digest}:part")
-            shape = self.cases(task)[0]
-            if any("conv" in name for name in shape.operators):
-                return False  # elements at an edge reach fewer outputs, but all of their products matter
-            with _ours("what an output depends on"):
-                return periodic.in_part(shape.cases[0], dice)
-
-        return bool(self._needed.get((task.digest, "part"), make))
-
+    @_once(by=lambda gpu, *_: gpu.name)
     def compiled_ratio(self, task: Task, gpu: Gpu, zygote: Zygote, size: int) -> float | None:
         """torch.compile's time over eager's at full size; None if it is not timed or the reference does not compile."""
-        if self._compiled is None:
-            return None
-        return self._compiled.get(
-            (task.digest, gpu.name), lambda: compiled.ratio(task, gpu, zygote, size, self._timings)
-        )
+        return compiled.ratio(task, gpu, zygote, size, self._timings) if self._times_compiled else None

@@ -192,7 +192,7 @@ class MeasuredVerification(Verification):
     def _shapes(self, base: Baseline | None) -> list[GpuCases]:
         """The cases of this task, which the first candidate to ask makes and all share."""
         admission = self.gpu.admission.admitted(self._making(base)[0], alone=self.alone)
-        return self.judge.gpu_cases(self.task, self.gpu, _both(admission, self.gpu.lock.shared()))
+        return list(self.judge.gpu_cases(self.task, self.gpu, _both(admission, self.gpu.lock.shared())))
 
     def _trace_sizes(self, shapes: list[GpuCases]) -> tuple[list[GpuCases], list[Trace]]:
         """The tape at each size, except sizes at which there is nothing to compute."""
