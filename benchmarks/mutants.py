@@ -34,7 +34,6 @@ from kernelwright.precision import in_precision
 from kernelwright.records import Candidate, Task, Timing, Verdict
 from kernelwright.tasks import load_suite
 from kernelwright.verify import VerifierPool
-from kernelwright.verify.confined import Confined
 from kernelwright.verify.interpret.verification import InterpretedVerification
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.traced import Trace
@@ -236,8 +235,8 @@ class _Recorded(InterpretedVerification):
         self._played: list[Trace] = []
         self._large: list[Trace] = []
 
-    def _small(self, host: Confined, shape: Any, *how: Any) -> tuple[Any, Trace]:
-        passed, trace = super()._small(host, shape, *how)
+    def _small(self, shape: Any, *how: Any) -> tuple[Any, Trace]:
+        passed, trace = super()._small(shape, *how)
         self._played.append(trace)
         return passed, trace
 
@@ -255,9 +254,8 @@ class _Recorded(InterpretedVerification):
     def _at(self, sizes: dict[str, int]) -> Trace:
         from kernelwright.verify.reference.baseline import baseline
 
-        host = next(process for process in self._processes if process.role == "host")
         base = baseline(self.task, sizes, self.judge.target)
-        return self._trace(host, base, base.input_spec, values=False)
+        return self._trace(base, base.input_spec, values=False)
 
     def _assemble(self, assemblies: list[dict[str, Any]]) -> None:
         super()._assemble(assemblies)

@@ -25,7 +25,6 @@ from typing import Any
 
 from kernelwright import tasks
 from kernelwright.errors import InfrastructureError, UserError
-from kernelwright.outcomes import Gate
 from kernelwright.policy.gold import gold
 from kernelwright.records import Candidate, Task
 from kernelwright.verify.interpret.verification import InterpretedVerification
@@ -50,10 +49,10 @@ class Proving(InterpretedVerification):
     def _funnel(self) -> None:
         self._read()
         shapes = self.judge.cases(self.task)[:_SIZES]
-        host, device = self._summon("host"), self._summon("interpret")
-        host.ask(Gate.LOAD, {"command": "load", "code": self.candidate.code})
-        pairs = [(shape, self._small(host, shape, place)) for place, shape in enumerate(shapes)]
-        self._prove(device, [shape for shape, _ in pairs], [trace for _, trace in pairs])
+        self._load()
+        self.device = self._summon("interpret")
+        pairs = [(shape, self._small(shape, place)) for place, shape in enumerate(shapes)]
+        self._prove([shape for shape, _ in pairs], [trace for _, trace in pairs])
 
 
 def of_museum(args: argparse.Namespace) -> Iterator[Item]:

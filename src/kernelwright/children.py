@@ -136,9 +136,8 @@ def run_forked(
     os.close(writer)
     with os.fdopen(reader, "rb", buffering=0) as pipe:
         data, in_time = _read_until(pipe, time.monotonic() + seconds)
-    with contextlib.suppress(
-        PermissionError
-    ):  # it changed its user, and a container's root may not kill those
+    # It changed its user, and a container's root may not kill those.
+    with contextlib.suppress(PermissionError):
         os.kill(child, signal.SIGKILL)  # not reaped yet, so its number has not been reused
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     return Ended(data, status if in_time else None)

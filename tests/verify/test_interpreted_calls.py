@@ -48,8 +48,9 @@ def verification(kind: type[Verification]) -> Any:
 @pytest.mark.parametrize("kind", [Verification, MeasuredVerification])
 def test_every_case_has_brackets_of_its_own_on_both_backends(kind: type[Verification]) -> None:
     device, judge = Device(), verification(kind)
+    judge.device = device
     for place in ((0, 0), (0, 1), (1, 0), (0, 0)):
-        judge._interpret(device, Gate.SMALL, Run("small"), CASE, *place)
+        judge._interpret(Gate.SMALL, Run("small"), CASE, *place)
     drawn = [body["brackets"] for body in device.asked]
     assert drawn[0] == drawn[3] != 0
     assert drawn[0] != drawn[1]

@@ -247,10 +247,10 @@ def traced(judge: Judge, zygote: Zygote, task: Task, code: str) -> tuple[dict[st
     zygote.wait()
     shape = judge.cases(task)[0]
     verification = Verification(judge, zygote, task, Candidate(code=code))
-    host = Confined(zygote, "host", time.monotonic() + 60, 60)
+    host = verification.host = Confined(zygote, "host", time.monotonic() + 60, 60)
     host.ask(Gate.LOAD, {"command": "load", "code": code})
     described = describe(list(shape.cases[0].inputs))
-    trace = verification._trace(host, shape, described)
+    trace = verification._trace(shape, described)
     host.dismiss()
     names = list(trace.traced.state)
     inputs = flatten(shape.cases[0].inputs)

@@ -79,9 +79,8 @@ def _catch(command: Callable[[], int]) -> int:
         # Deprecations in libraries do not concern the user.
         warnings.simplefilter("ignore", DeprecationWarning)
         warnings.simplefilter("ignore", FutureWarning)
-        os.environ.setdefault(
-            "TORCH_CPP_LOG_LEVEL", "ERROR"
-        )  # read when torch is imported, here and in children
+        # Read when torch is imported, here and in children.
+        os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     try:
         for stream in (sys.stdout, sys.stderr):
             # Kernels and messages may contain characters that the terminal's encoding lacks.

@@ -325,9 +325,8 @@ class Partitioner:
             if number == early.number:
                 return True
             draft = self.drafts[number]
-            if (
-                number not in seen and draft.nodes[-1] > first
-            ):  # a group that ends before `early` begins cannot read it
+            # A group that ends before `early` begins cannot read it.
+            if number not in seen and draft.nodes[-1] > first:
                 seen.add(number)
                 waiting += self.feeding(draft)
         return False

@@ -183,9 +183,8 @@ def _sum(node: Node, types: Mapping[str, Any], rows: bool) -> Iterator[Dim]:
         kind = types[name]
         return kind.shape if isinstance(kind, TensorType) else ()
 
-    if (
-        "convolution_backward" in node.op
-    ):  # the input's gradient sums over filters, the weights' over images and positions
+    # The input's gradient sums over filters, the weights' over images and positions.
+    if "convolution_backward" in node.op:
         made, _, filters = (shape(one.ref) for one in node.args[:3] if isinstance(one, Ref))
         if node.outputs[0] is None:
             yield "*".join(map(str, (made[0], *made[2:])))

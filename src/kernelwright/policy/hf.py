@@ -59,9 +59,8 @@ class _Request:
         return _uniform(self.seed, self.numbers[row], sample, count)
 
     def draw(self, logits: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
-        if (
-            not logits.is_cuda and time.monotonic() >= self.until
-        ):  # on a GPU this is recorded once, and takes seconds
+        # On a GPU this is recorded once, and takes seconds.
+        if not logits.is_cuda and time.monotonic() >= self.until:
             raise TimeoutError("the samples did not end in time")
         return draw(logits, uniform, self.temperature, self.top_p)
 

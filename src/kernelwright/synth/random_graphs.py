@@ -279,9 +279,8 @@ class _Forms(RowDrawing):
             y = self.builder.call(how, x.handle, [*[None] * dim, self.places((self.extents["F"],)).handle])
             y = Value(y, x.low, x.high, x.exact)
         elif how == "take":
-            places = max(
-                self.extents["F"], math.prod(x.shape) // 4
-            )  # with fewer, the judge sees too little at full size
+            # With fewer, the judge sees too little at full size.
+            places = max(self.extents["F"], math.prod(x.shape) // 4)
             y = self.op(how, x, self.argument((places,), "int64"), low=x.low, high=x.high, exact=x.exact)
         else:
             y = self.op(how, x, dim, self.places((self.extents["F"],)), low=x.low, high=x.high, exact=x.exact)

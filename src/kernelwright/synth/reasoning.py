@@ -146,9 +146,8 @@ def _row(source: Source, schedule: RowSchedule) -> dict[str, str]:
     space, hints = space_of(source), source.shapes.hints()
     rows, columns = (math.prod(size.value(hints) for size in part) for part in (space.kept, space.reduced))
     held = next_power_of_two(columns) if schedule.passes == "one_pass" else schedule.block
-    written = int(
-        math.prod(source.outputs[0][0].shape) >= rows * columns
-    )  # a separate walk if rows do not stay in registers
+    # A separate walk if rows do not stay in registers.
+    written = int(math.prod(source.outputs[0][0].shape) >= rows * columns)
     levels = {"one_pass": 1, "online": 1 + written}.get(
         schedule.passes, len(levels_of(source.lowered.prims)) + written
     )

@@ -357,9 +357,8 @@ class Shapes:
         if math.prod(want) == 1:
             return [ONE] * len(want)
         symbols = (name for size in sizes for names, _ in size.terms for name in names)
-        left = {
-            name: self.symbols[name].hint for name in symbols
-        }  # in order: sides of a square stay as they are
+        # In order: sides of a square stay as they are.
+        left = {name: self.symbols[name].hint for name in symbols}
         found: list[Size] = []
         for place, number in enumerate(want):
             match = next((name for name, hint in left.items() if hint == number and number != 1), None)

@@ -219,9 +219,8 @@ def _start(recipe: Recipe, run: RunFolder, stage: str) -> tuple[Any, Any]:
         return load_adapted(folder, recipe.model.dtype), load_tokenizer(folder)
     if recipe.model.init == "pretrained":
         return load_model(recipe.model.base, recipe.model.dtype), load_tokenizer(recipe.model.base)
-    base = (
-        "" if known_architecture(recipe.model.base) else recipe.model.base
-    )  # a known base is for its sizes only
+    # A known base is for its sizes only.
+    base = "" if known_architecture(recipe.model.base) else recipe.model.base
     spec = recipe.data.tokenizer or base or str(run.path / "data" / "tokenizer")
     tokenizer = load_tokenizer(spec)
     loaded = stage != "sft" and (recipe.rl(stage).beta or recipe.generation.engine != "own")

@@ -86,9 +86,8 @@ class Confined:
                 raise InfrastructureError("the zygote died, and its processes with it") from None
             if self.role != "host" and status >= 0:
                 raise InfrastructureError(f"the {self.role} process ended with status {status}") from None
-            if (
-                self.role == "interpret" and status in _SIGNALS and status != _REFUSED
-            ):  # our code checks each access
+            # Our code checks each access.
+            if self.role == "interpret" and status in _SIGNALS and status != _REFUSED:
                 raise InfrastructureError(f"the interpreter's process crashed ({_SIGNALS[status]})") from None
             raise _death(gate, status) from None
         except channel.ChannelError as error:

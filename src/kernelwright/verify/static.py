@@ -260,9 +260,8 @@ class _Visitor(ast.NodeVisitor):
         path = self._path(node)
         if path in _JIT or (path or "").startswith("triton.experimental"):
             self.jitted = True
-            self.launched = (
-                self.launched or id(node) not in self._decorators
-            )  # a kernel made by calling `jit` may have any name
+            # A kernel made by calling `jit` may have any name.
+            self.launched = self.launched or id(node) not in self._decorators
         if name in self.kernels and not self._in_kernel:
             self.launched = True
 

@@ -40,9 +40,8 @@ def forbidden(path: str) -> str:
     parts = rest.split(".")
     if any(part.startswith("_") and not part.endswith("__") for part in parts):
         return f"`{path}` is private"
-    first = (
-        2 if parts[0] in STANDARD.get(root, ()) else 1
-    )  # `copy.copy` and its kind are functions, not modules
+    # `copy.copy` and its kind are functions, not modules.
+    first = 2 if parts[0] in STANDARD.get(root, ()) else 1
     for count in range(first, len(parts) + 1):
         below = ".".join([root, *parts[:count]])
         if parts[count - 1] in _MODULES and below not in NAMED["namesakes"]:

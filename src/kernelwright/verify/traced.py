@@ -346,9 +346,8 @@ def _scalar(given: Mapping[str, Any]) -> str:
     """A number or constant in readable form; floats are sent in hexadecimal."""
     value = next(iter(given.values()))
     if "float" in given:
-        with contextlib.suppress(
-            ValueError, OverflowError, TypeError
-        ):  # a candidate's process may send anything
+        # A candidate's process may send anything.
+        with contextlib.suppress(ValueError, OverflowError, TypeError):
             return f"{float.fromhex(value):.9g}"
     return plain(value, 60)
 

@@ -99,6 +99,10 @@ class Verification:
         self.large: list[dict[str, int]] = []
         """Sizes checked only in part, among them the full one, besides the sets whose values are all compared."""
         self._processes: list[Confined] = []
+        self.host: Confined
+        """Runs the candidate's Python."""
+        self.device: Confined
+        """Plays what was recorded there."""
         self._built: list[tuple[object, object]] = []
         """(constructor arguments, inputs (`describe`d)) of each module built and called so far."""
         self._beside: object = None
@@ -210,6 +214,11 @@ class Verification:
         self._processes.append(process)
         return process
 
+    def _load(self, weights: int = 0) -> None:
+        """Start the process that runs the candidate's Python, and load it there."""
+        self.host = self._summon("host", weights)
+        self.host.ask(Gate.LOAD, {"command": "load", "code": self.candidate.code})
+
     @contextlib.contextmanager
     def _timed(self, gate: Gate) -> Iterator[None]:
         start = time.perf_counter()
@@ -230,7 +239,6 @@ class Verification:
 
     def _trace(
         self,
-        host: Confined,
         of: Shape | Baseline,
         inputs: Any,
         values: bool = True,
@@ -275,7 +283,7 @@ class Verification:
             ) from None
 
         def traced(how: Building) -> Trace:
-            return Trace(Gate.TRACE, *host.ask(Gate.TRACE, how.body() | given, tensors))
+            return Trace(Gate.TRACE, *self.host.ask(Gate.TRACE, how.body() | given, tensors))
 
         trace = traced(building)
         if many and self.protocol.honesty:
@@ -377,27 +385,27 @@ class Verification:
             *subsets(len(given), wanted, dice),
         ]
 
-    def _when_evaluating(self, device: Confined, shape: Shape, case: Case) -> None:
+    def _when_evaluating(self, shape: Shape, case: Case) -> None:
         """Judge the candidate in evaluation mode, if it differs there though the reference does not. Raises Stop if it is wrong."""
         if (trace := self._eval_trace) is None:
             return
         with self._said_of(EVALUATING):
             self._policy(trace)
             self._form(Gate.SMALL, trace, case)
-            key = self._open_another(device, shape, trace, "evaluating", trace.warmed_up())
+            key = self._open_another(shape, trace, "evaluating", trace.warmed_up())
             for call in (*trace.warm_up(), -1):
-                self._interpret(device, Gate.SMALL, Run(key, call), case)
+                self._interpret(Gate.SMALL, Run(key, call), case)
 
-    def _when_called_otherwise(self, device: Confined, shape: Shape, case: Case) -> None:
+    def _when_called_otherwise(self, shape: Shape, case: Case) -> None:
         """Judge the candidate in those ways to call it (`trace/ways.py`) in which it does something else. Raises Stop if it is
         wrong."""
         if (trace := self._evaluating) is not None:
-            self._judge_way(device, shape, case, trace, -1, EVALUATING)
+            self._judge_way(shape, case, trace, -1, EVALUATING)
         for trace, call, way in self._other_ways:
-            self._judge_way(device, shape, case, trace, call, way)
-        self._when_padded(device, shape, case)
+            self._judge_way(shape, case, trace, call, way)
+        self._when_padded(shape, case)
 
-    def _when_padded(self, device: Confined, shape: Shape, case: Case) -> None:
+    def _when_padded(self, shape: Shape, case: Case) -> None:
         """Judge the candidate on rows cut out of longer ones, if its kernels are told their strides: it must be right for all
         lengths, or for none, if it takes inputs to be dense. Raises Stop."""
         right, wrong = False, None
@@ -406,18 +414,16 @@ class Verification:
             if call in self._padded.refused:
                 continue
             try:
-                self._judge_way(device, shape, case, self._padded, call, way)
+                self._judge_way(shape, case, self._padded, call, way)
                 right = True
             except Stop as stop:
-                if not device.alive:
+                if not self.device.alive:
                     raise
                 wrong = wrong or stop
             if right and wrong:
                 raise wrong
 
-    def _judge_way(
-        self, device: Confined, shape: Shape, case: Case, trace: Trace, call: int, way: str
-    ) -> None:
+    def _judge_way(self, shape: Shape, case: Case, trace: Trace, call: int, way: str) -> None:
         known: dict[str, tuple[str, Callable[[], Case | None]]] = {
             EVALUATING: ("", lambda: evaluating(case, self.protocol)),
             ways.ONE_TENSOR: ("with one tensor given twice", lambda: of_one_tensor(case, self.protocol)),
@@ -452,10 +458,10 @@ class Verification:
             if [view.shape for view in views] != [one.shape for one in wanted.expected]:
                 raise Stop(Outcome.WRONG_SHAPE, Gate.SMALL, "outputs of other shapes", where=wanted.name)
             alone = trace.stands_alone(call)
-            key = self._open_another(device, shape, trace, way, trace.only(call))
+            key = self._open_another(shape, trace, way, trace.only(call))
             if not alone:
-                self._interpret(device, Gate.SMALL, Run(key, 0), case)
-            self._interpret(device, Gate.SMALL, Run(key, -1 if alone else call), wanted)
+                self._interpret(Gate.SMALL, Run(key, 0), case)
+            self._interpret(Gate.SMALL, Run(key, -1 if alone else call), wanted)
 
     @contextlib.contextmanager
     def _said_of(self, where: str) -> Iterator[None]:
@@ -464,30 +470,39 @@ class Verification:
         except Stop as stop:
             raise Stop(stop.outcome, stop.gate, f"{where}: {stop.detail}", **stop.evidence) from None
 
-    def _open_another(
-        self, device: Confined, shape: Shape, trace: Trace, what: str, answer: dict[str, object]
-    ) -> str:
+    @contextlib.contextmanager
+    def _stateful(self, what: str, **evidence: object) -> Iterator[None]:
+        """Around further calls: if one is rejected, something outlives a call that must not."""
+        with self._timed(Gate.DETERMINISM):
+            try:
+                yield
+            except Stop as stop:
+                if not self.device.alive:
+                    raise
+                detail = f"{what}: {stop.detail}"
+                raise Stop(Outcome.STATEFUL, Gate.DETERMINISM, detail, **evidence) from None
+
+    def _open_another(self, shape: Shape, trace: Trace, what: str, answer: dict[str, object]) -> str:
         """Open memory for another trace at a shape, with the calls of its `answer`; returns its key."""
         key, tensors = f"{shape.name}, {what}", list(trace.blobs)
         state = {name: shape.state[name] for name in trace.traced.state}
         body = {"command": "open", "key": key, "trace": answer, "state": channel.encode(state, tensors)}
-        device.ask(Gate.SMALL, body, tensors)
+        self.device.ask(Gate.SMALL, body, tensors)
         return key
 
-    def _not_folded(self, host: Confined, shape: Shape, inputs: Any, trace: Trace) -> None:
+    def _not_folded(self, shape: Shape, inputs: Any, trace: Trace) -> None:
         """The candidate must not compute constants from weights in its constructor: build it with other weights and compare what
         is no mere rearrangement of them. Raises Stop."""
         if not (self.protocol.honesty and self.protocol.affine):
             return
         built: list[tuple[Trace, dict[str, Any]]] = [(trace, {})]
-        if (
-            self._eval_trace is not None
-        ):  # what `eval()` and `train()` compute from weights goes stale as well
+        # What `eval()` and `train()` compute from weights goes stale as well.
+        if self._eval_trace is not None:
             built.append((self._eval_trace, {"evaluating": True, "copied": True, "calls": 3}))
         for one, how in built:
             if not (suspects := folding.suspects(one, shape.state)):
                 continue
-            other = self._trace(host, shape, inputs, second=True, seed=tame(shape.seed) ^ 0x15555555, **how)
+            other = self._trace(shape, inputs, second=True, seed=tame(shape.seed) ^ 0x15555555, **how)
             if what := folding.find_folded(one, other, suspects, shape.state):
                 maker = "by `eval()`" if how else "in the constructor"
                 detail = f"{what} is computed from weights {maker}: weights loaded later would not reach it"
@@ -505,15 +520,13 @@ class Verification:
         self._built.append((init, inputs))
         return alike[0] if len(alike) > 1 else None
 
-    def _trace_checkpoint(
-        self, host: Confined, shape: ShapeCases, inputs: Any, **how: Any
-    ) -> tuple[ShapeCases, Trace]:
+    def _trace_checkpoint(self, shape: ShapeCases, inputs: Any, **how: Any) -> tuple[ShapeCases, Trace]:
         """The candidate's trace at a shape with a checkpoint's weights if it has a place for them; else at the same shape with the
         weights that its constructor draws."""
-        trace = self._trace(host, shape, inputs, **how)
+        trace = self._trace(shape, inputs, **how)
         if not shape.drawn or loads_weights(trace, shape.drawn, shape.state):
             return shape, trace
-        return shape.as_built, self._trace(host, shape.as_built, inputs, **how)
+        return shape.as_built, self._trace(shape.as_built, inputs, **how)
 
     @staticmethod
     def _idles(name: str, expected: Sequence[Expected | torch.Tensor], trace: Trace) -> bool:
@@ -655,7 +668,7 @@ class Verification:
             raise Stop(Outcome.TORCH_COMPUTE, Gate.CAUSALITY, detail, where=where)
 
     def _without_kernels(
-        self, device: Confined, name: str, trace: Trace, cases: Sequence[Case], operators: Iterable[str]
+        self, name: str, trace: Trace, cases: Sequence[Case], operators: Iterable[str]
     ) -> None:
         """Interpret calls at the small size `name` in which kernels do nothing. Raises Stop if outputs are still right, or if torch's
         copies make them. `operators` are the reference's."""
@@ -665,7 +678,7 @@ class Verification:
 
         def ablated(case: Case) -> tuple[Tensors, set[int]]:
             """The outputs, and which of them a copy already equals."""
-            _, tensors = device.ask(Gate.CAUSALITY, idle.body(), flatten(case.inputs))
+            _, tensors = self.device.ask(Gate.CAUSALITY, idle.body(), flatten(case.inputs))
             count = len(case.expected)
             copied = {
                 index
@@ -695,13 +708,13 @@ class Verification:
                 detail = f"torch's copies of kernels' results write {share:.1f} times the bytes that the kernels read and write"
                 raise Stop(Outcome.TORCH_COMPUTE, Gate.CAUSALITY, detail, where=case.name)
         if full and trace.copied_outputs():
-            self._mostly_stored(device, name, trace, case, causality.scatters(operators))
+            self._mostly_stored(name, trace, case, causality.scatters(operators))
 
-    def _mostly_stored(self, device: Confined, name: str, trace: Trace, case: Case, scatters: bool) -> None:
+    def _mostly_stored(self, name: str, trace: Trace, case: Case, scatters: bool) -> None:
         """Raises Stop if torch copies most of the output, or of one result, at the small size `name`. If the reference `scatters`,
         elements of its inputs may remain in its output."""
         marked, given = Run(name, marks=True), flatten(case.inputs)
-        _, tensors = device.ask(Gate.CAUSALITY, marked.body(), given)
+        _, tensors = self.device.ask(Gate.CAUSALITY, marked.body(), given)
         kept = given if scatters else ()
         share = causality.unmarked_share(tensors[len(case.expected) :], case.expected, kept)
         if share > causality.MOST_COPIED:
@@ -772,7 +785,7 @@ class Verification:
         self._unchanged(case, names, gate, "written to and restored")
 
     def _interpret(
-        self, device: Confined, gate: Gate, run: Run, case: Case, position: int = 0, number: int = 0
+        self, gate: Gate, run: Run, case: Case, position: int = 0, number: int = 0
     ) -> tuple[float, dict[str, Any], Tensors]:
         """Interpret one call on a case's inputs and compare: returns the worst error, the device's answer, and the outputs. Raises
         Stop.
@@ -781,7 +794,7 @@ class Verification:
         was loaded and stored with no barrier between, it is repeated to see who uses it."""
         brackets = self._brackets + 7919 * (position + number)
         run = dataclasses.replace(run, after=list(case.after), brackets=brackets)
-        answer, outputs = device.ask(gate, run.body(), flatten(case.inputs))
+        answer, outputs = self.device.ask(gate, run.body(), flatten(case.inputs))
         self._atomics |= bool(answer["atomics"])
         self._units |= set(answer["units"])
         self._configurations = max(self._configurations, int(answer["configurations"]))
@@ -789,27 +802,24 @@ class Verification:
         if self.protocol.honesty and answer["false_hints"] and not run.believing:
             try:
                 believing = dataclasses.replace(run, believing=True, races=False)
-                self._interpret(device, gate, believing, case, position, number)
+                self._interpret(gate, believing, case, position, number)
             except Stop as stop:
-                if not device.alive or stop.outcome is Outcome.UNSUPPORTED:
+                if not self.device.alive or stop.outcome is Outcome.UNSUPPORTED:
                     raise
                 detail = f"a hint to the compiler is false for some lane; taken literally: {stop.detail}"
                 raise Stop(stop.outcome, gate, detail, where=case.name) from None
         if self.protocol.honesty and answer["crossed"] and not run.following:
-            self._interpret(device, gate, dataclasses.replace(run, following=True), case, position, number)
+            self._interpret(gate, dataclasses.replace(run, following=True), case, position, number)
         return worst, answer, outputs[: len(case.expected)]
 
-    def _other_configurations(self, device: Confined, gate: Gate, key: str, case: Case, tried: int) -> None:
+    def _other_configurations(self, gate: Gate, key: str, case: Case, tried: int) -> None:
         """Check the configurations that autotuning may choose and no case has used, and the call in which it tries them. Raises
         Stop."""
         for number in range(tried, min(self._configurations, _MOST_CONFIGURATIONS)):
-            self._interpret(device, gate, Run(key, configuration=number), case, 0, 0)
+            self._interpret(gate, Run(key, configuration=number), case, 0, 0)
         if self._configurations > 1 and self.protocol.honesty:
-            try:
-                self._interpret(device, gate, Run(key, tuning=True), case, 0, 0)
-            except Stop as stop:
-                detail = f"at the first call, in which configurations are tried: {stop.detail}"
-                raise Stop(stop.outcome, stop.gate, detail, **stop.evidence) from None
+            with self._said_of("at the first call, in which configurations are tried"):
+                self._interpret(gate, Run(key, tuning=True), case, 0, 0)
 
     def _not_summed_in_half(self, where: str) -> None:
         """Products must not be accumulated in half precision, even if the error is small at small sizes. Raises Stop."""

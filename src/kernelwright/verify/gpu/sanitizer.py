@@ -283,11 +283,10 @@ class WatchedVerification(Verification):
 
     def _replay(self, shape: ShapeCases) -> tuple[list[str], dict[str, Any], list[torch.Tensor]]:
         """(names of the candidate's kernels, body, tensors) for `examine`."""
-        host = self._summon("host")
-        host.ask(Gate.LOAD, {"command": "load", "code": self.candidate.code})
+        self._load()
         inputs = list(shape.cases[0].inputs)
-        trace = self._trace(host, shape, describe(inputs))
-        host.dismiss()
+        trace = self._trace(shape, describe(inputs))
+        self.host.dismiss()
         names = list(trace.traced.state)
         tensors = [*trace.blobs, *(shape.state[name] for name in names), *flatten(inputs)]
         calls = [*trace.warm_up(), -1]

@@ -99,13 +99,13 @@ class MeasuredVerification(Verification):
             with self._outside_deadline():
                 if self.alone:
                     self.gpu.end_idle()
-                device = held.enter_context(self.gpu.process(self.zygote))
-            device.deadline = self.deadline
+                self.device = held.enter_context(self.gpu.process(self.zygote))
+            self.device.deadline = self.deadline
             try:
-                stopwatch = self._on_gpu(device, base, shapes, traces)
+                stopwatch = self._on_gpu(base, shapes, traces)
             except Stop as stop:
                 # A wrong answer leaves the process usable; a failure inside it does not.
-                if not device.alive or "where" not in stop.evidence:
+                if not self.device.alive or "where" not in stop.evidence:
                     raise
                 wrong = stop
             else:
@@ -144,29 +144,29 @@ class MeasuredVerification(Verification):
                 process.deadline = self.deadline
 
     @contextlib.contextmanager
-    def _compile_deadline(self, device: Confined) -> Iterator[None]:
+    def _compile_deadline(self) -> Iterator[None]:
         """Give compiling a limit of its own: ptxas takes many seconds for legitimate unrolled products of three dimensions, at
         each of five sizes."""
-        device.deadline = time.monotonic() + _COMPILING * self.judge.deadline_s
+        self.device.deadline = time.monotonic() + _COMPILING * self.judge.deadline_s
         with self._outside_deadline():
             yield
-        device.deadline = self.deadline
+        self.device.deadline = self.deadline
 
     @contextlib.contextmanager
-    def _hold(self, resource: AbstractContextManager[object], device: Confined) -> Iterator[Any]:
+    def _hold(self, resource: AbstractContextManager[object]) -> Iterator[Any]:
         """Hold a shared resource; waiting for it does not count as the candidate's time."""
         with contextlib.ExitStack() as held:
             with self._outside_deadline():
                 found = held.enter_context(resource)
-            device.deadline = self.deadline
+            self.device.deadline = self.deadline
             yield found
 
-    def _give_way(self, device: Confined) -> None:
+    def _give_way(self) -> None:
         """Let timers of other verifications go first."""
         with self._outside_deadline():
             torch.cuda.current_stream().synchronize()
             self._share.give_way()
-        device.deadline = self.deadline
+        self.device.deadline = self.deadline
 
     def _unknown(self) -> int:
         return int(_UNKNOWN_SHARE * self.gpu.admission.total)
@@ -192,26 +192,25 @@ class MeasuredVerification(Verification):
     def _shapes(self, base: Baseline | None) -> list[GpuCases]:
         """The cases of this task, which the first candidate to ask makes and all share."""
         admission = self.gpu.admission.admitted(self._making(base)[0], alone=self.alone)
-        return list(self.judge.gpu_cases(self.task, self.gpu, _both(admission, self.gpu.lock.shared())))
+        return self.judge.gpu_cases(self.task, self.gpu, _both(admission, self.gpu.lock.shared()))
 
     def _trace_sizes(self, shapes: list[GpuCases]) -> tuple[list[GpuCases], list[Trace]]:
         """The tape at each size, except sizes at which there is nothing to compute."""
         self._values_are_defined()
         with self._timed(Gate.LOAD):
-            host = self._summon("host", max(shape.weights for shape in shapes))
-            host.ask(Gate.LOAD, {"command": "load", "code": self.candidate.code})
+            self._load(max(shape.weights for shape in shapes))
         kept, traces = [], []
         with self._timed(Gate.TRACE):
             for shape in shapes:
                 inputs = shape.description
-                trace = self._trace(host, shape, inputs, earlier=self._met_before(shape.init, inputs))
+                trace = self._trace(shape, inputs, earlier=self._met_before(shape.init, inputs))
                 if self._idles(shape.name, shape.expected, trace):
                     continue
                 self._policy(trace)
                 self._form(Gate.TRACE, trace, shape)
                 kept.append(shape)
                 traces.append(trace)
-        host.dismiss()
+        self.host.dismiss()
         return kept, traces
 
     def _look_at_full_size(self, device: Confined, trace: Trace, case: GpuCases) -> None:
@@ -224,51 +223,51 @@ class MeasuredVerification(Verification):
             if stop.outcome in (Outcome.OUT_OF_BOUNDS, Outcome.INPUT_MUTATED) or not device.alive:
                 raise
 
-    def _on_gpu(
-        self, device: Confined, base: Baseline | None, shapes: list[GpuCases], traces: list[Trace]
-    ) -> Stopwatch:
-        with self._timed(Gate.COMPILE), self._compile_deadline(device):
-            device.ask(Gate.COMPILE, {"command": "compile", "traces": [trace.answer for trace in traces]})
+    def _on_gpu(self, base: Baseline | None, shapes: list[GpuCases], traces: list[Trace]) -> Stopwatch:
+        with self._timed(Gate.COMPILE), self._compile_deadline():
+            self.device.ask(
+                Gate.COMPILE, {"command": "compile", "traces": [trace.answer for trace in traces]}
+            )
         lock = self.gpu.lock
         size, (making, kept) = self._judging(base, traces[-1]), self._making(base)
         room = self.gpu.admission.admitted(size, shapes, max(making, size + kept), self.alone)
-        with self._hold(room, device) as free:
+        with self._hold(room) as free:
             try:
-                with self._hold(lock.shared(), device) as self._share:
+                with self._hold(lock.shared()) as self._share:
                     with self._outside_deadline(), self.gpu.counted("cases"):
                         for shape in shapes:
                             shape.make()
-                    device.deadline = self.deadline
+                    self.device.deadline = self.deadline
                     enter_context(self.gpu.index)
                     arena = self._arena = Arena(max(map(_arena_bytes, shapes, traces)), self.gpu.index)
                     flags = precision_of(self.task).flags
                     body = {"command": "arena", "handle": arena.handle, "size": arena.size, "flags": flags}
-                    device.ask(Gate.LOAD, body)
-                    self._correctness(device, shapes, traces)
+                    self.device.ask(Gate.LOAD, body)
+                    self._correctness(shapes, traces)
                     if self.protocol.honesty:
                         for shape in shapes:
-                            self._causality(device, shape)
+                            self._causality(shape)
                         self._copies_more(traces[0], traces[-1], self.judge.cases(self.task)[0].operators)
-                        self._carry(device, shapes[0], traces[0])
-                        self._repeat(device, shapes[-1])
+                        self._carry(shapes[0], traces[0])
+                        self._repeat(shapes[-1])
                     with self._timed(Gate.TIMING):
-                        stopwatch = Stopwatch(device, arena, shapes[-1], traces[-1], self.alone)
+                        stopwatch = Stopwatch(self.device, arena, shapes[-1], traces[-1], self.alone)
                         stopwatch.prepare(self.task, self.against_itself)
                 alone = _both(lock.exclusive(), self.gpu.counted("clock"))
-                with self._hold(alone, device), self._timed(Gate.TIMING):
+                with self._hold(alone), self._timed(Gate.TIMING):
                     stopwatch.race(self.protocol, self.judge.timing_precision)
                     self._enough(stopwatch.share, shapes[-1].name)
                     if self.protocol.honesty:
-                        self._weights(device, shapes[-1], traces[-1])
+                        self._weights(shapes[-1], traces[-1])
                     return stopwatch
             except Stop as stop:
                 raise self._blame(stop, free) from None
             finally:
-                if device.alive and self._arena is not None:
+                if self.device.alive and self._arena is not None:
                     try:
-                        device.ask(Gate.LOAD, {"command": "close"})
+                        self.device.ask(Gate.LOAD, {"command": "close"})
                     except Stop:
-                        device.dismiss()
+                        self.device.dismiss()
                 if self._arena is not None:
                     self._arena.free()
 
@@ -298,55 +297,48 @@ class MeasuredVerification(Verification):
 
     # -- correctness -------------------------------------------------------------------------------------------
 
-    def _correctness(self, device: Confined, shapes: list[GpuCases], traces: list[Trace]) -> None:
+    def _correctness(self, shapes: list[GpuCases], traces: list[Trace]) -> None:
         passed, worst = int(self.facts.get("cases", 0)), 0.0
         for position, (shape, trace) in enumerate(zip(shapes, traces, strict=True)):
             gate = Gate.FULL if shape.full else Gate.SMALL
             with self._timed(gate):
-                self._open(gate, device, shape, trace)
+                self._open(gate, shape, trace)
                 for call in trace.warm_up():
                     before = shape.case(call % len(shape)) or shape.first()
-                    worst = max(worst, self._play(gate, device, shape, before, call, position))
+                    worst = max(worst, self._play(gate, shape, before, call, position))
                     del before
                 for number in range(len(shape)):
                     case = shape.case(number)
                     if case is None:
                         continue
-                    worst = max(worst, self._play(gate, device, shape, case, -1, position, number))
+                    worst = max(worst, self._play(gate, shape, case, -1, position, number))
                     passed, case = passed + 1, None
                     self.facts |= {"cases": passed, "worst_error": worst}
 
-    def _open(self, gate: Gate, device: Confined, shape: GpuCases, trace: Trace) -> None:
+    def _open(self, gate: Gate, shape: GpuCases, trace: Trace) -> None:
         self._arena.reset()
         state = {name: self._arena.place(shape.state[name]) for name in trace.traced.state}
         blobs = [self._arena.place(blob) for blob in trace.blobs]
         torch.cuda.current_stream().synchronize()
         moving = [name for name in shape.first().after if name in state]
         body = {"command": "open", "key": shape.name, "trace": trace.answer, "state": state, "blobs": blobs}
-        device.ask(gate, body | {"moving": moving})
+        self.device.ask(gate, body | {"moving": moving})
 
     def _play(
-        self,
-        gate: Gate,
-        device: Confined,
-        shape: GpuCases,
-        case: Case,
-        call: int = -1,
-        position: int = 0,
-        number: int = 0,
+        self, gate: Gate, shape: GpuCases, case: Case, call: int = -1, position: int = 0, number: int = 0
     ) -> float:
         """Play one call and compare its outputs with the oracle."""
-        answer, outputs = self._run_call(gate, device, shape, case, call)
+        answer, outputs = self._run_call(gate, shape, case, call)
         worst = self._compare(case, outputs, list(answer["changed"]), gate, position, number)
         if shape.full and call == -1 and number == 0 and self.protocol.honesty and len(self._bits) < 2:
             self._bits.append([digest(output) for output in outputs])
         return worst
 
     def _run_call(
-        self, gate: Gate, device: Confined, shape: GpuCases, case: Case, call: int = -1, ablate: bool = False
+        self, gate: Gate, shape: GpuCases, case: Case, call: int = -1, ablate: bool = False
     ) -> tuple[dict[str, Any], list[torch.Tensor]]:
         """Play one call; returns the answer and views of its outputs in the arena."""
-        self._give_way(device)
+        self._give_way()
         arena = self._arena
         arena.reset()
         inputs = [arena.place(tensor) for tensor in flatten(case.inputs)]
@@ -360,54 +352,46 @@ class MeasuredVerification(Verification):
             "inputs": inputs,
             "outputs": slots,
         }
-        answer, _ = device.ask(gate, body)
+        answer, _ = self.device.ask(gate, body)
         if not arena.guards_intact():
             raise Stop(Outcome.OUT_OF_BOUNDS, gate, "a kernel wrote outside the inputs", where=case.name)
         return answer, [arena.locate(slot) for slot in slots]
 
-    def _causality(self, device: Confined, shape: GpuCases) -> None:
+    def _causality(self, shape: GpuCases) -> None:
         """With every kernel a no-op, the output must stop being right."""
         with self._timed(Gate.CAUSALITY):
             made = filter(None, (shape.case(number) for number in reversed(range(len(shape)))))
-            self._acts(
-                (case, self._run_call(Gate.CAUSALITY, device, shape, case, ablate=True)[1]) for case in made
-            )
+            self._acts((case, self._run_call(Gate.CAUSALITY, shape, case, ablate=True)[1]) for case in made)
 
-    def _repeat(self, device: Confined, shape: GpuCases) -> None:
+    def _repeat(self, shape: GpuCases) -> None:
         """Play the first and the last case again after all others, which reveals state and races. In the last case a few
         elements carry half of each input, so a missing part cannot pass for a rounding error."""
         last = shape.case(len(shape) - 1)
         cases = [shape.first(), *([last] if last is not None else [])]
-        self._again(device, shape, cases, "right at first, wrong when called again")
+        self._again(shape, cases, "right at first, wrong when called again")
         if len(self._bits) == 2:
             self._same_bits(self._bits[0] == self._bits[1], shape.name)
 
-    def _carry(self, device: Confined, shape: GpuCases, trace: Trace) -> None:
+    def _carry(self, shape: GpuCases, trace: Trace) -> None:
         """Memory that outlives a call must not replace the inputs: play again with a few input elements changed."""
         if trace.carries() and (twin := shape.twin) is not None:
             cases = [shape.first(), twin]
-            self._again(device, shape, cases, "wrong when called again on inputs that differ little")
+            self._again(shape, cases, "wrong when called again on inputs that differ little")
 
-    def _weights(self, device: Confined, shape: GpuCases, trace: Trace) -> None:
+    def _weights(self, shape: GpuCases, trace: Trace) -> None:
         """After all calls, the module's weights must be unchanged."""
         with self._timed(Gate.DETERMINISM):
             self._arena.reset()
             state = {name: self._arena.place(shape.state[name]) for name in trace.traced.state}
             torch.cuda.current_stream().synchronize()
             body = {"command": "compare_state", "key": shape.name, "state": state}
-            answer, _ = device.ask(Gate.DETERMINISM, body)
+            answer, _ = self.device.ask(Gate.DETERMINISM, body)
             self._unchanged(shape.first(), answer["changed"], Gate.DETERMINISM)
 
-    def _again(self, device: Confined, shape: GpuCases, cases: list[Case], what: str) -> None:
-        with self._timed(Gate.DETERMINISM):
-            try:
-                for case in cases:
-                    self._play(Gate.DETERMINISM, device, shape, case)
-            except Stop as stop:
-                if not device.alive:
-                    raise
-                detail = f"{what}: {stop.detail}"
-                raise Stop(Outcome.STATEFUL, Gate.DETERMINISM, detail, where=shape.name) from None
+    def _again(self, shape: GpuCases, cases: list[Case], what: str) -> None:
+        with self._stateful(what, where=shape.name):
+            for case in cases:
+                self._play(Gate.DETERMINISM, shape, case)
 
 
 @contextlib.contextmanager
@@ -421,9 +405,8 @@ def _arena_bytes(shape: GpuCases, trace: Trace) -> int:
     weights = [v.numel() * v.element_size() for v in shape.state.values()]
     weights += [blob.numel() for blob in trace.blobs]
     tensors = [view.end for view in trace.inputs]
-    tensors += [
-        max(view.end, view.numel * view.itemsize) for view in trace.tape.outputs()
-    ]  # an expanded output is written out in full
+    # An expanded output is written out in full.
+    tensors += [max(view.end, view.numel * view.itemsize) for view in trace.tape.outputs()]
     if shape.full:
         tensors += [min(view.end, UNSEEN_BYTES) for view in trace.inputs]
     return max(_pad(weights), _pad(tensors)) + (4 << 20)

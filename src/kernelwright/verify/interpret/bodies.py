@@ -149,9 +149,8 @@ def _as_tensor(value: Any) -> Any:
         return tl.full((), value, tl.float32)
     if type(value) is int:
         return tl.full((), value, tl.int32 if -(1 << 31) <= value < 1 << 31 else tl.int64)
-    if (
-        isinstance(value, int) and type(value) is not bool
-    ):  # a loop variable whose rounds are followed (`rounds.py`): treated like other operands
+    # A loop variable whose rounds are followed (`rounds.py`): treated like other operands.
+    if isinstance(value, int) and type(value) is not bool:
         return tl.full((), 0, tl.int32) + value
     return value
 

@@ -54,9 +54,8 @@ def _block_eq(self: core.block_type, other: core.base_type) -> object:
     return _own_block_eq(self, other)
 
 
-def _tensor_init(
-    self: core.tensor, handle: interpreter.TensorHandle, type: core.dtype
-) -> None:  # `type` is Triton's own name for it
+# `type` is Triton's own name for it.
+def _tensor_init(self: core.tensor, handle: interpreter.TensorHandle, type: core.dtype) -> None:
     sizes = tuple(type.shape.values) if type.is_block() else ()
     known = _extents.get(sizes)
     if known is None:

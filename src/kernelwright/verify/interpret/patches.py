@@ -297,9 +297,8 @@ def _conversions(engine: Watcher) -> list[Patch]:
         if dst_type.scalar == tl.bfloat16 and not src.dtype.scalar.is_bf16():
             return interpreter.TensorHandle(to_bf16(src.data.astype(np.float32)), tl.bfloat16)
         if dst_type.scalar == tl.float32 and src.dtype.scalar.is_bf16():
-            return from_bfloat16_bits(
-                src
-            )  # Triton's interpreter takes its denormals for 0, and fifty times as long
+            # Triton's interpreter takes its denormals for 0, and fifty times as long.
+            return from_bfloat16_bits(src)
         made = cast(self, src, dst_type)
         if made.data.dtype.kind in "iu" and src.data.dtype.kind == "f" and engine.mode == "execute":
             return engine.undefine(made, beyond(src.data, made.data.dtype))

@@ -371,9 +371,8 @@ def _convert(
         value = np.clip(np.nan_to_num(value, nan=0.0), 0.0, 1.0)
     bits = _as_bits(value, to)
     if to.letter == "s" and operands[0] in machine.widths and machine.widths[operands[0]] > to.bits:
-        bits = _as_bits(
-            bits.view(to.numpy).astype(np.int64), _Kind("s", 64)
-        )  # wider registers are sign-extended
+        # Wider registers are sign-extended.
+        bits = _as_bits(bits.view(to.numpy).astype(np.int64), _Kind("s", 64))
     machine.write(operands[0], bits, where)
 
 

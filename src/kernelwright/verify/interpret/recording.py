@@ -298,9 +298,8 @@ class Recording:
                     self.replayable &= not self._wrote
                     place, kind = self._places[id(tensor.handle)], tensor.type
 
-                    plainly = getattr(
-                        own, "__wrapped__", own
-                    )  # the note of the decision was made when it was recorded
+                    # The note of the decision was made when it was recorded.
+                    plainly = getattr(own, "__wrapped__", own)
 
                     def read(handle: object) -> object:
                         return plainly(tl.tensor(handle, kind))

@@ -155,9 +155,8 @@ class Planned:
             for access in route.accesses(kinds):
                 if self.storage(access) != storage:
                     continue
-                if access.data or not alike(
-                    route, access
-                ):  # programs that store alike may mask loads differently
+                # Programs that store alike may mask loads differently.
+                if access.data or not alike(route, access):
                     return None
                 if not access.pointers.size:
                     continue

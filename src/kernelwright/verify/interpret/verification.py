@@ -17,7 +17,7 @@ import torch
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Backend, Binary, Candidate, Cost, Task, Timing
 from kernelwright.verify.checkpointed import loads_weights
-from kernelwright.verify.confined import Confined, Stop
+from kernelwright.verify.confined import Stop
 from kernelwright.verify.cost import crosscompile
 from kernelwright.verify.cost import model as cost
 from kernelwright.verify.exact.asking import prove
@@ -136,30 +136,30 @@ class InterpretedVerification(Verification):
     def _funnel(self) -> Timing | None:
         self._read()
         base = self.judge.baseline(self.task)
-        host, device, shapes, traces, full = self._begin(base)
-        modelled = self._values(device, shapes, traces, full)
+        shapes, traces, full = self._begin(base)
+        modelled = self._values(shapes, traces, full)
         if self.protocol.honesty:
-            self._habits(device, shapes, traces, full)
+            self._habits(shapes, traces, full)
             with self._timed(Gate.FULL):
-                self._looked = self._sampled(device, full)
-                self._special_when_enlarged(device, shapes[0])
-                self._enlarge(device, shapes, traces)
-            self._lengths(host, device, base, full)
+                self._looked = self._sampled(full)
+                self._special_when_enlarged(shapes[0])
+                self._enlarge(shapes)
+            self._lengths(base, full)
             if full is not None:
-                self._follow(host, device, full, base)
+                self._follow(full, base)
             for sizes in self.judge.large_sets(self.task):
-                self._look_at(sizes, host, device, shapes, traces)
+                self._look_at(sizes, shapes, traces)
         if full is not None:
             self.facts["launches"] = full.launches()
             self.large.append(full_sizes(self.task))
         timing = None
         with self._timed(Gate.TIMING):
             if base is not None and full is not None and modelled is not None:
-                launches = self._covered(device, base, full, modelled, shapes[0], traces[0], host)
+                launches = self._covered(base, full, modelled, shapes[0], traces[0], whole=True)
                 price = self._price(base, full, launches)
                 timing = self._modelled_time(base, price) if self.judge.priced else None
         if self.judge.proofs:
-            self._prove(device, shapes, traces)
+            self._prove(shapes, traces)
         return timing
 
     def price(self) -> Timing | None:
@@ -168,10 +168,10 @@ class InterpretedVerification(Verification):
         try:
             self._read()
             base = self.judge.baseline(self.task)
-            host = self._summon("host")
-            host.ask(Gate.LOAD, {"command": "load", "code": self.candidate.code})
-            full = self._full(host, base)
-            launches = self._model(self._summon("interpret"), full)
+            self._load()
+            full = self._full(base)
+            self.device = self._summon("interpret")
+            launches = self._model(full)
             if base is None or full is None or launches is None:
                 return None
             return self._modelled_time(base, self._price(base, full, launches))
@@ -180,36 +180,33 @@ class InterpretedVerification(Verification):
         finally:
             self._dismiss()
 
-    def _begin(
-        self, base: Baseline | None
-    ) -> tuple[Confined, Confined, list[ShapeCases], list[Trace], Trace | None]:
-        """Start the process that runs the candidate's Python, load it, trace all sizes, start the interpreter. Returns both, the
+    def _begin(self, base: Baseline | None) -> tuple[list[ShapeCases], list[Trace], Trace | None]:
+        """Start the process that runs the candidate's Python, load it, trace all sizes, start the interpreter. Returns the
         sizes with something to do, whose values are all checked, with their tapes, and the tape at full size."""
         shapes = self.judge.cases_for(self.task, self.candidate.code)
         self._values_are_defined()
         if self.task.gradients and self.protocol.honesty:
             self._beside = self.judge.another_size(self.task)
         with self._timed(Gate.LOAD):
-            host = self._summon("host")
-            host.ask(Gate.LOAD, {"command": "load", "code": self.candidate.code})
+            self._load()
         with self._timed(Gate.TRACE):
             pairs = []
             for position, shape in enumerate(shapes):
                 with self._may_decline(shape):
-                    pairs.append(self._small(host, shape, position))
+                    pairs.append(self._small(shape, position))
             idle = [self._idles(shape.name, shape.cases[0].expected, trace) for shape, trace in pairs]
             self._idle = [pair for pair, idles in zip(pairs, idle, strict=True) if idles]
             pairs = [pair for pair, idles in zip(pairs, idle, strict=True) if not idles]
             for _, trace in pairs:
                 self._policy(trace)
-            full = self._full(host, base)
+            full = self._full(base)
         with self._timed(Gate.LOAD):
-            device = self._summon("interpret")  # not earlier: half of the refused candidates end before
+            self.device = self._summon("interpret")  # not earlier: half of the refused candidates end before
         self._checked = [shape for shape, _ in pairs], [trace for _, trace in pairs]
-        return host, device, *self._checked, full
+        return *self._checked, full
 
     def _values(
-        self, device: Confined, shapes: list[ShapeCases], traces: list[Trace], full: Trace | None
+        self, shapes: list[ShapeCases], traces: list[Trace], full: Trace | None
     ) -> list[Launched] | None:
         """Check every case at every small size. After the first, which most wrong kernels fail, compile the launches at `full`
         size (`_model`). Raises Stop."""
@@ -217,49 +214,48 @@ class InterpretedVerification(Verification):
         passed, worst = 0, 0.0
         for position, (shape, trace) in enumerate(zip(shapes, traces, strict=True)):
             with self._timed(Gate.SMALL):
-                self._open(device, shape, trace)
+                self._open(shape, trace)
             for number, case in enumerate(shape.cases):
                 with self._timed(Gate.SMALL), self._may_decline(shape):
                     self._form(Gate.SMALL, trace, case)
                     # The first shape's races are checked in `_repeat`. A grid of one program there may have more here.
                     watched = self.protocol.honesty and position > 0 and case is shape.cases[-1]
-                    worst = max(worst, self._call(device, shape, trace, case, position, number, watched))
+                    worst = max(worst, self._call(shape, trace, case, position, number, watched))
                     passed += 1
                     self.facts |= {"cases": passed, "worst_error": worst}
                 if passed == 1:
-                    modelled = self._model(device, full)
-            if of_a_named_number(
-                shape.name
-            ):  # a mask may be left out for another block than the one whose turn it is
+                    modelled = self._model(full)
+            # A mask may be left out for another block than the one whose turn it is.
+            if of_a_named_number(shape.name):
                 with self._timed(Gate.SMALL), self._may_decline(shape):
-                    self._in_every_configuration(device, shape.name, shape.cases[0], position)
+                    self._in_every_configuration(shape.name, shape.cases[0], position)
         for shape, trace in self._idle:  # fresh memory that nobody writes is no result
             with self._timed(Gate.SMALL), self._may_decline(shape):
-                self._open(device, shape, trace)
-                self._call(device, shape, trace, shape.cases[0], LATER)
+                self._open(shape, trace)
+                self._call(shape, trace, shape.cases[0], LATER)
         if self.protocol.honesty:
             self._not_leaning(shapes[0].cases)
         if self._rounded_sums:
-            self._with_rounded_sums(device, shapes[0])
+            self._with_rounded_sums(shapes[0])
         return modelled
 
-    def _with_rounded_sums(self, device: Confined, shape: ShapeCases) -> None:
+    def _with_rounded_sums(self, shape: ShapeCases) -> None:
         """Check the first case with factors rounded to TF32, as the compiler rounds them where it makes a product of a sum. Raises
         Stop."""
         try:
             with self._timed(Gate.SMALL):
-                self._interpret(device, Gate.SMALL, Run(shape.name, rounding=True), shape.cases[0])
+                self._interpret(Gate.SMALL, Run(shape.name, rounding=True), shape.cases[0])
         except Stop as stop:
-            if not device.alive:
+            if not self.device.alive:
                 raise
             detail = f"this compiler makes a TF32 product of a sum of products (not of one over the last axis): {stop.detail}"
             raise Stop(stop.outcome, stop.gate, detail, **stop.evidence) from None
 
-    def _in_every_configuration(self, device: Confined, key: str, case: Case, position: int) -> None:
+    def _in_every_configuration(self, key: str, case: Case, position: int) -> None:
         """Check a case in up to `_CONFIGURATIONS` of a tuner's configurations. Raises Stop."""
         met, self._configurations, number = self._configurations, 1, 0
         while number < min(self._configurations, _CONFIGURATIONS):
-            self._interpret(device, Gate.SMALL, Run(key, configuration=number), case, position, number)
+            self._interpret(Gate.SMALL, Run(key, configuration=number), case, position, number)
             number += 1
         self._configurations = max(met, self._configurations)
 
@@ -273,32 +269,30 @@ class InterpretedVerification(Verification):
             if not may_decline(shape.name, stop.outcome, stop.detail):
                 raise
 
-    def _habits(
-        self, device: Confined, shapes: list[ShapeCases], traces: list[Trace], full: Trace | None
-    ) -> None:
+    def _habits(self, shapes: list[ShapeCases], traces: list[Trace], full: Trace | None) -> None:
         """Check that the kernels do the work in every configuration and way to call them, and repeatedly. Raises Stop."""
-        self._causality(device, shapes, traces, full)
+        self._causality(shapes, traces, full)
         with self._timed(Gate.SMALL):
             first = shapes[0]
-            self._other_configurations(device, Gate.SMALL, first.name, first.cases[0], len(first.cases))
-            self._when_evaluating(device, first, first.cases[0])
-            self._when_called_otherwise(device, first, first.cases[0])
-        self._repeat(device, first, traces[0])
-        self._carry(device, first, traces[0])
-        self._follows_weights(device, first, traces[0])
+            self._other_configurations(Gate.SMALL, first.name, first.cases[0], len(first.cases))
+            self._when_evaluating(first, first.cases[0])
+            self._when_called_otherwise(first, first.cases[0])
+        self._repeat(first, traces[0])
+        self._carry(first, traces[0])
+        self._follows_weights(first, traces[0])
 
-    def _prove(self, device: Confined, shapes: list[ShapeCases], traces: list[Trace]) -> None:
+    def _prove(self, shapes: list[ShapeCases], traces: list[Trace]) -> None:
         """Ask for a proof in exact arithmetic that the kernels compute the same over the reals. Never rejects."""
         if "proof" in self.facts:
             return
         start = time.perf_counter()
-        self.facts["proof"] = prove(partial(self.judge.question, self.task), device, shapes, traces)
+        self.facts["proof"] = prove(partial(self.judge.question, self.task), self.device, shapes, traces)
         self.seconds["proof"] = round(time.perf_counter() - start, 4)
 
     # -- tapes -----------------------------------------------------------------------------------------------
 
     def _small(
-        self, host: Confined, shape: ShapeCases, position: int, met: Sequence[object] = ()
+        self, shape: ShapeCases, position: int, met: Sequence[object] = ()
     ) -> tuple[ShapeCases, Trace]:
         """The shape set, under a checkpoint's weights if the candidate can have them, and its tape, after calls on `met`."""
         inputs = describe(list(shape.cases[0].inputs))
@@ -309,32 +303,32 @@ class InterpretedVerification(Verification):
         if many:
             how |= {"names": shape.names, "tied": shape.tied}
         if shape.drawn:
-            return self._trace_checkpoint(host, shape, inputs, **how)
-        trace = self._trace(host, shape, inputs, many=many, settled=many and shape.operators.settled, **how)
+            return self._trace_checkpoint(shape, inputs, **how)
+        trace = self._trace(shape, inputs, many=many, settled=many and shape.operators.settled, **how)
         if position == 0:
-            self._not_folded(host, shape, inputs, trace)
+            self._not_folded(shape, inputs, trace)
             self._makes_at_first = trace.makes_at_first()
         return shape, trace
 
-    def _full(self, host: Confined, base: Baseline | None) -> Trace | None:
+    def _full(self, base: Baseline | None) -> Trace | None:
         """The tape at full size, from tensors without data; None if the reference cannot be modelled."""
         if base is None:
             return None
         try:
-            trace = self._trace(host, base, base.input_spec, values=False)
+            trace = self._trace(base, base.input_spec, values=False)
             self._blank = True
         except Stop:
-            if not host.alive:
+            if not self.host.alive:
                 raise
             # A constructor that reads its own weights needs them drawn.
-            trace = self._trace(host, base, base.input_spec)
+            trace = self._trace(base, base.input_spec)
         self._policy(trace)
         self._form(Gate.FULL, trace, base.form)
         return trace
 
     # -- compile and model -------------------------------------------------------------------------------------
 
-    def _model(self, device: Confined, full: Trace | None) -> list[Launched] | None:
+    def _model(self, full: Trace | None) -> list[Launched] | None:
         """Launches at full size with their work. Passes every specialisation through compiler and assembler, or only through the
         compiler's front end if no binary is needed."""
         if full is None:
@@ -342,7 +336,7 @@ class InterpretedVerification(Verification):
         with self._timed(Gate.COMPILE):
             depth = "assembly" if self.judge.priced else "ir"
             body = {"command": "model", "trace": full.only(), "compile": depth, "samples": _SAMPLES}
-            answer, _ = device.ask(Gate.COMPILE, body)
+            answer, _ = self.device.ask(Gate.COMPILE, body)
             self._assemble(answer["assemblies"])
             return list(answer["launches"])
 
@@ -375,7 +369,7 @@ class InterpretedVerification(Verification):
 
     # -- values ------------------------------------------------------------------------------------------------
 
-    def _open(self, device: Confined, shape: ShapeCases, trace: Trace) -> None:
+    def _open(self, shape: ShapeCases, trace: Trace) -> None:
         tensors = list(trace.blobs)
         state = {name: value for name, value in shape.state.items() if name in trace.traced.state}
         body = {
@@ -384,11 +378,10 @@ class InterpretedVerification(Verification):
             "trace": trace.warmed_up(),
             "state": channel.encode(state, tensors),
         }
-        device.ask(Gate.SMALL, body, tensors)
+        self.device.ask(Gate.SMALL, body, tensors)
 
     def _call(
         self,
-        device: Confined,
         shape: ShapeCases,
         trace: Trace,
         case: Case,
@@ -402,20 +395,19 @@ class InterpretedVerification(Verification):
             for call in trace.warm_up():  # each on other data, so that no old result is right by chance
                 other = call % len(shape.cases)
                 before = shape.cases[other]
-                worst = max(worst, self._play(Gate.SMALL, device, shape, before, call, position, other))
+                worst = max(worst, self._play(Gate.SMALL, shape, before, call, position, other))
         try:
-            return max(worst, self._play(Gate.SMALL, device, shape, case, -1, position, number, races=races))
+            return max(worst, self._play(Gate.SMALL, shape, case, -1, position, number, races=races))
         except Stop as stop:
-            if not races or stop.outcome is Outcome.NONDETERMINISTIC or not device.alive:
+            if not races or stop.outcome is Outcome.NONDETERMINISTIC or not self.device.alive:
                 raise
             # Wrong in this order of programs: check that the usual order is right.
-            self._play(Gate.SMALL, device, shape, case, -1, position, number)
+            self._play(Gate.SMALL, shape, case, -1, position, number)
             raise _order(Gate.SMALL, stop) from None
 
     def _play(
         self,
         gate: Gate,
-        device: Confined,
         shape: ShapeCases,
         case: Case,
         call: int = -1,
@@ -426,7 +418,7 @@ class InterpretedVerification(Verification):
         run = Run(shape.name, call, races=races, configuration=position + number)
         if shape.name == WHOLE_SIZE:  # in the configuration that is priced
             run = dataclasses.replace(run, configuration=0, measured=_MANY_SAMPLES)
-        worst, answer, outputs = self._interpret(device, gate, run, case, position, number)
+        worst, answer, outputs = self._interpret(gate, run, case, position, number)
         self._executed[shape.name] = float(answer["flops"])
         self._together |= set(answer["together"])
         if run.measured:
@@ -440,84 +432,82 @@ class InterpretedVerification(Verification):
             self._first = [tensor.clone() for tensor in outputs]
         return worst
 
-    def _none(self, host: Confined, device: Confined) -> None:
+    def _none(self) -> None:
         """Outputs must match the reference's if a size is 0; raising is allowed. Raises Stop."""
         if not self.protocol.more_shapes or (shape := self.judge.none_case(self.task)) is None:
             return
         with self._timed(Gate.SMALL), self._may_decline(shape):
-            self._call_later(device, *self._small(host, shape, LATER), shape.cases)
+            self._call_later(*self._small(shape, LATER), shape.cases)
 
-    def _after_calls(self, host: Confined, device: Confined) -> None:
+    def _after_calls(self) -> None:
         """Outputs and state must be right in the state that earlier calls leave, if the candidate holds it. Raises Stop."""
         if not self.protocol.honesty or self.task.gradients:
             return
         for shape in self.judge.after_calls(self.task):
             with self._timed(Gate.SMALL), self._said_of("in the state that earlier calls leave"):
-                trace = self._trace(host, shape, describe(list(shape.cases[0].inputs)))
+                trace = self._trace(shape, describe(list(shape.cases[0].inputs)))
                 if loads_weights(trace, shape.drawn, shape.state):
                     self._policy(trace)
-                    self._call_later(device, shape, trace, shape.cases)
+                    self._call_later(shape, trace, shape.cases)
 
-    def _other_step_counts(self, host: Confined, device: Confined) -> None:
+    def _other_step_counts(self) -> None:
         """Outputs must be right for other step counts, if launches depend on them; raising is allowed. A kernel may know a number that
         a task writes, and then does not look at what it is given. Raises Stop."""
         for shape in self.judge.step_counts(self.task) if self.protocol.honesty else ():
             with self._timed(Gate.SMALL), self._said_of("for another step count"):
                 try:
-                    trace = self._trace(host, shape, describe(list(shape.cases[0].inputs)))
+                    trace = self._trace(shape, describe(list(shape.cases[0].inputs)))
                 except Stop as stop:
                     if stop.outcome is not Outcome.RUNTIME_ERROR:
                         raise
                     continue
                 if trace.tape.launched() != self._checked[1][0].tape.launched():
-                    self._call_later(device, shape, trace, shape.cases[:1])
+                    self._call_later(shape, trace, shape.cases[:1])
 
-    def _exchange(self, host: Confined, device: Confined) -> None:
+    def _exchange(self) -> None:
         """Call with exchanged sizes, then at the second small set: a plan cached by number of elements fails. Raises Stop."""
         others = [] if self.task.gradients else self.judge.exchanged_sizes(self.task)
         shape = next((one for one in self._checked[0][1:] if one.name in self.judge.small(self.task)), None)
         if others and shape is not None and self.protocol.honesty:
             with self._timed(Gate.SMALL):
-                self._call_later(device, *self._small(host, shape, LATER, others), shape.cases[:1])
+                self._call_later(*self._small(shape, LATER, others), shape.cases[:1])
 
-    def _causality(
-        self, device: Confined, shapes: list[ShapeCases], traces: list[Trace], full: Trace | None
-    ) -> None:
+    def _causality(self, shapes: list[ShapeCases], traces: list[Trace], full: Trace | None) -> None:
         """With every kernel a no-op the output must be wrong, at every size except those of a width of 1."""
         with self._timed(Gate.CAUSALITY):
             for shape, trace in zip(shapes, traces, strict=True):
                 if shape.name.startswith(ALSO_ONE):  # a mean over one class is 0 for everyone
                     continue
-                self._without_kernels(device, shape.name, trace, shape.cases, shapes[0].operators)
+                self._without_kernels(shape.name, trace, shape.cases, shapes[0].operators)
             if full is not None:
                 self._copies_more(traces[0], full, shapes[0].operators)
 
-    def _lengths(self, host: Confined, device: Confined, base: Baseline | None, full: Trace | None) -> None:
+    def _lengths(self, base: Baseline | None, full: Trace | None) -> None:
         """Check a size of 0, the state after calls, exchanged sizes, long sizes and those between. Before the long ones, look there, with growing
         limits, for what is unproven at full size. Raises Stop, also for what is known exactly of or near the full size."""
-        self._none(host, device)
-        self._after_calls(host, device)
-        self._other_step_counts(host, device)
-        self._exchange(host, device)
+        self._none()
+        self._after_calls()
+        self._other_step_counts()
+        self._exchange()
         for room in _ROOMS:
             if self._unproven and not self._looked:
                 with self._timed(Gate.SMALL):
-                    self._at_length(host, device, self.judge.long_cases(self.task, False, room), met=True)
+                    self._at_length(self.judge.long_cases(self.task, False, room), met=True)
         with self._timed(Gate.SMALL):
-            self._at_held_sizes(host, device)
-        if (self._unproven or self._rounds) and not self._looked and self._run_whole(host, device):
+            self._at_held_sizes()
+        if (self._unproven or self._rounds) and not self._looked and self._run_whole():
             self._looked, self._again = True, 0
         self._whole(base)
         with self._timed(Gate.SMALL):
             special = self._looked and not self._coarse()
-            self._at_length(host, device, self.judge.long_cases(self.task, special))
-        self._ragged(host, device)
+            self._at_length(self.judge.long_cases(self.task, special))
+        self._ragged()
         with self._timed(Gate.SMALL):
-            self._look_between(host, device, [*self._checked[1], full])
-            self._look_at_other_ways(host, device, [*self._checked[1], full])
-            self._tune_before(host, device)
+            self._look_between([*self._checked[1], full])
+            self._look_at_other_ways([*self._checked[1], full])
+            self._tune_before()
 
-    def _look_at_other_ways(self, host: Confined, device: Confined, traces: Sequence[Trace | None]) -> None:
+    def _look_at_other_ways(self, traces: Sequence[Trace | None]) -> None:
         """In evaluation mode, for inputs of other strides and with gradients frozen a module may launch at full size what it does not
         launch in that way at the first small size, nor (`traces`) usually, if the way makes no difference there. That is judged at
         the least sizes at which it is launched. Raises Stop."""
@@ -528,30 +518,30 @@ class InterpretedVerification(Verification):
             return
         first, plain = self.task.shapes[self.judge.small(self.task)[0]], set[Kind]()
         for evaluating in (False, True):
-            small, modes = self._called_in_ways(host, first, evaluating)
-            full, _ = self._called_in_ways(host, full_sizes(self.task), evaluating)
+            small, modes = self._called_in_ways(first, evaluating)
+            full, _ = self._called_in_ways(full_sizes(self.task), evaluating)
             if small is None or full is None:
                 continue
             plain = plain or small.kinds()
             for call, way in enumerate(modes, 1) if not evaluating else ((-1, EVALUATING),):
                 if new := _new_at_full_size(small, full, call, way, plain, usual):
-                    self._judge_where_launched(host, device, way, new)
+                    self._judge_where_launched(way, new)
 
-    def _judge_where_launched(self, host: Confined, device: Confined, way: str, new: set[Kind]) -> None:
+    def _judge_where_launched(self, way: str, new: set[Kind]) -> None:
         """Judge the candidate in a way to call it at the least sizes at which all these kinds are launched. Raises Stop."""
         evaluating, call = way == EVALUATING, -1 if way == EVALUATING else 1
 
         def launched(sizes: Mapping[str, int]) -> bool:
-            trace, _ = self._called_in_ways(host, sizes, evaluating, [way])
+            trace, _ = self._called_in_ways(sizes, evaluating, [way])
             return trace is not None and call not in trace.refused and new <= trace.kinds(call)
 
         sizes = held_sizes(self.task, launched, partial(self.judge.fits, self.task))
         if (shape := self.judge.between_case(self.task, sizes)) is not None:
             inputs = describe(list(shape.cases[0].inputs))
             how: dict[str, Any] = {"ways": () if evaluating else (way,), "calls": 4, "evaluating": evaluating}
-            trace = self._trace(host, shape, inputs, **how)
+            trace = self._trace(shape, inputs, **how)
             if trace.programs() <= _MANY_PROGRAMS:
-                self._judge_way(device, shape, shape.cases[0], trace, call, way)
+                self._judge_way(shape, shape.cases[0], trace, call, way)
                 return
         name, _, choice = max(new)
         read = GradientWay.read(way)
@@ -559,7 +549,7 @@ class InterpretedVerification(Verification):
         raise Stop(Outcome.UNPROVEN, Gate.FULL, detail)
 
     def _called_in_ways(
-        self, host: Confined, sizes: Mapping[str, int], evaluating: bool, only: Sequence[str] = ()
+        self, sizes: Mapping[str, int], evaluating: bool, only: Sequence[str] = ()
     ) -> tuple[Trace | None, Sequence[str]]:
         """A trace without values at these sizes, called in all these ways, and the ways; None if it raises."""
         made = self.task.model_copy(update={"shapes": {**self.task.shapes, "full": dict(sizes)}})
@@ -568,30 +558,30 @@ class InterpretedVerification(Verification):
         modes = () if evaluating else only or [*ways.LAYOUTS, *_frozen_one_by_one(base)]
         how: dict[str, Any] = {"ways": modes, "calls": 3 + len(modes), "evaluating": evaluating}
         try:
-            return self._trace(host, base, base.input_spec, values=False, **how), modes
+            return self._trace(base, base.input_spec, values=False, **how), modes
         except Stop:
-            if not host.alive:
+            if not self.host.alive:
                 raise
             return None, ()
 
-    def _look_between(self, host: Confined, device: Confined, traces: Sequence[Trace | None]) -> None:
+    def _look_between(self, traces: Sequence[Trace | None]) -> None:
         """If Python launches something only at sizes between the small ones and the full ones (those of `traces`), check it at
         the first such size tried. Raises Stop."""
         known = {kind for trace in traces if trace is not None for kind in trace.kinds()}
         if not may_choose(self.candidate.code, {name for name, _, _ in known}):
             return
         for sizes in self.judge.between(self.task):
-            if not (new := self._kinds_at(host, sizes) - known):
+            if not (new := self._kinds_at(sizes) - known):
                 continue
             known |= new
-            shape = self.judge.between_case(self.task, self._make_small(host, sizes, new))
+            shape = self.judge.between_case(self.task, self._make_small(sizes, new))
             if shape is not None:
-                _, trace = self._small(host, shape, LATER)
+                _, trace = self._small(shape, LATER)
                 self._policy(trace)
                 if trace.programs() <= _SEVERAL_PROGRAMS:
-                    self._call_later(device, shape, trace, shape.cases[:1])
+                    self._call_later(shape, trace, shape.cases[:1])
 
-    def _tune_before(self, host: Confined, device: Confined) -> None:
+    def _tune_before(self) -> None:
         """If a tuner prunes configurations, those that it kept for another size under the same key must be right at this one.
         Raises Stop."""
         if "prune_configs_by" not in self.candidate.code or self.task.gradients:
@@ -599,38 +589,36 @@ class InterpretedVerification(Verification):
         for earlier, shape in self.judge.tuned_cases(self.task):
             given, before = (describe(list(one.cases[0].inputs)) for one in (shape, earlier))
             with self._said_of("where a tuner has met another size"), self._may_decline(shape):
-                trace = self._trace(host, shape, given, earlier=before)
+                trace = self._trace(shape, given, earlier=before)
                 if trace.programs() > _SEVERAL_PROGRAMS:
                     continue
                 self._form(Gate.SMALL, trace, shape.cases[0])
-                self._open(device, shape, trace)
-                self._in_every_configuration(device, shape.name, shape.cases[0], LATER)
+                self._open(shape, trace)
+                self._in_every_configuration(shape.name, shape.cases[0], LATER)
 
-    def _make_small(
-        self, host: Confined, sizes: dict[str, int], new: set[tuple[str, str, str]]
-    ) -> dict[str, int]:
+    def _make_small(self, sizes: dict[str, int], new: set[tuple[str, str, str]]) -> dict[str, int]:
         """The sizes, as many of them made small as possible while all these kinds are still launched."""
         made = self.task.model_copy(update={"shapes": {**self.task.shapes, "full": sizes}})
         return held_sizes(
             made,
-            lambda smaller: new <= self._kinds_at(host, smaller),
+            lambda smaller: new <= self._kinds_at(smaller),
             partial(self.judge.fits, self.task),
         )
 
-    def _kinds_at(self, host: Confined, sizes: Mapping[str, int]) -> set[tuple[str, str, str]]:
+    def _kinds_at(self, sizes: Mapping[str, int]) -> set[tuple[str, str, str]]:
         """Kinds of launches at these sizes, traced without values; empty if that raises."""
         made = self.task.model_copy(update={"shapes": {**self.task.shapes, "full": dict(sizes)}})
         base = self.judge.baseline(made)
         if base is None:
             return set()
         try:
-            return self._trace(host, base, base.input_spec, values=False).kinds()
+            return self._trace(base, base.input_spec, values=False).kinds()
         except Stop:
-            if not host.alive:
+            if not self.host.alive:
                 raise
             return set()
 
-    def _run_whole(self, host: Confined, device: Confined) -> bool:
+    def _run_whole(self) -> bool:
         """Run all programs at full size, if they are not too many, with all values checked; whether that was done. Used for what
         would be unproven otherwise. Raises Stop."""
         if self._ran is None:
@@ -638,20 +626,18 @@ class InterpretedVerification(Verification):
             shape = self.judge.whole_case(self.task)
             if shape is not None:
                 with self._timed(Gate.FULL):
-                    _, trace = self._small(host, shape, LATER)
+                    _, trace = self._small(shape, LATER)
                     if trace.programs() <= _WHOLE_PROGRAMS:
-                        self._open(device, shape, trace)
+                        self._open(shape, trace)
                         try:
-                            self._call(device, shape, trace, shape.cases[0], LATER, 0, races=True)
+                            self._call(shape, trace, shape.cases[0], LATER, 0, races=True)
                             self._ran = True
                         except Stop as stop:
                             if stop.outcome is not Outcome.TIMEOUT:
                                 raise
         return self._ran
 
-    def _at_length(
-        self, host: Confined, device: Confined, shapes: list[ShapeCases], met: bool = False
-    ) -> None:
+    def _at_length(self, shapes: list[ShapeCases], met: bool = False) -> None:
         """Check all values at sizes of which some are as long as at full size. Raises Stop.
 
         If programs ran on ordinary values at full size, only special ones are new (and, in half precision, whether errors add
@@ -662,7 +648,7 @@ class InterpretedVerification(Verification):
             cases = shape.cases[:1] if met else shape.cases[1 if skipped else 0 :]
             if not cases or (met and (shape.far or not self._unproven)):
                 continue
-            _, trace = self._small(host, shape, LATER)
+            _, trace = self._small(shape, LATER)
             self._policy(trace)
             if (programs := trace.programs()) > (_SEVERAL_PROGRAMS if shape.far else LONG_PROGRAMS):
                 if shape.far or (self._looked and not (self.for_gpu and self._coarse())):
@@ -674,50 +660,44 @@ class InterpretedVerification(Verification):
                     if shorter is None:
                         continue
                     shape = shorter
-                    _, trace = self._small(host, shape, LATER)
+                    _, trace = self._small(shape, LATER)
                     if trace.programs() > most:
                         continue
                 cases = shape.cases[:1]
-            self._call_later(device, shape, trace, cases)
+            self._call_later(shape, trace, cases)
             if met:
-                self._enlarge(device, [shape], [trace])
+                self._enlarge([shape])
 
-    def _call_later(self, device: Confined, shape: ShapeCases, trace: Trace, cases: Sequence[Case]) -> None:
+    def _call_later(self, shape: ShapeCases, trace: Trace, cases: Sequence[Case]) -> None:
         """Check all values of cases at sizes after the first. Raises Stop."""
-        self._open(device, shape, trace)
+        self._open(shape, trace)
         for number, case in enumerate(cases):
             self._form(Gate.SMALL, trace, case)
             # At small sizes a program that shares a counter may be the only one.
-            self._call(device, shape, trace, case, LATER, number, races=self._atomics and not number)
+            self._call(shape, trace, case, LATER, number, races=self._atomics and not number)
 
     def _coarse(self) -> bool:
         """Whether an output is in half precision, where full-size samples on scaled inputs do not show errors that add up."""
         return any(item.half for item in self.judge.cases(self.task)[0].cases[0].expected)
 
-    def _repeat(self, device: Confined, shape: ShapeCases, trace: Trace) -> None:
+    def _repeat(self, shape: ShapeCases, trace: Trace) -> None:
         """Repeat the first case after all others, with programs in reverse order and races watched."""
         with self._timed(Gate.DETERMINISM):
             try:
-                self._play(Gate.DETERMINISM, device, shape, shape.cases[0], races=True)
+                self._play(Gate.DETERMINISM, shape, shape.cases[0], races=True)
             except Stop as stop:
-                if stop.outcome is Outcome.NONDETERMINISTIC or not device.alive:
+                if stop.outcome is Outcome.NONDETERMINISTIC or not self.device.alive:
                     raise
                 raise _order(Gate.DETERMINISM, stop) from None
 
-    def _carry(self, device: Confined, shape: ShapeCases, trace: Trace) -> None:
+    def _carry(self, shape: ShapeCases, trace: Trace) -> None:
         """Call again after a few input elements changed: kept memory must not stand in for the inputs."""
         if not trace.carries() or shape.twin is None:
             return
-        with self._timed(Gate.DETERMINISM):
-            try:
-                self._play(Gate.DETERMINISM, device, shape, shape.twin)
-            except Stop as stop:
-                if not device.alive:
-                    raise
-                detail = f"wrong when called again on inputs that differ little: {stop.detail}"
-                raise Stop(Outcome.STATEFUL, Gate.DETERMINISM, detail) from None
+        with self._stateful("wrong when called again on inputs that differ little"):
+            self._play(Gate.DETERMINISM, shape, shape.twin)
 
-    def _follows_weights(self, device: Confined, shape: ShapeCases, trace: Trace) -> None:
+    def _follows_weights(self, shape: ShapeCases, trace: Trace) -> None:
         """Change weights between two calls: what kernels made of them on the first call must not outlive them; if gradients are
         asked, nor may anything else made of them."""
         names = [name for name, view in trace.traced.state.items() if view.numel > TINY]
@@ -732,17 +712,12 @@ class InterpretedVerification(Verification):
             tensors: list[torch.Tensor] = []
             body = {"command": "weights", "key": shape.name, "state": channel.encode(state, tensors)}
             body["trained"] = trained
-            if device.ask(Gate.DETERMINISM, body, tensors)[0]["laid_out"]:
+            if self.device.ask(Gate.DETERMINISM, body, tensors)[0]["laid_out"]:
                 return
-            try:
-                self._play(Gate.DETERMINISM, device, shape, case)
-            except Stop as stop:
-                if not device.alive:
-                    raise
-                detail = f"wrong when weights change between two calls: {stop.detail}"
-                raise Stop(Outcome.STATEFUL, Gate.DETERMINISM, detail) from None
+        with self._stateful("wrong when weights change between two calls"):
+            self._play(Gate.DETERMINISM, shape, case)
 
-    def _sampled(self, device: Confined, full: Trace | None) -> bool:
+    def _sampled(self, full: Trace | None) -> bool:
         """At full size, run a few programs on inputs that repeat, so that one period gives their expected values. Returns whether
         every output was checked."""
         if full is None:
@@ -753,7 +728,7 @@ class InterpretedVerification(Verification):
         if patch is not None:
             body |= {"names": list(patch.state), "repeats": patch.described()}
         views = full.tape.outputs()
-        answer, stored = device.ask(Gate.FULL, body, given)
+        answer, stored = self.device.ask(Gate.FULL, body, given)
         looked = len(answer.get("written", ())) == len(views)
         self._note_extent(answer)
         self._cut = [] if looked else list(answer.get("cut", ()))
@@ -771,7 +746,7 @@ class InterpretedVerification(Verification):
             self._agrees(number, values, patch, positions, views[number].shape)
         return looked
 
-    def _follow(self, host: Confined, device: Confined, full: Trace, base: Baseline | None) -> None:
+    def _follow(self, full: Trace, base: Baseline | None) -> None:
         """Plan completely the kernels that were cut, if their loops have more rounds than anywhere that values were checked.
         Only for references without samples at full size, such as a sum over everything. Raises Stop."""
         if not self._cut or self._looked or not self._reaches_throughout(base):
@@ -779,14 +754,14 @@ class InterpretedVerification(Verification):
         if self.judge.patch(self.task) is not None:
             return
         with self._timed(Gate.FULL):
-            answer, _ = device.ask(
+            answer, _ = self.device.ask(
                 Gate.FULL, {"command": "follow", "trace": full.only(), "kernels": self._cut}
             )
         if "reaches" in answer:
             self._note_extent(answer)
         self._unproven = _idle(answer)
         self._unproven += [f"`{name}`: more steps than are followed" for name in answer.get("cut", ())]
-        if self._unproven and self._run_whole(host, device):
+        if self._unproven and self._run_whole():
             self._looked = True
         self._whole(base)
 
@@ -846,28 +821,21 @@ class InterpretedVerification(Verification):
                         amounts[name] = amounts.get(name, 0.0) + amount
         return made
 
-    def _look_at(
-        self,
-        sizes: dict[str, int],
-        host: Confined,
-        device: Confined,
-        shapes: list[ShapeCases],
-        traces: list[Trace],
-    ) -> None:
+    def _look_at(self, sizes: dict[str, int], shapes: list[ShapeCases], traces: list[Trace]) -> None:
         """Check one more set of sizes of a family as the full size is checked. Raises Stop."""
         task = self.task
         kept = self._looked, self._blank, self._extent, self._unproven, self._again, dict(self.facts)
         self.task = task.model_copy(update={"shapes": {**task.shapes, "full": sizes}})
         try:
             base = self.judge.baseline(self.task)
-            full = self._full(host, base)
-            launches = self._model(device, full)
+            full = self._full(base)
+            launches = self._model(full)
             with self._timed(Gate.FULL):
-                self._looked = self._sampled(device, full)
-                self._enlarge(device, shapes, traces)
+                self._looked = self._sampled(full)
+                self._enlarge(shapes)
                 self._whole(base)
                 if base is not None and full is not None and launches is not None:
-                    self._covered(device, base, full, launches, shapes[0], traces[0])
+                    self._covered(base, full, launches, shapes[0], traces[0])
                     self.large.append(sizes)
         except Stop as stop:
             free = ", ".join(f"{name} {sizes[name]}" for name in task.ranges)
@@ -877,32 +845,32 @@ class InterpretedVerification(Verification):
             self.task = task
             self._looked, self._blank, self._extent, self._unproven, self._again, self.facts = kept
 
-    def _ragged(self, host: Confined, device: Confined) -> None:
+    def _ragged(self) -> None:
         """Check what is written and read near the full size, where nothing divides, without values: several sizes changed, then
         one by one while less is known of it than at full size. If Python divides without rounding up, also at sizes between, where
         it need not raise. Raises Stop."""
         if all(share is None for known in self._extent.values() for share in known):
             return
         for made, base in self.judge.ragged(self.task):
-            if self._touch_all_at(made, base, host, device):
+            if self._touch_all_at(made, base):
                 break
         for made, base in self.judge.planned_between(self.task) if leaves_a_rest(self.candidate.code) else ():
             try:
-                self._touch_all_at(made, base, host, device)
+                self._touch_all_at(made, base)
             except Stop as stop:
-                if stop.outcome not in RAISES or not host.alive:
+                if stop.outcome not in RAISES or not self.host.alive:
                     raise
 
-    def _touch_all_at(self, made: Task, base: Baseline, host: Confined, device: Confined) -> bool:
+    def _touch_all_at(self, made: Task, base: Baseline) -> bool:
         """Whether, at the full sizes of a task like this one, as much is known of what is written and read as at this one's.
         Raises Stop if that is not all."""
         kept, own = (self._blank, self._extent), full_sizes(self.task)
         try:
             with self._timed(Gate.FULL):
-                trace = self._full(host, base)
+                trace = self._full(base)
                 assert trace is not None
                 body = {"command": "sample", "trace": trace.only(), "names": [], "repeats": []}
-                answer, _ = device.ask(Gate.FULL, body)
+                answer, _ = self.device.ask(Gate.FULL, body)
                 self._note_extent(answer)
                 self._all_touched(base)
                 return all(map(_as_much, kept[1].values(), map(self._extent.get, kept[1])))
@@ -913,25 +881,25 @@ class InterpretedVerification(Verification):
         finally:
             self._blank, self._extent = kept
 
-    def _enlarge(self, device: Confined, shapes: list[ShapeCases], traces: list[Trace]) -> None:
+    def _enlarge(self, shapes: Sequence[ShapeCases]) -> None:
         """Run constants that occur at full size only at small sizes, where values are checked (a block may be larger than
         needed). What passes is no longer unproven."""
         for shape in shapes if not self._looked else ():
-            if not self._unproven or not device.alive:
+            if not self._unproven or not self.device.alive:
                 return
             case = shape.cases[0]
             try:
-                self._meet(device, Run(shape.name, enlarged=True, met=True), case)
+                self._meet(Run(shape.name, enlarged=True, met=True), case)
             except Stop:
                 continue
 
-    def _meet(self, device: Confined, run: Run, case: Case) -> None:
+    def _meet(self, run: Run, case: Case) -> None:
         """Run a case; what it meets is no longer unproven. Raises Stop."""
-        _, answer, _ = self._interpret(device, Gate.FULL, run, case)
+        _, answer, _ = self._interpret(Gate.FULL, run, case)
         met = set(map(str, answer["met"]))
         self._unproven = [item for item in self._unproven if item not in met]
 
-    def _at_held_sizes(self, host: Confined, device: Confined) -> None:
+    def _at_held_sizes(self) -> None:
         """Look for what occurs at full size only, and at no long size, where only the sizes it depends on are full. Ordinary and
         special values are checked there, and ordinary ones again with one size more in full. Raises
         Stop."""
@@ -939,47 +907,45 @@ class InterpretedVerification(Verification):
             if not self._unproven or self._looked:
                 return
             item = self._unproven[0]
-            holds = partial(self._also_meets, item, host, device)
+            holds = partial(self._also_meets, item)
             sizes = held_sizes(self.task, holds, partial(self.judge.fits, self.task))
             shape = self.judge.held_case(self.task, sizes)
-            if shape is None or not self._check_at(host, device, shape):
+            if shape is None or not self._check_at(shape):
                 return
             for longer in self.judge.longer_than(self.task, sizes):
-                self._check_at(host, device, longer, _MANY_PROGRAMS)
+                self._check_at(longer, _MANY_PROGRAMS)
             if item in self._unproven:
                 return
 
-    def _check_at(
-        self, host: Confined, device: Confined, shape: ShapeCases, most: int = _SEVERAL_PROGRAMS
-    ) -> bool:
+    def _check_at(self, shape: ShapeCases, most: int = _SEVERAL_PROGRAMS) -> bool:
         """Check a call if it has at most `most` programs; what it meets is no longer unproven. Whether it ran. Raises Stop."""
-        _, trace = self._small(host, shape, LATER)
+        _, trace = self._small(shape, LATER)
         self._policy(trace)
         if trace.programs() > most:
             return False
         few = trace.programs() <= LONG_PROGRAMS
-        self._call_later(device, shape, trace, shape.cases if few else shape.cases[:1])
-        self._meet(device, Run(shape.name, met=True), shape.cases[0])
+        self._call_later(shape, trace, shape.cases if few else shape.cases[:1])
+        self._meet(Run(shape.name, met=True), shape.cases[0])
         return True
 
-    def _also_meets(self, item: str, host: Confined, device: Confined, sizes: dict[str, int]) -> bool:
+    def _also_meets(self, item: str, sizes: dict[str, int]) -> bool:
         """Whether an item that occurs at full size only occurs at these sizes, too."""
         task, kept = self.task, (self._blank, dict(self.facts))
         self.task = task.model_copy(update={"shapes": {**task.shapes, "full": sizes}})
         try:
-            trace = self._full(host, self.judge.baseline(self.task))
+            trace = self._full(self.judge.baseline(self.task))
             if trace is None:
                 return False
             body = {"command": "sample", "trace": trace.only(), "names": [], "repeats": []}
-            return item in device.ask(Gate.FULL, body)[0].get("new", ())
+            return item in self.device.ask(Gate.FULL, body)[0].get("new", ())
         except Stop:
-            if not host.alive or not device.alive:
+            if not self.host.alive or not self.device.alive:
                 raise
             return False
         finally:
             self.task, (self._blank, self.facts) = task, kept
 
-    def _special_when_enlarged(self, device: Confined, shape: ShapeCases) -> None:
+    def _special_when_enlarged(self, shape: ShapeCases) -> None:
         """Special values are drawn at small sizes. If kernels have other constants at full size, and ordinary values are right
         with these at a small size, special values must be, too. Raises Stop."""
         if not self._unproven or shape.gradients is not None:
@@ -993,9 +959,9 @@ class InterpretedVerification(Verification):
         run = Run(shape.name, enlarged=True)
         for number, case in enumerate([usual, *special]):
             try:
-                self._interpret(device, Gate.FULL, run, case, 0, number)
+                self._interpret(Gate.FULL, run, case, 0, number)
             except Stop as stop:
-                if not device.alive:
+                if not self.device.alive:
                     raise
                 if number == 0 or stop.outcome in (Outcome.UNSUPPORTED, Outcome.OUT_OF_BOUNDS):
                     return  # these constants do not work at this size
@@ -1064,19 +1030,18 @@ class InterpretedVerification(Verification):
 
     def _covered(
         self,
-        device: Confined,
         base: Baseline,
         full: Trace,
         launches: list[Launched],
         shape: ShapeCases,
         small: Trace,
-        host: Confined | None = None,
+        whole: bool = False,
     ) -> list[Launched]:
         """Where values are not checked at full size, check that the kernels write the outputs and read the inputs.
 
         Their work there is compared with the output's size, and with what they read at the small size. A first look at few
         instances is repeated with many before we accuse, or if the few stored nothing. Returns the launches of the last look,
-        by which the call is priced. With a `host`, if programs wait for each other, a small enough full size is run in full
+        by which the call is priced. If `whole`, and programs wait for each other, a small enough full size is run in full
         before the outcome is unproven.
         """
         self._held(launches)
@@ -1087,24 +1052,22 @@ class InterpretedVerification(Verification):
         for samples in (_SAMPLES, _MORE_SAMPLES, _MANY_SAMPLES):
             if samples > _SAMPLES:
                 body = {"command": "model", "trace": full.only(), "compile": "", "samples": samples}
-                launches = list(device.ask(Gate.TIMING, body)[0]["launches"])
+                launches = list(self.device.ask(Gate.TIMING, body)[0]["launches"])
             launches = self._as_done(launches)
-            problem = _unwritten(full, launches) or self._unread(
-                device, base, full, launches, shape, small, samples
-            )
+            problem = _unwritten(full, launches) or self._unread(base, full, launches, shape, small, samples)
             problem = problem or self._unchecked(launches)
             if any(launch["waited"] for launch in launches) and not self._looked:
                 problem = (
                     problem or "at full size programs wait for one another, and nobody looked at them there"
                 )
             problem = problem or self._uncomputed(base, launches, shape)
-            if problem.startswith(_LITTLE) and self._by_algebra(device, base, full, launches, shape):
+            if problem.startswith(_LITTLE) and self._by_algebra(base, full, launches, shape):
                 problem = ""
             idle = any(item["work"]["programs"] and not item["work"]["stored_bytes"] for item in launches)
             if not problem and (samples == _MANY_SAMPLES or not idle):
                 return launches
         by_values = any(one["waits"] or one["guessed"] for one in launches)
-        if by_values and host is not None and self._run_whole(host, device):
+        if by_values and whole and self._run_whole():
             launches = self._as_run(base, launches, shape)
             if launches:
                 return launches
@@ -1151,9 +1114,8 @@ class InterpretedVerification(Verification):
         """Check that matrix products are computed: at least the share of arithmetic done at the small size, where values were
         right (a diagonal product needs none). A kernel whose full-size values were checked may skip part of it for good
         reasons, a triangle or a fast algorithm."""
-        if (
-            not base.contraction_flops or self.task.policy == "partial"
-        ):  # the kernels' share of the price decides
+        # The kernels' share of the price decides.
+        if not base.contraction_flops or self.task.policy == "partial":
             return ""
         if self._looked and all(
             share is not None and share >= 1.0 for share in self._extent.get("loaded", (None,))
@@ -1170,9 +1132,7 @@ class InterpretedVerification(Verification):
             return ""
         return f"{_LITTLE}{share:.1%} of the reference's arithmetic"
 
-    def _by_algebra(
-        self, device: Confined, base: Baseline, full: Trace, launches: list[Launched], shape: ShapeCases
-    ) -> bool:
+    def _by_algebra(self, base: Baseline, full: Trace, launches: list[Launched], shape: ShapeCases) -> bool:
         """Whether algebra explains missing arithmetic at full size: it is also missing at the small size, where exact arithmetic
         proves that the kernels compute the same over the reals, and inputs and weights are all read."""
         small = baseline(self.task, dict(self.task.shapes[shape.name]), self.judge.target)
@@ -1184,7 +1144,7 @@ class InterpretedVerification(Verification):
         ] + list(full.traced.state.values())
         if any(moved.get(view.storage, 0.0) < _WHOLE * view.numel * view.itemsize for view in views):
             return False
-        self._prove(device, *self._checked)
+        self._prove(*self._checked)
         return bool(self.facts["proof"].status == "proven")
 
     def _unchecked(self, launches: list[Launched]) -> str:
@@ -1196,7 +1156,6 @@ class InterpretedVerification(Verification):
 
     def _unread(
         self,
-        device: Confined,
         base: Baseline,
         full: Trace,
         launches: list[Launched],
@@ -1222,7 +1181,9 @@ class InterpretedVerification(Verification):
                 continue
             if before is None:
                 body = {"command": "model", "trace": small.only(), "compile": "", "samples": samples}
-                before = _bytes_moved(small, list(device.ask(Gate.TIMING, body)[0]["launches"]), reads=True)
+                before = _bytes_moved(
+                    small, list(self.device.ask(Gate.TIMING, body)[0]["launches"]), reads=True
+                )
             then = _share_read(small, before, index)
             if then < _WHOLE:  # windows may leave gaps, and meet the edge differently
                 least = _READ_SHARE * then
@@ -1286,18 +1247,18 @@ class BeforeGpu(InterpretedVerification):
         self._read()
         base = self.judge.baseline(self.task)
         try:
-            host, device, shapes, traces, full = self._begin(base)
-            self._values(device, shapes, traces, None)
-            self._habits(device, shapes, traces, full)
+            shapes, traces, full = self._begin(base)
+            self._values(shapes, traces, None)
+            self._habits(shapes, traces, full)
             with self._timed(Gate.FULL):
-                self._sampled(device, full)
-                self._special_when_enlarged(device, shapes[0])
+                self._sampled(full)
+                self._special_when_enlarged(shapes[0])
                 self._looked, self._again = True, 0
-            self._lengths(host, device, base, full)
+            self._lengths(base, full)
             for sizes in self.judge.large_sets(self.task):
-                self._look_at(sizes, host, device, shapes, traces)
+                self._look_at(sizes, shapes, traces)
             if self.judge.proofs:
-                self._prove(device, shapes, traces)
+                self._prove(shapes, traces)
         except Stop as stop:
             if stop.outcome is not Outcome.UNSUPPORTED:
                 raise

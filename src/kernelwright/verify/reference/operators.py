@@ -56,9 +56,8 @@ class _Names(DispatchMode):
             self.seen.append(NO_CHANNELS)
         given = (*args, *(kwargs or {}).values())
         self.numbers += [float(one) for one in given if _is_number(one)]
-        if (
-            name.rstrip("_") in ("eq", "ne") and len(args) > 1
-        ):  # `isnan`, `isinf` and `isfinite` consist of these
+        # `isnan`, `isinf` and `isfinite` consist of these.
+        if name.rstrip("_") in ("eq", "ne") and len(args) > 1:
             infinite = isinstance(args[1], float) and math.isinf(args[1])
             self.seen += ["isnan"] if args[0] is args[1] else ["isinf"] if infinite else []
             self.kinds.update(_kinds_in(args[0], args[1]))

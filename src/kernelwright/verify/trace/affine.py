@@ -149,9 +149,8 @@ class _Variation:
     ) -> None:
         """A parameter was registered with its module."""
         if self._may_vary(param) and not blank.holds(param.data):
-            param.data = self._vary(
-                param.data.clone(), param.requires_grad
-            )  # the tensor it was made from may be used elsewhere
+            # The tensor it was made from may be used elsewhere.
+            param.data = self._vary(param.data.clone(), param.requires_grad)
 
     def initialised(self, tensor: torch.Tensor, /, *_: object, **__: object) -> None:
         """An initialiser of torch has filled a parameter."""

@@ -929,9 +929,8 @@ def _with_weights_anew(module: torch.nn.Module) -> torch.nn.Module:
     """The module after loading its own checkpoint, with every parameter and buffer replaced by an equal one in new memory, as
     `load_state_dict(assign=True)` does."""
     made: dict[int, Any] = {}
-    with contextlib.suppress(
-        RuntimeError, TypeError, KeyError, AttributeError
-    ):  # a user could not load it either
+    # A user could not load it either.
+    with contextlib.suppress(RuntimeError, TypeError, KeyError, AttributeError):
         module.load_state_dict(module.state_dict())
     for part in module.modules():
         for held in (part._parameters, part._buffers):

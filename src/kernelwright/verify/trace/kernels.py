@@ -250,9 +250,8 @@ class Kernels:
         filename = f"<kernel {next(_counter)} {name}>"
         linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
         try:
-            exec(
-                compile(tree, filename, "exec"), scope
-            )  # evaluates defaults and annotations, any of which can raise
+            # Evaluates defaults and annotations, any of which can raise.
+            exec(compile(tree, filename, "exec"), scope)
             function = scope[name]
             function.__module__ = "candidate"
             options = _options(dict(spec["options"]))

@@ -316,9 +316,8 @@ class PretendCuda(TorchFunctionMode):
             return args[0] if func is torch.Tensor.pin_memory else None
         if func in _FROM_DATA and self.tell is not None and not _any_tensor(args):
             on_device = _is_cuda(kwargs.pop("device", None))
-            with (
-                torch.utils._python_dispatch._disable_current_modes()
-            ):  # tensors made of Python numbers have data
+            # Tensors made of Python numbers have data.
+            with torch.utils._python_dispatch._disable_current_modes():
                 made = func(*args, **kwargs)
             if isinstance(args[0] if args else kwargs.get("data"), (list, tuple)):
                 self.listed += made.numel()
