@@ -237,16 +237,10 @@ def plans(verdict: Verdict) -> Segments:
 
 
 PRESETS: Mapping[str, Callable[[Verdict], Segments]] = {
-    "toronto-frontend": toronto_frontend,
-    "toronto-midend": toronto_midend,
-    "autotriton": autotriton,
-    "usable": usable,
-    "tritonrl": tritonrl,
-    "kevin": kevin,
-    "drkernel": drkernel,
-    "wright": wright,
+    "toronto-frontend": toronto_frontend, "toronto-midend": toronto_midend, "autotriton": autotriton,
+    "usable": usable, "tritonrl": tritonrl, "kevin": kevin, "drkernel": drkernel, "wright": wright,
     "plans": plans,
-}
+}  # fmt: skip
 
 
 UNTIMED = frozenset(["toronto-frontend", "autotriton", "usable"])

@@ -181,8 +181,7 @@ def train(
         str, typer.Option("--on", help=f"With --dry-run: here, or a GPU: {', '.join(TARGETS)}.")
     ] = "here",
     seeds: Annotated[
-        str,
-        typer.Option(help="Run once per seed, such as 0,1,2, on the same data, into RUN/seed-N."),
+        str, typer.Option(help="Run once per seed, such as 0,1,2, on the same data, into RUN/seed-N.")
     ] = "",
     resume: options.Resume = False,
 ) -> int:

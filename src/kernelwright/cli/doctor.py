@@ -55,16 +55,10 @@ class ModelNew(torch.nn.Module):
 """Torch does the work, and a kernel that adds nothing takes the credit."""
 
 SUPPORTED = {
-    "torch": ((2, 11), (2, 14)),
-    "triton": ((3, 6), (3, 10)),
-    "numpy": ((2, 0), None),
-    "pydantic": ((2, 10), (3,)),
-    "transformers": ((5, 17), (6,)),
-    "trl": ((1, 16, 0), (1, 16, 1)),
-    "peft": ((0, 18), None),
-    "accelerate": ((1, 10), None),
-    "datasets": ((4, 0), None),
-}
+    "torch": ((2, 11), (2, 14)), "triton": ((3, 6), (3, 10)), "numpy": ((2, 0), None),
+    "pydantic": ((2, 10), (3,)), "transformers": ((5, 17), (6,)), "trl": ((1, 16, 0), (1, 16, 1)),
+    "peft": ((0, 18), None), "accelerate": ((1, 10), None), "datasets": ((4, 0), None),
+}  # fmt: skip
 """From the first version up to, but excluding, the second; as in pyproject.toml."""
 PYTHONS = ((3, 11), (3, 13))
 JUDGING = ("torch", "triton", "numpy", "pydantic")
@@ -330,13 +324,10 @@ _LAYERS = {
     "seccomp": "candidates may make any system call: run on x86_64 with CONFIG_SECCOMP_FILTER",
 }
 _TRIED = {
-    "network": "a socket",
-    "fresh folder": "writing in the folder that it is given",
-    "other folders": "writing elsewhere",
-    "your files": "reading below the home folder",
-    "new processes": "a fork",
-    "signals": "a signal to the judge",
-}
+    "network": "a socket", "fresh folder": "writing in the folder that it is given",
+    "other folders": "writing elsewhere", "your files": "reading below the home folder",
+    "new processes": "a fork", "signals": "a signal to the judge",
+}  # fmt: skip
 
 
 def protections() -> Iterator[Check]:

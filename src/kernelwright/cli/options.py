@@ -93,9 +93,7 @@ Gradients = Annotated[
 Sizes = Annotated[
     str,
     typer.Option(
-        "--sizes",
-        metavar="N=1:4096,...",
-        help="Judge for ranges of sizes: constants of TASK as LEAST:MOST.",
+        "--sizes", metavar="N=1:4096,...", help="Judge for ranges of sizes: constants of TASK as LEAST:MOST."
     ),
 ]
 

@@ -16,13 +16,9 @@ from typing import Any
 from kernelwright.graph.types import Dim, Graph, NumberType, Operand, Scale, Size, Symbol, TensorType
 
 BINARY: dict[type[ast.operator], Callable[[int, int], int]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-    ast.Pow: operator.pow,
-}
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod, ast.Pow: operator.pow,
+}  # fmt: skip
 _CALLS: dict[str, Callable[..., int]] = {"min": min, "max": max}
 
 

@@ -102,11 +102,7 @@ class Case:
 
     def _stays(self, ties: Ties) -> list[tuple[str, int]]:
         """(argument, dimension) pairs with sizes that the graph has as numbers, but a kernel may compute from shapes."""
-        return [
-            *scaled_by(self.graph),
-            *counted_to(self.graph, ties),
-            *cut_into(self.graph, self.values),
-        ]
+        return [*scaled_by(self.graph), *counted_to(self.graph, ties), *cut_into(self.graph, self.values)]
 
     def posed(self, text: str, precision: str = "default", ties: Ties = ()) -> tuple[Task, str]:
         """(task, candidate code) to judge a file. Not for a task in the KernelBench form.

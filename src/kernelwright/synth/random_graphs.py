@@ -31,19 +31,9 @@ LOSSES = (
     "soft_margin_loss", "cross_entropy_loss",
 )  # fmt: skip
 Form = Literal[
-    "map",
-    "row",
-    "norm",
-    "loss",
-    "several",
-    "product",
-    "convolution",
-    "attention",
-    "scan",
-    "window",
-    "lookup",
-    "moves",
-]
+    "map", "row", "norm", "loss", "several", "product", "convolution", "attention", "scan", "window",
+    "lookup", "moves",
+]  # fmt: skip
 FORMS: dict[Form, int] = {"map": 20, "row": 17, "norm": 14, "loss": 5, "several": 6, "product": 15, "convolution": 9, "attention": 3, "scan": 5,
                           "window": 5, "lookup": 5, "moves": 8}  # fmt: skip
 """Relative frequency of each form."""

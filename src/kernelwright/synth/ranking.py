@@ -28,8 +28,6 @@ from kernelwright.synth.spaces import patch_cost, window_cost, windows_counted
 from kernelwright.synth.to_triton import scheduled_part
 
 Features = dict[str, float]
-_NESTS = {"transpose": "map"}
-"""Nests that use another nest's sizes."""
 _AHEAD = 100.0
 
 

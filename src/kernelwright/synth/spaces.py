@@ -361,22 +361,12 @@ def _attention_space(source: Source, precision: str) -> Iterator[Any]:
 
 
 DEFAULTS = {
-    "map": _map_defaults,
-    "row": _row_defaults,
-    "product": _product_defaults,
-    "joined": joined.defaults,
-    "attention": _attention_defaults,
-    "convolution": _convolution_defaults,
-    "scan": _scan_defaults,
-}
+    "map": _map_defaults, "row": _row_defaults, "product": _product_defaults, "joined": joined.defaults,
+    "attention": _attention_defaults, "convolution": _convolution_defaults, "scan": _scan_defaults,
+}  # fmt: skip
 """Nest -> schedules of a source in a precision, the likely best first."""
 SPACES = {
-    "map": _map_space,
-    "row": _row_space,
-    "product": _product_space,
-    "joined": joined.space,
-    "attention": _attention_space,
-    "scan": _scan_space,
-    "convolution": _convolution_space,
-}
+    "map": _map_space, "row": _row_space, "product": _product_space, "joined": joined.space,
+    "attention": _attention_space, "scan": _scan_space, "convolution": _convolution_space,
+}  # fmt: skip
 """Nest -> all schedules worth measuring."""

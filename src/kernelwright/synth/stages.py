@@ -28,16 +28,10 @@ from kernelwright.synth.source import Source, numel
 from kernelwright.synth.spaces import DEFAULTS
 
 PRINTERS: dict[str, Callable[[Source, Any], None]] = {
-    "map": print_map,
-    "row": print_any_row,
-    "product": print_product,
-    "joined": print_joined,
-    "attention": print_attention,
-    "convolution": print_convolution,
-    "depthwise": print_depthwise,
-    "scan": print_scan,
-    "transpose": print_transpose,
-}
+    "map": print_map, "row": print_any_row, "product": print_product, "joined": print_joined,
+    "attention": print_attention, "convolution": print_convolution, "depthwise": print_depthwise,
+    "scan": print_scan, "transpose": print_transpose,
+}  # fmt: skip
 MOST = 8
 """Most reductions, scans and contractions in one program that depend on each other."""
 

@@ -29,13 +29,9 @@ from kernelwright.precision import FLOATS
 
 _CREATES = frozenset({"tensor", "zeros", "ones", "eye", "full", "linspace", "arange"})
 _DTYPES = {
-    "float": "float32",
-    "double": "float64",
-    "half": "float16",
-    "long": "int64",
-    "int": "int32",
+    "float": "float32", "double": "float64", "half": "float16", "long": "int64", "int": "int32",
     "short": "int16",
-}
+}  # fmt: skip
 _ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,

@@ -50,11 +50,7 @@ PROTOCOLS: dict[str, Protocol] = {
             distributions=(1.0, 3.0, 0.01, 30.0, -1.0, BELOW_ZERO),
             affine=True,
             seeds=1,
-            tolerance={
-                "default": (1e-4, 1e-4),
-                "float64": (1e-7, 1e-7),
-                **dict.fromkeys(HALF, (1e-2, 1e-2)),
-            },
+            tolerance={"default": (1e-4, 1e-4), "float64": (1e-7, 1e-7), **dict.fromkeys(HALF, (1e-2, 1e-2))},
             calibrated=True,
             honesty=True,
             more_shapes=True,

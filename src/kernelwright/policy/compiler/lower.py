@@ -200,11 +200,9 @@ def _trace(run: _Run, table: dict[Any, Any], flat: list[Any], mode: Any) -> Any:
         sdpa_kernel(SDPBackend.MATH),
     ):
         try:
-            made = make_fx(
-                torch.func.functionalize(run),
-                decomposition_table=table,
-                tracing_mode="real",
-            )(*flat)
+            made = make_fx(torch.func.functionalize(run), decomposition_table=table, tracing_mode="real")(
+                *flat
+            )
         except CannotCompile:
             raise
         except Exception as error:
@@ -295,12 +293,7 @@ def _compile(traced: Any, flat: list[Any], mode: Any, settings: Mapping[str, Any
     # Inductor would turn nested slice writes into in-place writes and test that on fake GPU tensors: impossible without CUDA.
     nested = mock.patch.object(reinplace, "canonicalize_view_scatter_ops", return_value=None)
     try:
-        with (
-            torch._guards.tracing(context),
-            torch.no_grad(),
-            nested,
-            config.patch(dict(settings)),
-        ):
+        with torch._guards.tracing(context), torch.no_grad(), nested, config.patch(dict(settings)):
             compile_fx_inner(traced, flat, is_inference=True)
     except offline.Emitted as emitted:
         return emitted.code

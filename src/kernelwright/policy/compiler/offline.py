@@ -17,29 +17,14 @@ from kernelwright.hardware import Target
 from kernelwright.synth.sizes import next_power_of_two
 
 SETTINGS: dict[str, Any] = {
-    "compile_threads": 1,
-    "fx_graph_cache": False,
-    "force_disable_caches": True,
-    "size_asserts": False,
-    "alignment_asserts": False,
-    "assert_indirect_indexing": False,
-    "allow_buffer_reuse": False,
-    "inplace_buffers": False,
-    "comment_origin": False,
-    "online_softmax": False,
-    "combo_kernels": False,
-    "memory_planning": False,
-    "max_autotune": True,
-    "max_autotune_gemm_backends": "TRITON",
-    "max_autotune_conv_backends": "TRITON",
-    "triton.cudagraphs": False,
-    "triton.mix_order_reduction": False,
-    "triton.cooperative_reductions": False,
-    "triton.use_block_ptr": False,
-    "triton.store_cubin": False,
-    "triton.enable_pdl": False,
-    "triton.descriptive_names": "original_aten",
-}
+    "compile_threads": 1, "fx_graph_cache": False, "force_disable_caches": True, "size_asserts": False,
+    "alignment_asserts": False, "assert_indirect_indexing": False, "allow_buffer_reuse": False,
+    "inplace_buffers": False, "comment_origin": False, "online_softmax": False, "combo_kernels": False,
+    "memory_planning": False, "max_autotune": True, "max_autotune_gemm_backends": "TRITON",
+    "max_autotune_conv_backends": "TRITON", "triton.cudagraphs": False, "triton.mix_order_reduction": False,
+    "triton.cooperative_reductions": False, "triton.use_block_ptr": False, "triton.store_cubin": False,
+    "triton.enable_pdl": False, "triton.descriptive_names": "original_aten",
+}  # fmt: skip
 """Inductor's configuration; names that this version of torch does not know are skipped."""
 
 LIBRARY: dict[str, Any] = {

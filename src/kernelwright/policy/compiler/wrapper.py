@@ -80,15 +80,11 @@ class Library:
 
 
 _PUBLIC = {
-    "mm": "torch.mm",
-    "bmm": "torch.bmm",
-    "addmm": "torch.addmm",
-    "bias_addmm": "torch.addmm",
-    "baddbmm": "torch.baddbmm",
-    "convolution": "torch.convolution",
+    "mm": "torch.mm", "bmm": "torch.bmm", "addmm": "torch.addmm", "bias_addmm": "torch.addmm",
+    "baddbmm": "torch.baddbmm", "convolution": "torch.convolution",
     "attention": "torch.nn.functional.scaled_dot_product_attention",
     "grouped_convolution": "torch.convolution",
-}
+}  # fmt: skip
 """Calls in Inductor's wrapper that may stay, by the last part of their name."""
 _LINEAR_ALGEBRA = re.compile(r"aten\.(linalg_|cholesky|triangular_solve)")
 """Decompositions and systems, for which nobody has code but the library."""

@@ -20,15 +20,9 @@ from kernelwright.synth.sizes import ONE, Size, next_power_of_two
 from kernelwright.synth.source import Buffer, Source, numel
 
 _FILL = {
-    "sum": "0",
-    "amax": "-inf",
-    "amin": "inf",
-    "prod": "1",
-    "any": "0",
-    "all": "1",
-    "argmax": "-inf",
+    "sum": "0", "amax": "-inf", "amin": "inf", "prod": "1", "any": "0", "all": "1", "argmax": "-inf",
     "argmin": "inf",
-}
+}  # fmt: skip
 _JOINED = 16
 """Rows per program of a split's second kernel, which combines parts."""
 _EDGES = {"int64": 2**63, "int32": 2**31, "int16": 2**15, "int8": 2**7}

@@ -50,11 +50,7 @@ def overflow(recording: Recording) -> bool:
 
 
 def _most(
-    label: str,
-    function: Any,
-    given: list[int | None],
-    recording: Recording,
-    places: tuple[int, ...],
+    label: str, function: Any, given: list[int | None], recording: Recording, places: tuple[int, ...]
 ) -> int | None:
     if label.startswith(_COMPARES):
         return 1

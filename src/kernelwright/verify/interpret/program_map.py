@@ -25,13 +25,10 @@ from kernelwright.verify.interpret.recording import Recording
 MOST_PROGRAMS = 1 << 20
 """Launches of more programs are not followed."""
 _CALLS: dict[str, tuple[str, int, int]] = {
-    "create_load": ("read", 0, -1),
-    "create_masked_load": ("read", 0, 1),
-    "create_store": ("write", 0, -1),
-    "create_masked_store": ("write", 0, 2),
-    "create_atomic_rmw": ("atomic", 1, 3),
+    "create_load": ("read", 0, -1), "create_masked_load": ("read", 0, 1), "create_store": ("write", 0, -1),
+    "create_masked_store": ("write", 0, 2), "create_atomic_rmw": ("atomic", 1, 3),
     "create_atomic_cas": ("atomic", 0, -1),
-}
+}  # fmt: skip
 """Kind of access, and the positions of the pointers and the mask among the arguments."""
 _MOVES = frozenset(
     (

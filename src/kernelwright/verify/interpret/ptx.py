@@ -436,13 +436,9 @@ def _select_by_sign(
 
 
 _SPECIAL: dict[str, Callable[..., None]] = {
-    "mov": _move,
-    "cvt": _convert,
-    "setp": _set_predicate,
-    "set": _set,
-    "selp": _select,
+    "mov": _move, "cvt": _convert, "setp": _set_predicate, "set": _set, "selp": _select,
     "slct": _select_by_sign,
-}
+}  # fmt: skip
 
 
 def evaluate(

@@ -600,9 +600,7 @@ class InterpretedVerification(Verification):
         """The sizes, as many of them made small as possible while all these kinds are still launched."""
         made = self.task.model_copy(update={"shapes": {**self.task.shapes, "full": sizes}})
         return held_sizes(
-            made,
-            lambda smaller: new <= self._kinds_at(smaller),
-            partial(self.judge.fits, self.task),
+            made, lambda smaller: new <= self._kinds_at(smaller), partial(self.judge.fits, self.task)
         )
 
     def _kinds_at(self, sizes: Mapping[str, int]) -> set[tuple[str, str, str]]:

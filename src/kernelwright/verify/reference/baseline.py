@@ -64,20 +64,10 @@ _BANDWIDTH = {
 # Share of peak arithmetic of the library's matrix products, convolutions and fused attention.
 _ARITHMETIC = {"convolution": 0.48, "scaled_dot_product_attention": 0.43}
 _PRODUCT = 0.70
-_FILLS = frozenset(
-    [
-        "zeros",
-        "zeros_like",
-        "new_zeros",
-        "ones",
-        "ones_like",
-        "new_ones",
-        "full",
-        "full_like",
-        "new_full",
-        "arange",
-    ]
-)
+_FILLS = frozenset({
+    "zeros", "zeros_like", "new_zeros", "ones", "ones_like", "new_ones", "full", "full_like", "new_full",
+    "arange",
+})  # fmt: skip
 """Allocations that a kernel fills, as a candidate's do. A single number is none: torch passes those to kernels by value."""
 _MAPS = frozenset({"log_sigmoid_forward", "hardswish"})
 """Pointwise operators that torch does not tag as pointwise."""
@@ -466,11 +456,7 @@ def beside(tape: Tape, precision: Precision) -> list[Operator]:
 
 
 def candidate_cost(
-    tape: Tape,
-    works: Sequence[cost.Work],
-    binaries: Mapping[str, Binary],
-    target: Target,
-    base: Baseline,
+    tape: Tape, works: Sequence[cost.Work], binaries: Mapping[str, Binary], target: Target, base: Baseline
 ) -> tuple[Cost, float]:
     """Modelled cost of a call, torch's part included, and the kernels' share of its time."""
     kernels = cost.total_cost(works, binaries, target, base.eager.roofline_ms)

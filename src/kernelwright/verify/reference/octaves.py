@@ -29,11 +29,7 @@ def own_error(exact: torch.Tensor, honest: torch.Tensor) -> torch.Tensor:
 
 
 def first_wrong(
-    value: torch.Tensor,
-    got: torch.Tensor,
-    own: torch.Tensor,
-    slack: float,
-    moved: torch.Tensor | None,
+    value: torch.Tensor, got: torch.Tensor, own: torch.Tensor, slack: float, moved: torch.Tensor | None
 ) -> tuple[int, float] | None:
     """(flat index, absolute error allowed) of an element in an octave whose error exceeds what is allowed, given the reference's
     `own_error`; None if there is none. `moved` as in `Expected`."""

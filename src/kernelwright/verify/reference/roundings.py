@@ -270,11 +270,7 @@ def _by_value(tensor: torch.Tensor, seed: int) -> torch.Tensor:
 
 
 def largest_moves(
-    module: torch.nn.Module,
-    inputs: Any,
-    exact: list[torch.Tensor],
-    ties: bool = False,
-    given: bool = False,
+    module: torch.nn.Module, inputs: Any, exact: list[torch.Tensor], ties: bool = False, given: bool = False
 ) -> list[torch.Tensor]:
     """By output, the most that each element moves away from `exact` (fp64; integers as they are) in `RUNS` runs: infinity
     where a rounding makes it infinite or NaN, 0 where it is so without one.

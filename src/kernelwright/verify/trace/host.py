@@ -103,8 +103,12 @@ class HostWorker(Service):
         """Containers that calls returned, kept alive so that no id is reused."""
         self._others: list[object] = []
         """Modules built before the one that is judged."""
-        self._left: Sequence[str] = ()
-        """See `Building.left`."""
+        self.building: Building
+        """How the module is built and called."""
+        self.tracing: Recorder
+        """What records the calls."""
+        self.real: PretendCuda
+        """The mode in which modules are built."""
         self._gradients: dict[object, torch.Tensor] = {}
         self._learning: list[torch.nn.Parameter] = []
         """Parameters that were built to require gradients; during calls they only report it, if it is `wanted`."""
@@ -126,7 +130,8 @@ class HostWorker(Service):
             state |= channel.decode(body["state"], tensors)
             init = channel.decode(body["init"], tensors)
             earlier = blank(body["earlier"]) if body.get("earlier") is not None else None
-            return self.trace(init, blank(body["inputs"]), state, Building.read(body), outputs, earlier)
+            self.building = Building.read(body)
+            return self.trace(init, blank(body["inputs"]), state, outputs, earlier)
         raise ValueError(f"unknown command {command!r}")
 
     def load(self, code: str) -> dict[str, Any]:
@@ -170,14 +175,12 @@ class HostWorker(Service):
         finally:
             self.recorder = None
 
-    def construct(
-        self, init: Any, seed: int, state: dict[str, torch.Tensor], building: Building, real: PretendCuda
-    ) -> torch.nn.Module:
+    def construct(self, init: Any, seed: int, state: dict[str, torch.Tensor]) -> torch.nn.Module:
         """The candidate's module, with the reference's weights if names and shapes agree and values are given; the mode `real`
         is active. Weights are varied as the reference's are (`trace/affine.py`)."""
         torch.default_generator.manual_seed(seed)  # torch.manual_seed takes a ms and is noted
         self.surroundings.weights = seed
-        with affine.vary_affine(seed) if building.affine else contextlib.nullcontext() as finished:
+        with affine.vary_affine(seed) if self.building.affine else contextlib.nullcontext() as finished:
             module = self.module.ModelNew(*init)
             if self.surroundings.reseeded:
                 raise LeftBehind(
@@ -188,10 +191,10 @@ class HostWorker(Service):
             if finished is not None:
                 finished(module)
         for _, tensor in (*module.named_parameters(), *module.named_buffers()):
-            real.adopt_alone(tensor)
+            self.real.adopt_alone(tensor)
         module.cuda()
-        if building.cast:
-            module.to(channel.DTYPES[building.cast])
+        if self.building.cast:
+            module.to(channel.DTYPES[self.building.cast])
         own = dict(module.named_parameters()) | dict(module.named_buffers())
         for name, value in state.items():
             if name in own and own[name].shape == value.shape and has_data(value):
@@ -203,60 +206,59 @@ class HostWorker(Service):
         init: Any,
         inputs: Any,
         state: dict[str, torch.Tensor],
-        building: Building,
         outputs: list[torch.Tensor],
         other_sizes: object = None,
     ) -> dict[str, Any]:
-        """Build `ModelNew` and call it as `building`. Returns the tapes and what they start from. With `other_sizes`, the module is
+        """Build `ModelNew` and call it as `self.building`. Returns the tapes and what they start from. With `other_sizes`, the module is
         first called on inputs of those sizes.
 
         `state` holds the shapes of the reference's weights, and the values of very small ones.
         """
         if self._traced:
-            self._execute(building.optimised)
+            self._execute(self.building.optimised)
         self._traced = True
-        self._left, self._learning, self._gradients, self._others = building.left, [], {}, []
-        real = PretendCuda("cpu" if building.values else "meta", self._host, self.surroundings)
+        self._learning, self._gradients, self._others = [], {}, []
+        self.real = PretendCuda("cpu" if self.building.values else "meta", self._host, self.surroundings)
         cuda = PretendCuda("meta", self._host, self.surroundings)
-        recorder = Recorder(cuda)
-        cuda.upload, cuda.tell, cuda.whole = recorder.upload, recorder.tell, recorder.whole
-        fresh = self._blank_inputs(inputs, cuda, building.copied)
-        earlier = self._meet_others(init, building, fresh, recorder, real)
-        module = self._build(init, state, building, recorder, real)
-        prepared = list(recorder.operations)
+        self.tracing = Recorder(cuda)
+        cuda.upload, cuda.tell, cuda.whole = self.tracing.upload, self.tracing.tell, self.tracing.whole
+        fresh = self._blank_inputs(inputs, self.building.copied)
+        earlier = self._meet_others(init, fresh)
+        module = self._build(init, state)
+        prepared = list(self.tracing.operations)
         named = dict(module.named_parameters()) | dict(module.named_buffers())
         views = {
-            name: recorder.view(recorder.upload(tensor.data))
+            name: self.tracing.view(self.tracing.upload(tensor.data))
             for name, tensor in named.items()
             if name in state and (state[name].shape, state[name].dtype) == (tensor.shape, tensor.dtype)
         }
-        self._detach(module, recorder, real)
-        weights = Weights(module, state, recorder.view)
-        before = [] if other_sizes is None else self._call_at(module, other_sizes, recorder)
-        for numbers in building.renumbered:
-            before += self._call_at(module, blank(numbers), recorder, may_raise=True)
-        recorder.operations = list(prepared)
-        tapes, given, refused = self._calls(module, inputs, fresh, state, building, recorder)
+        self._detach(module)
+        weights = Weights(module, state, self.tracing.view)
+        before = [] if other_sizes is None else self._call_at(module, other_sizes)
+        for numbers in self.building.renumbered:
+            before += self._call_at(module, blank(numbers), may_raise=True)
+        self.tracing.operations = list(prepared)
+        tapes, given, refused = self._calls(module, inputs, fresh, state)
         weights.check([*tapes, {"operations": before}])
-        if building.copied and building.ways:
-            self._follow_changes(module, inputs, state, tapes, recorder)
+        if self.building.copied and self.building.ways:
+            self._follow_changes(module, inputs, state, tapes)
         made = made_by(before)
         if any(int(number) in made for tape in tapes for number in tape["foreign"]):
             operations = tapes[0]["operations"][len(prepared) :]
             prepared = [*prepared, *before]
-            tapes[0] = after(prepared, {**tapes[0], "operations": operations}, recorder)
+            tapes[0] = after(prepared, {**tapes[0], "operations": operations}, self.tracing)
         made = made_by(earlier)
         if any(int(number) in made for tape in tapes for number in tape["foreign"]):
-            tapes[0] = after(earlier, tapes[0], recorder)
+            tapes[0] = after(earlier, tapes[0], self.tracing)
             prepared = [*earlier, *prepared]
         return {
             "tapes": tapes,
             "prepared": len(prepared),
             "inputs": given,
             "refused": refused,
-            "constants": self._constants(recorder, list(views.values()), outputs),
+            "constants": self._constants(list(views.values()), outputs),
             "state": views,
-            "kernels": [spec for _, spec in recorder.kernels.values()],
+            "kernels": [spec for _, spec in self.tracing.kernels.values()],
         }
 
     def _follow_changes(
@@ -265,7 +267,6 @@ class HostWorker(Service):
         inputs: object,
         wanted: Collection[str],
         tapes: Sequence[dict[str, Any]],
-        recorder: Recorder,
     ) -> None:
         """Change one weight at a time and call the module. Copies that it keeps of weights may stay as they are, but if a change
         makes it read a weight again, each must: raises LeftBehind. See also `_follow_attributes`."""
@@ -273,7 +274,7 @@ class HostWorker(Service):
         copied = {
             name
             for name, one, learns, _ in tensors_held(module)
-            if learns and recorder.number(one) in first - last
+            if learns and self.tracing.number(one) in first - last
         }
         dice, heard, missed = self.surroundings.dice, "", ""
         names = dice.sample(sorted(copied), min(len(copied), _MOST_CHANGED))
@@ -281,124 +282,106 @@ class HostWorker(Service):
             for name in names:
                 with torch.utils._python_dispatch._disable_current_modes():
                     made = change_weight(module, name, how)
-                recorder.operations = []
-                self._call(module, self._blank_inputs(inputs, recorder.cuda), recorder)
-                if recorder.number(made) in set(storages(recorder.operations)):
+                self.tracing.operations = []
+                self._call(module, self._blank_inputs(inputs))
+                if self.tracing.number(made) in set(storages(self.tracing.operations)):
                     heard = f"{name} {how}"
                 else:
                     missed = f"{name} {how}"
                 if heard and missed:
                     what = f"a call lays weights out again where {heard}, but not where {missed}"
                     raise LeftBehind(what, "what it keeps of them is stale")
-        self._follow_attributes(module, inputs, wanted, recorder)
+        self._follow_attributes(module, inputs, wanted)
 
-    def _follow_attributes(
-        self, module: torch.nn.Module, inputs: object, wanted: Collection[str], recorder: Recorder
-    ) -> None:
+    def _follow_attributes(self, module: torch.nn.Module, inputs: object, wanted: Collection[str]) -> None:
         """Call the module a last time, its weights parametrized as by pruning and adapters. Raises LeftBehind if a call reads the
         original of a weight; raising is allowed."""
         with torch.utils._python_dispatch._disable_current_modes():
             before = make_anew(module, wanted)
         if not before:
             return
-        recorder.operations = []
+        self.tracing.operations = []
         try:
-            self._call(module, self._blank_inputs(inputs, recorder.cuda), recorder)
+            self._call(module, self._blank_inputs(inputs))
         except Failure:
             return
-        used = set(storages(recorder.operations))
+        used = set(storages(self.tracing.operations))
         for name, one in before.items():
-            if recorder.number(one) in used:
+            if self.tracing.number(one) in used:
                 what = f"a call reads what {name} is made from, where it is made anew (parametrized, pruned)"
                 raise LeftBehind(what, "the weight is what the module has by that name")
 
-    def _meet_others(
-        self, init: object, building: Building, inputs: object, recorder: Recorder, real: PretendCuda
-    ) -> list[dict[str, object]]:
-        """Build and call other instances, as far as `building`. Returns their operations."""
-        done = self._build_many(init, building, recorder, real) if building.copied else []
-        return done + (self._call_another(init, building, inputs, recorder, real) if building.second else [])
+    def _meet_others(self, init: object, inputs: object) -> list[dict[str, object]]:
+        """Build and call other instances, as far as asked. Returns their operations."""
+        done = self._build_many(init) if self.building.copied else []
+        return done + (self._call_another(init, inputs) if self.building.second else [])
 
-    def _build_many(
-        self, init: object, building: Building, recorder: Recorder, real: PretendCuda
-    ) -> list[dict[str, object]]:
+    def _build_many(self, init: object) -> list[dict[str, object]]:
         """Build other instances, like the layers of a deep model, and advance what counts them as if by thousands (undone if then
         none can be built). Returns their operations."""
         counters = Counters(torch.nn.Identity(), self.module.__dict__)
         for _ in range(_JUMPS):
-            self._build_another(init, building, recorder, real)
+            self._build_another(init)
             counters.note()
         if counters.jump(self.surroundings.dice):
             try:
-                self._build_another(init, building, recorder, real)
+                self._build_another(init)
             except Failure:
                 counters.undo()
-        done, recorder.operations = recorder.operations, []
+        done, self.tracing.operations = self.tracing.operations, []
         return done
 
-    def _build_another(
-        self, init: object, building: Building, recorder: Recorder, real: PretendCuda
-    ) -> torch.nn.Module:
+    def _build_another(self, init: object) -> torch.nn.Module:
         """Another instance, with other weights; it lives as long as the one that is judged."""
-        with self.failures(Outcome.CONSTRUCTOR_ERROR), self.listening(recorder), real, torch.no_grad():
-            other = self.construct(init, building.seed ^ _OTHER_SEED, {}, building, real)
+        with (
+            self.failures(Outcome.CONSTRUCTOR_ERROR),
+            self.listening(self.tracing),
+            self.real,
+            torch.no_grad(),
+        ):
+            other = self.construct(init, self.building.seed ^ _OTHER_SEED, {})
         self._others.append(other)
         return other
 
-    def _call_another(
-        self, init: object, building: Building, inputs: object, recorder: Recorder, real: PretendCuda
-    ) -> list[dict[str, object]]:
+    def _call_another(self, init: object, inputs: object) -> list[dict[str, object]]:
         """Build another instance, with other weights, and call it. Returns its operations."""
-        other = self._build_another(init, building, recorder, real)
-        self._detach(other, recorder, real)
+        other = self._build_another(init)
+        self._detach(other)
         for tensor in flatten(inputs):
-            recorder.number(tensor)
-        self._call(other, inputs, recorder)
-        done, recorder.operations = recorder.operations, []
+            self.tracing.number(tensor)
+        self._call(other, inputs)
+        done, self.tracing.operations = self.tracing.operations, []
         return done
 
     def _call_at(
-        self, module: torch.nn.Module, inputs: Any, recorder: Recorder, may_raise: bool = False
+        self, module: torch.nn.Module, inputs: Any, may_raise: bool = False
     ) -> list[dict[str, object]]:
         """Call the judged module at other sizes or numbers, on zeros. Returns its operations."""
-        recorder.operations = []
-        given = self._blank_inputs(inputs, recorder.cuda)
+        self.tracing.operations = []
+        given = self._blank_inputs(inputs)
         for tensor in flatten(given):
-            recorder.zeros(tensor)
+            self.tracing.zeros(tensor)
         try:
-            self._call(module, given, recorder)
+            self._call(module, given)
         except LeftBehind:
             raise
         except Failure:
             if not may_raise:
                 raise
-        return recorder.operations
+        return self.tracing.operations
 
-    def _build(
-        self,
-        init: object,
-        state: dict[str, torch.Tensor],
-        building: Building,
-        recorder: Recorder,
-        real: PretendCuda,
-    ) -> torch.nn.Module:
+    def _build(self, init: object, state: dict[str, torch.Tensor]) -> torch.nn.Module:
         """The judged module. Operations while it is built belong to the first call, unless values are not asked."""
-        builder = recorder if building.values else Recorder(real)
-        with self.failures(Outcome.CONSTRUCTOR_ERROR), self.listening(builder), real, torch.no_grad():
-            module = self.construct(init, building.seed, state, building, real)
-            if building.evaluating:
+        builder = self.tracing if self.building.values else Recorder(self.real)
+        with self.failures(Outcome.CONSTRUCTOR_ERROR), self.listening(builder), self.real, torch.no_grad():
+            module = self.construct(init, self.building.seed, state)
+            if self.building.evaluating:
                 module.eval()
-            copied = building.copied
-            return _with_weights_anew(copy_module(module, state, building.tied)) if copied else module
+            copied = self.building.copied
+            return _with_weights_anew(copy_module(module, state, self.building.tied)) if copied else module
 
     def _calls(
-        self,
-        module: torch.nn.Module,
-        inputs: object,
-        fresh: object,
-        state: dict[str, torch.Tensor],
-        building: Building,
-        recorder: Recorder,
+        self, module: torch.nn.Module, inputs: object, fresh: object, state: dict[str, torch.Tensor]
     ) -> tuple[list[dict[str, Any]], list[list[Any]], list[int]]:
         """Returns a tape for each call (the first gets `fresh` and includes what was recorded before it), views of each
         call's inputs, and the numbers of calls that the module refused in other ways; these repeat the tape before."""
@@ -407,24 +390,24 @@ class HostWorker(Service):
         given: list[list[Any]] = []
         refused = []
         counters = Counters(module, self.module.__dict__)
-        called = _with_gradients(module, building, state, partial(self._watch, module))
-        self.surroundings.learning = building.gradients is not None
-        for number in range(building.calls):
-            way = building.ways[number - 1] if 0 < number <= len(building.ways) else ""
+        called = _with_gradients(module, self.building, state, partial(self._watch, module))
+        self.surroundings.learning = self.building.gradients is not None
+        for number in range(self.building.calls):
+            way = self.building.ways[number - 1] if 0 < number <= len(self.building.ways) else ""
             # The last call gets the tensors of the one before: the judge writes other data to the same memory.
-            if 0 < number < building.calls - 1:
-                fresh = self._blank_inputs(inputs, recorder.cuda, building.copied and not way, way)
+            if 0 < number < self.building.calls - 1:
+                fresh = self._blank_inputs(inputs, self.building.copied and not way, way)
             if number:
-                recorder.operations = []
-            given.append([recorder.view(tensor) for tensor in flatten(fresh)])
+                self.tracing.operations = []
+            given.append([self.tracing.view(tensor) for tensor in flatten(fresh)])
             if way:
                 try:
                     asking = GradientWay.read(way)
                     one = called.asked(asking) if asking and isinstance(called, WithGradients) else called
-                    names = building.names if way == ways.BY_NAME else ()
+                    names = self.building.names if way == ways.BY_NAME else ()
                     with ways.set_switches(way):
-                        output = self._call(one, fresh, recorder, way, names=names)
-                    made = self._tape(recorder, output)
+                        output = self._call(one, fresh, way, names=names)
+                    made = self._tape(output)
                     Tape.read(made)  # a descriptor that ignores strides reaches outside of its tensor
                     tapes.append(made)
                     self._given = flatten(output)
@@ -434,22 +417,24 @@ class HostWorker(Service):
                     refused.append(number)
                     tapes.append(tapes[-1])
                 continue
-            call = number - len(building.ways) if number else 0
+            call = number - len(self.building.ways) if number else 0
             near = call == _JUMPS
             jumped = call > 0 and call % _JUMPS == 0 and counters.jump(self.surroundings.dice, near)
             if counters.unmoved and not near:
-                self._call_often(called, fresh, recorder)
+                self._call_often(called, fresh)
                 counters.unmoved = False
             if jumped:
-                output = self._call_far_ahead(called, fresh, recorder, counters)
+                output = self._call_far_ahead(called, fresh, counters)
             else:
-                output = self._call(called, fresh, recorder)
+                output = self._call(called, fresh)
             self._given = flatten(output)
-            if (call // _JUMPS + 1) * _JUMPS < building.calls - len(building.ways):  # another jump will come
+            if (call // _JUMPS + 1) * _JUMPS < self.building.calls - len(
+                self.building.ways
+            ):  # another jump will come
                 counters.note()
                 if counters.grows:
                     raise LeftBehind("every call leaves more tensors behind than there were")
-            tapes.append(self._tape(recorder, output))
+            tapes.append(self._tape(output))
         return tapes, given, refused
 
     @staticmethod
@@ -480,16 +465,14 @@ class HostWorker(Service):
             raise LeftBehind(what, "the caller's results change")
         self._containers += found
 
-    def _blank_inputs(self, inputs: object, cuda: PretendCuda, elsewhere: bool = False, way: str = "") -> Any:
+    def _blank_inputs(self, inputs: object, elsewhere: bool = False, way: str = "") -> Any:
         """New tensors like those of `inputs`, in the layout of the `way`. `elsewhere`: they begin later in their memory, as parts
         of a batch do. Equal ones are a single tensor in the way `ONE_TENSOR`."""
         known: dict[object, torch.Tensor] = {}
         layout, places, numbers = ways.layout_of(way), itertools.count(), itertools.count()
-
         given_back = {
             (one.shape, one.stride(), one.dtype): one for one in self._given if way == ways.FED_BACK
         }
-
         tensors = flatten(inputs)
         forms = [(tuple(like.shape), like.dtype) for like in tensors if like.is_contiguous()]
         parts = ways.parts_of_larger(forms, way) if way in ways.JOINED and len(forms) == len(tensors) else {}
@@ -500,7 +483,7 @@ class HostWorker(Service):
                 larger, begin, steps, count = part
                 if larger not in wholes:
                     wholes[larger] = torch.empty(count, dtype=like.dtype, device="meta")
-                return cuda.adopt_input(wholes[larger].as_strided(like.shape, steps, begin))
+                return self.tracing.cuda.adopt_input(wholes[larger].as_strided(like.shape, steps, begin))
             if (back := given_back.pop((like.shape, like.stride(), like.dtype), None)) is not None:
                 return back  # once only: two inputs that are one tensor are a way of their own
             key, stride = (tuple(like.shape), like.stride(), like.dtype), like.stride()
@@ -520,7 +503,7 @@ class HostWorker(Service):
                 set_version(plain, int(10.0 ** self.surroundings.dice.uniform(0.0, 6.0)))
             if elsewhere and plain.is_floating_point() and not self.surroundings.learning:
                 known[key] = plain = torch.nn.Parameter(plain, requires_grad=False)  # a learnt input
-            return cuda.adopt_input(plain)
+            return self.tracing.cuda.adopt_input(plain)
 
         return convert(inputs, made)
 
@@ -528,7 +511,6 @@ class HostWorker(Service):
         self,
         module: Callable[..., object],
         inputs: Any,
-        recorder: Recorder,
         way: str = "",
         often: bool = False,
         names: Sequence[str] = (),
@@ -540,14 +522,24 @@ class HostWorker(Service):
         graded = torch.set_grad_enabled(self.surroundings.recording)
         Refused.last = None
         STREAMS.begin(STREAMS.other if self.surroundings.streaming else 0)
-        recorder.cuda.listed = 0
+        self.tracing.cuda.listed = 0
         failures = self.failures(Outcome.RUNTIME_ERROR)
         nothing = contextlib.nullcontext()
         hooks = with_hooks(module) if self.surroundings.hooked and not often else nothing
         kept = nothing if often else switches_same()
         seen = nothing if often else pose(self.surroundings.dice)
         own = nothing if often or not isinstance(module, torch.nn.Module) else self._watch(module, inputs)
-        with failures, self.listening(recorder), recorder.cuda, hooks, graded, recorder, seen, kept, own:
+        with (
+            failures,
+            self.listening(self.tracing),
+            self.tracing.cuda,
+            hooks,
+            graded,
+            self.tracing,
+            seen,
+            kept,
+            own,
+        ):
             output = module(**dict(zip(names, inputs, strict=True))) if names else module(*inputs)
             if Refused.last is not None:  # even if the candidate caught it
                 raise Refused.last
@@ -571,7 +563,7 @@ class HostWorker(Service):
         for one in learning:
             one.requires_grad_(True)
         try:
-            with callers_same(module, inputs, self._left), self._with_gradients_on(module, inputs):
+            with callers_same(module, inputs, self.building.left), self._with_gradients_on(module, inputs):
                 yield
         finally:
             for one in learning:
@@ -587,9 +579,7 @@ class HostWorker(Service):
         named = [(name, one) for name, one, learns, _ in tensors_held(module) if learns]
         if not around.computed:
             named += [(f"input {number}", one) for number, one in enumerate(flatten(inputs))]
-        recorder = self.recorder
-        assert recorder is not None
-        return tensors_same(named, self._gradient, recorder.knows, around.dice)
+        return tensors_same(named, self._gradient, self.tracing.knows, around.dice)
 
     def _gradient(self, tensor: torch.Tensor) -> torch.Tensor:
         """A gradient for a tensor, one for all tensors of the same shape and dtype."""
@@ -599,34 +589,32 @@ class HostWorker(Service):
                 self._gradients[form] = torch.empty_like(tensor, requires_grad=False)
         return self._gradients[form]
 
-    def _call_often(self, module: Callable[..., object], inputs: object, recorder: Recorder) -> None:
+    def _call_often(self, module: Callable[..., object], inputs: object) -> None:
         """Really call the module thousands of times, within limits; the tapes are discarded."""
         start = _SECONDS()
         for _ in range(_TRUE_CALLS):
-            self._call(module, inputs, recorder, often=True)
-            recorder.operations = []
+            self._call(module, inputs, often=True)
+            self.tracing.operations = []
             if _SECONDS() - start > _TRUE_CALLS_S:
                 return
 
-    def _call_far_ahead(
-        self, module: Callable[..., object], inputs: object, recorder: Recorder, counters: Counters
-    ) -> object:
+    def _call_far_ahead(self, module: Callable[..., object], inputs: object, counters: Counters) -> object:
         """A call after counters were advanced; if it raises, they are restored and the call repeated."""
-        before = list(recorder.operations)
+        before = list(self.tracing.operations)
         try:
-            return self._call(module, inputs, recorder)
+            return self._call(module, inputs)
         except Failure:
             counters.undo()
-            recorder.operations = before
-            return self._call(module, inputs, recorder)
+            self.tracing.operations = before
+            return self._call(module, inputs)
 
-    def _detach(self, module: torch.nn.Module, recorder: Recorder, real: PretendCuda) -> None:
+    def _detach(self, module: torch.nn.Module) -> None:
         """Replace every tensor that the module holds by one without data."""
 
         def replaced(tensor: torch.Tensor) -> torch.Tensor:
-            made = recorder.upload(tensor.data)
-            if real.on_host(tensor):
-                recorder.cuda.mark_host(made)
+            made = self.tracing.upload(tensor.data)
+            if self.real.on_host(tensor):
+                self.tracing.cuda.mark_host(made)
             return made
 
         for part in module.modules():
@@ -642,7 +630,7 @@ class HostWorker(Service):
                 if name not in ("_parameters", "_buffers", "_modules") and flatten(value):
                     part.__dict__[name] = convert(value, replaced)
 
-    def _tape(self, recorder: Recorder, output: Any) -> dict[str, object]:
+    def _tape(self, output: Any) -> dict[str, object]:
         tensors: list[torch.Tensor] = []
         try:
             tree = channel.encode(output, tensors)
@@ -652,28 +640,28 @@ class HostWorker(Service):
             raise Failure(Outcome.WRONG_STRUCTURE, "an output is a tensor subclass")
         if any(tensor.layout != torch.strided for tensor in tensors):
             raise Failure(Outcome.WRONG_STRUCTURE, "an output is not a dense tensor")
-        if any(recorder.cuda.on_host(tensor) for tensor in tensors):
+        if any(self.tracing.cuda.on_host(tensor) for tensor in tensors):
             raise Failure(Outcome.WRONG_STRUCTURE, "an output lives in host memory, not on the device")
         if any(map(is_lazy, tensors)):
             raise Failure(Outcome.TORCH_COMPUTE, f"an output is {LAZY}")
-        views = [recorder.view(tensor) for tensor in tensors]
-        used = {view[0] for view in views} | set(storages(recorder.operations))
-        foreign = {str(number): recorder.size(number) for number in used - made_by(recorder.operations)}
+        views = [self.tracing.view(tensor) for tensor in tensors]
+        used = {view[0] for view in views} | set(storages(self.tracing.operations))
+        foreign = {
+            str(number): self.tracing.size(number) for number in used - made_by(self.tracing.operations)
+        }
         return {
-            "operations": recorder.operations,
+            "operations": self.tracing.operations,
             "output": with_views(tree, views),
             "foreign": foreign,
             "stops": STREAMS.stops,
-            "listed": recorder.cuda.listed,
+            "listed": self.tracing.cuda.listed,
         }
 
-    def _constants(
-        self, recorder: Recorder, shared: list[list[Any]], outputs: list[torch.Tensor]
-    ) -> list[dict[str, int]]:
+    def _constants(self, shared: list[list[Any]], outputs: list[torch.Tensor]) -> list[dict[str, int]]:
         """Storages that the tapes start from; `blob` is the index of the contents, unless the reference provides them."""
         whole = {v[0]: math.prod(v[2]) * channel.DTYPES[v[4]].itemsize for v in shared if v[1] == 0}
         found = []
-        for number, storage in recorder.constants.items():
+        for number, storage in self.tracing.constants.items():
             item = {"storage": number, "bytes": storage.nbytes()}
             if whole.get(number) != storage.nbytes() and storage.device.type == "cpu":
                 outputs.append(torch.empty(0, dtype=torch.uint8).set_(storage))

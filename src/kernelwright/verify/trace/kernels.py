@@ -62,13 +62,9 @@ _MEMBERS = frozenset(
     "value", "shape", "numel", "dtype", "type", "T", "element_ty", "nbytes", "strides", "block_shape", "load", "store",
 }  # fmt: skip
 HELPERS = (
-    "interpreter_semantic",
-    "_InterpreterComparison",
-    "interpreter_and",
-    "interpreter_tensor",
-    "interpreter_or",
-    "interpreter_not",
-)
+    "interpreter_semantic", "_InterpreterComparison", "interpreter_and", "interpreter_tensor",
+    "interpreter_or", "interpreter_not",
+)  # fmt: skip
 """Names that rewriting for the interpreter adds to a kernel's scope."""
 _WHEN_AND_WHERE = frozenset(["globaltimer", "memrealtime", "smid", "target_info"])
 """Extras of the language that reveal time or place, by which a kernel could recognise a timed call, or the target, by which
