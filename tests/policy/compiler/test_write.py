@@ -304,6 +304,13 @@ def test_functions_of_cudas_library_stay(compiler: Compiler) -> None:
     assert "libdevice.atanh(" in code
 
 
+def test_a_number_given_by_its_bits_is_that_number(compiler: Compiler) -> None:
+    """Inductor writes CUDA's arc tangent with its constants as bits."""
+    code = compiler.answer(capture(lambda x: torch.atan(x) * 2.0, (X8,)).graph).code
+    assert " > 1.0\n" in code
+    assert "1065353216" not in code
+
+
 def test_a_pick_among_halves_is_made_of_rounded_ones(compiler: Compiler) -> None:
     """Numbers that eager rounds to one value are equal, and the first of them is picked."""
     found = compiler.answer(capture(lambda x: torch.sigmoid(x).max(-1)[1], (X8.bfloat16(),)).graph)

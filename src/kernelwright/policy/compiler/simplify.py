@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import copy
 import operator
+import struct
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -233,6 +234,8 @@ class Fold(ast.NodeTransformer):
         self.generic_visit(node)
         name = callee(node)
         if name == "to" and isinstance(node.func, ast.Attribute) and len(node.args) == 1:
+            if any(one.arg == "bitcast" for one in node.keywords):
+                return _float_of_bits(node, node.func.value)
             return self._cast(node, node.func.value, _type_name(node.args[0]))
         if name == "broadcast_to":
             if isinstance(node.func, ast.Attribute) and not _is_tl(node.func.value):
@@ -361,6 +364,14 @@ class Inline:
                 substitute(statement, {name: value})
                 self.uses[name] = 0
             return
+
+
+def _float_of_bits(node: ast.Call, value: ast.expr) -> ast.expr:
+    """The float32 whose bits a literal gives, if that is what `node` asks for; else the node itself."""
+    literal = _literal(value)
+    if literal is None or type(literal.value) is not int or _type_name(node.args[0]) != "float32":
+        return node
+    return ast.Constant(*struct.unpack("<f", struct.pack("<I", literal.value & 0xFFFFFFFF)))
 
 
 def _reads(function: ast.FunctionDef) -> dict[str, list[tuple[ast.AST, str, int | None]]]:
