@@ -600,3 +600,14 @@ def test_a_drawn_integer_lies_beyond_every_extent_unless_that_means_nothing(
         taken = reference.inputs(secret)[1]
         assert (abs(taken) > 18) == asked
         assert (taken < 0) == (asked and secret == 2)
+
+
+def test_integers_that_roundings_of_the_reference_decide_are_not_judged_where_numbers_are_scaled() -> None:
+    made = cases(task("y = x + 1e5\n        return (y > y.mean()).long()", n=256))
+    told = {}
+    for case in made:
+        one = case.expected[0]
+        got = 1 - one.value.reshape(one.shape)
+        told[case.name] = kind(case, got), kind(case, one.value.reshape(one.shape))
+    assert told["small x1"] == told["small x30"] == ("wrong_value", "")
+    assert told["small x0.01"] == ("", "")

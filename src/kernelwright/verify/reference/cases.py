@@ -219,10 +219,10 @@ def make_case(
     exact, exact_after = run.outputs, run.after
     if protocol.calibrated:
         exact, exact_after = runs.in_double(run, exact_choices)
-    slack = _FAR_SLACK if abs(scale) > _FAR else 1.0
+    slack, scaled = _FAR_SLACK if abs(scale) > _FAR else 1.0, scale != 1.0 and not special
     expected = [
         dataclasses.replace(
-            expected_of(e, h),
+            expected_of(e, h, scaled),
             slack=slack,
             terms=max(1.0, run.largest / max(h.numel(), 1)),
             chosen=find_choice(h, native_choices.made, exact_choices.made, run.owners),
@@ -243,7 +243,7 @@ def make_case(
     if scale != 1.0:
         expected = [_without_huge(one) for one in expected]
     after = {
-        key: dataclasses.replace(expected_of(exact_after[key], held), slack=slack)
+        key: dataclasses.replace(expected_of(exact_after[key], held, scaled), slack=slack)
         for key, held in run.after.items()
     }
     return Case(

@@ -14,7 +14,7 @@ import torch
 
 from kernelwright.records import Mismatch
 from kernelwright.verify.protocol import Protocol
-from kernelwright.verify.reference.expected import CHUNK, Expected, chunks, own_floor
+from kernelwright.verify.reference.expected import CHUNK, LOOSE, Expected, chunks, own_floor
 from kernelwright.verify.reference.octaves import first_wrong
 from kernelwright.verify.trace.pretend_cuda import poison_mask
 
@@ -44,8 +44,8 @@ _UNSTEADY = 0.25
 near tie picks) and has no digits to lose."""
 _DECIDED = 1e-3
 """For integers and booleans: the share of a chunk that roundings may decide,"""
-_RARE, _LOOSE = 0.02, 0.1
-"""and shares of elements that roundings can move, up to which all of these, or half, may be decided."""
+_RARE = 0.02
+"""and share of elements that roundings can move, up to which all of these may be decided; up to `LOOSE` half."""
 _NEAR_ZERO = 4.0
 """Multiple of the spacing of numbers near zero that is always allowed; in float16 it is 6e-8."""
 MANY = 256
@@ -251,6 +251,7 @@ def _explain(position: int, got: torch.Tensor, expected: Expected, protocol: Pro
         if not expected.dtype.is_floating_point:
             allowed = torch.zeros_like(value, dtype=torch.float64) if moved is None else moved
             wrong = _is_undecided(piece, value, moved) if moved is not None else piece != value
+            wrong = wrong if judged is None else wrong & judged
             found.add(number, wrong, piece, value, allowed)
             continue
         reference, allowed = value.double(), allowed_error(expected, value, protocol, moved)
@@ -308,7 +309,7 @@ def _is_undecided(got: torch.Tensor, value: torch.Tensor, moved: torch.Tensor) -
     wrong = got != value
     near = wrong & ((got.double() - value.double()).abs() <= moved)
     loose, count = int((moved > 0).sum()), near.numel()
-    share = 1.0 if loose <= _RARE * count else 0.5 if loose <= _LOOSE * count else 0.0
+    share = 1.0 if loose <= _RARE * count else 0.5 if loose <= LOOSE * count else 0.0
     most = max(1.0, _DECIDED * count, share * loose)
     return wrong & ~near if int(near.sum()) <= most else wrong
 

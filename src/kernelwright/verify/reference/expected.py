@@ -18,6 +18,8 @@ COARSE = 2.0**-17
 """Rounding step above which an output is judged as half precision: a rounding shows in every element."""
 _OWN = 64.0
 """Multiple of single precision's eps * typical."""
+LOOSE = 0.1
+"""The most of an output's integers that roundings may decide."""
 CHUNK = 1 << 24
 """Elements compared at a time."""
 
@@ -36,7 +38,7 @@ class Expected:
     typical: float
     """Mean absolute value, by which cancellation errors scale."""
     judged: torch.Tensor | None
-    """Mask of elements that are finite in oracle and reference; None if all are."""
+    """Mask of elements that are finite in oracle and reference; None if all are. Of integers all or none is judged."""
     infinite: torch.Tensor | None
     """Mask of elements that are the same infinity in both; None if none are."""
     slack: float = 1.0
@@ -106,10 +108,14 @@ class Expected:
         )
 
 
-def expected_of(exact: torch.Tensor, honest: torch.Tensor) -> Expected:
+def expected_of(exact: torch.Tensor, honest: torch.Tensor, scaled: bool = False) -> Expected:
+    """`scaled`: integers are not judged if the reference's own roundings decide more than `LOOSE` of them. Numbers that are scaled
+    down may all be nearly equal, and those that are scaled up may overflow."""
     shape, dtype = tuple(honest.shape), honest.dtype
     if not honest.is_floating_point() or honest.numel() == 0:
-        return Expected(honest.clone(), shape, dtype, 0.0, 0.0, None, None)
+        undecided = scaled and honest.numel() and float((exact != honest).double().mean()) > LOOSE
+        judged = torch.zeros_like(honest, dtype=torch.bool) if undecided else None
+        return Expected(honest.clone(), shape, dtype, 0.0, 0.0, judged, None)
     error, squares, total, square_total, finite = _spread(exact, honest)
     judged = infinite = None
     if not finite or float(torch.linalg.vector_norm(exact, math.inf)) > torch.finfo(dtype).max:
