@@ -1,10 +1,12 @@
 """Verdicts per second of the judge's pool by number of GPUs, compared with the service and Ray.
 
-    python benchmarks/spread.py [pool:1 pool:2 service:2 ray:2] [--verdicts 120] [--workers 14] [--backend cuda]
+    python benchmarks/spread.py [pool:1 pool:2 service:2 ray:2] [--seconds 40] [--workers 14] [--backend cuda]
 
-Candidates are golds of the built-in tasks under unique names, so that no binary or verdict is cached; `--verdicts` and `--workers`
-are per GPU. A first pass over the tasks makes references and baselines and is not counted. All ways judge under `strict` with the
-service's own settings, and every verdict must be `correct`. Each way is compared with itself on fewer GPUs, and with the pool on
+Candidates are golds of the built-in tasks under unique names, so that no binary or verdict is cached; `--workers` are per GPU. A
+first pass over the tasks makes references and baselines and is not counted. Then there are always candidates waiting, and
+verdicts that end within `--seconds` are counted, after as many seconds as the slowest take to begin: with a fixed number of
+candidates the last few long ones would decide the rate. All ways judge under `strict` with the service's own settings, and every
+verdict must be `correct`. Each way is compared with itself on fewer GPUs, and with the pool on
 as many. Not measured: several machines.
 """
 
@@ -12,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import re
 import signal
@@ -20,6 +23,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,11 +32,14 @@ from verify import renamed
 
 from kernelwright import tasks
 from kernelwright.policy.gold import gold
-from kernelwright.records import Candidate, Task
+from kernelwright.records import Candidate, Task, Verdict
 from kernelwright.verify import opened
 from kernelwright.verify.remote import RemotePool
 
 TOKEN = "benchmark"
+_SETTLING_S = 8.0
+_MOST_A_SECOND = 6.0
+"""Candidates that wait, by GPU and second: more than any judge gets through."""
 
 
 @contextmanager
@@ -106,21 +113,32 @@ def pairs(suffix: str, count: int) -> list[tuple[Task, Candidate]]:
 def measure(args: argparse.Namespace, mode: str, gpus: int) -> dict[str, Any]:
     if args.backend == "cuda":
         os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, range(gpus)))
-    count, began = args.verdicts * gpus, time.perf_counter()
+    began, ended = time.perf_counter(), list[tuple[float, str]]()
     with WAYS[mode](args, gpus) as judge:
         judge.verify_many(pairs(f"{mode[0]}{gpus}w", len(tasks.load_suite("wright")[::4])))
         warm = time.perf_counter() - began
-        began = time.perf_counter()
-        verdicts = judge.verify_many(pairs(f"{mode[0]}{gpus}x", count))
-        seconds = time.perf_counter() - began
-    outcomes = dict(Counter(verdict.outcome.value for verdict in verdicts))
+
+        def note(future: Future[Verdict]) -> None:
+            if not future.cancelled():
+                ended.append((time.perf_counter(), future.result().outcome.value))
+
+        most = math.ceil(_MOST_A_SECOND * gpus * (_SETTLING_S + args.seconds))
+        futures = [judge.submit(task, candidate) for task, candidate in pairs(f"{mode[0]}{gpus}x", most)]
+        for future in futures:
+            future.add_done_callback(note)
+        time.sleep(_SETTLING_S)
+        start = time.perf_counter()
+        time.sleep(args.seconds)
+        counted = [outcome for at, outcome in list(ended) if start <= at < start + args.seconds]
+        for future in futures:
+            future.cancel()
     return {
         "way": mode,
         "gpus": gpus,
-        "verdicts": count,
-        "a_second": count / seconds,
+        "verdicts": len(counted),
+        "a_second": len(counted) / args.seconds,
         "first_pass_s": warm,
-        "outcomes": outcomes,
+        "outcomes": dict(Counter(counted)),
     }
 
 
@@ -131,8 +149,8 @@ def main() -> int:
     )
     for name, default in (("backend", "cuda"), ("target", "h100")):
         parser.add_argument(f"--{name}", default=default)
-    for name, number in (("verdicts", 120), ("workers", 14)):
-        parser.add_argument(f"--{name}", type=int, default=number)
+    parser.add_argument("--workers", type=int, default=14)
+    parser.add_argument("--seconds", type=float, default=40.0)
     parser.add_argument("--json", type=Path)
     parser.add_argument(
         "--here", action="store_true", help="measure one way in this process, and print its row"
@@ -146,7 +164,7 @@ def main() -> int:
     print(
         f"{'way':10}{'GPUs':>5}{'verdicts':>10}{'a second':>10}{'first pass s':>14}{'beside':>24}", flush=True
     )
-    given = [f"--{name}={getattr(args, name)}" for name in ("backend", "target", "verdicts", "workers")]
+    given = [f"--{name}={getattr(args, name)}" for name in ("backend", "target", "seconds", "workers")]
     for mode in args.ways:
         # A process can set the number of CUDA devices only once.
         done = subprocess.run(
