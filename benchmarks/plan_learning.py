@@ -37,12 +37,12 @@ from kernelwright.policy import load_policy
 from kernelwright.prompts import example_pair, render
 from kernelwright.records import Pair, Rollout, Task, read_jsonl, write_jsonl
 from kernelwright.rollouts import roll
-from kernelwright.synth import facts, library, ranking
+from kernelwright.synth import library
 from kernelwright.synth.library import schedules_of
 from kernelwright.synth.plan import print_plan
 from kernelwright.synth.primitives import Unsupported
 from kernelwright.synth.program import Program
-from kernelwright.synth.to_triton import label_of, print_triton, scheduled_part
+from kernelwright.synth.to_triton import label_of, print_triton
 from kernelwright.train.prompts import judge_of
 
 HELD = 0.3
@@ -109,13 +109,8 @@ def _ordered(task: Task, graph: Graph, weights: dict[str, dict[str, float]]) -> 
     """(log2 of the time up to a constant, schedule), fastest first, without the table of best schedules."""
     with mock.patch.object(library, "_table", dict):
         found = schedules_of(graph, "h200", task.precision)
-    source, nest = scheduled_part(graph)
-    sizes, width = facts.extents_of(source, nest), facts.itemsize_of(source)
-    guessed = [
-        (fitted.guess(weights, fitted.FAMILY.get(s.nest, s.nest), ranking.features(s, sizes, width)), s)
-        for s in found
-    ]
-    return sorted(guessed, key=lambda pair: pair[0])
+    guess = fitted.guesser(weights, graph)
+    return sorted(((guess(one), one) for one in found), key=lambda pair: pair[0])
 
 
 def _taught(

@@ -1,7 +1,7 @@
 """Searches over schedules at an equal budget, replayed from a recorded table: graphs x schedules x time.
 
     python benchmarks/schedules.py OUT --limit 256 --near --seconds 500        # on a GPU: measured times
-    python benchmarks/plan_search.py record TABLE --rows OUT/rows.jsonl        # those times; --estimates adds the model's
+    python benchmarks/plan_search.py record TABLE --rows OUT/rows.jsonl        # those times
     python benchmarks/plan_search.py record TABLE --seconds 300                # without a GPU: times from the cost model
     python benchmarks/plan_search.py ask TABLE --policy default --plans SAID.jsonl --seeds 4
     python benchmarks/plan_search.py replay TABLE --seeds 32 [--plans SAID.jsonl] [--plot docs/plan_search.svg]
@@ -17,7 +17,7 @@ import json
 import math
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -38,10 +38,10 @@ from kernelwright.outcomes import Outcome
 from kernelwright.policy import load_policy
 from kernelwright.prompts import render
 from kernelwright.records import Task
-from kernelwright.synth import facts, library, ranking
+from kernelwright.synth import library
 from kernelwright.synth.library import schedules_of
 from kernelwright.synth.plan import parse_plan, print_plan
-from kernelwright.synth.to_triton import label_of, scheduled_part
+from kernelwright.synth.to_triton import label_of
 
 TARGET = "h100"
 """The GPU of the recorded table, but for 325 schedules of problems that only an H200 has timed."""
@@ -56,9 +56,7 @@ def load(path: Path) -> Archive:
 # -- recording ------------------------------------------------------------------------------------------------------
 
 
-def record(
-    path: Path, rows: Path | None, seconds: float, only: str, estimates: bool, tasks: Path | None = None
-) -> None:
+def record(path: Path, rows: Path | None, seconds: float, only: str, tasks: Path | None = None) -> None:
     """Fill the table until time is up."""
     archive, deadline, fresh = load(path), time.monotonic() + seconds, 0
     clocked = {} if rows is None else _clocked(rows)
@@ -68,7 +66,7 @@ def record(
         known = {
             entry.plan
             for entry in archive
-            if entry.graph == problem.graph.digest and (entry.modelled_us is not None or not estimates)
+            if entry.graph == problem.graph.digest and (entry.modelled_us is not None or rows is not None)
         }
         for plan in dict.fromkeys([*_plans(problem), *sorted(clocked.get(problem.name, {}))]):
             if plan == "eager":
@@ -80,7 +78,7 @@ def record(
                 archive.write(path)
                 print(f"time is up: {len(archive)} schedules")
                 return
-            archive.add(_judged(problem, plan, times, clocked.get(problem.name, {}).get("eager"), estimates))
+            archive.add(_judged(problem, plan, times, clocked.get(problem.name, {}).get("eager")))
             fresh += 1
             if fresh % SAVE_EVERY == 0:
                 archive.write(path)
@@ -107,10 +105,8 @@ def _clocked(path: Path) -> dict[str, dict[str, float | None]]:
     return found
 
 
-def _judged(
-    problem: Problem, plan: str, ms: float | None, eager_ms: float | None, estimates: bool
-) -> Iterable[Entry]:
-    """The entry of one schedule: its measured time and the model's estimate, or the model's alone."""
+def _judged(problem: Problem, plan: str, ms: float | None, eager_ms: float | None) -> Iterable[Entry]:
+    """The entry of one schedule: its measured time, else the model's."""
     from kernelwright.verify.interpret.clock import NoFit, modelled_microseconds
 
     code = print_from_plan(problem.graph, plan)
@@ -118,7 +114,7 @@ def _judged(
         return
     estimate, measured = None, ms is not None
     try:
-        if estimates:
+        if not measured:
             estimate = modelled_microseconds(code, problem.graph, sheet_of(TARGET))
     except (NoFit, RuntimeError, TypeError, ValueError, AssertionError) as error:
         print(f"{problem.name}: {plan}: {type(error).__name__}: {str(error)[:150]}", flush=True)
@@ -156,28 +152,18 @@ def races(
         ]
         if sum(entry.us is not None for entry in some) < least:
             continue
-        places, guessed = order.get(graph, {}), _guessed(fitted.without(rows, task.id), task)
+        weights, places = fitted.without(rows, task.id), order.get(graph, {})
+        guess = fitted.guesser(weights, Graph.model_validate_json(task.graph), TARGET)
         some.sort(key=lambda entry: (places.get(entry.plan, math.inf), entry.plan))
+        schedules = [parse_plan(entry.plan)[1] for entry in some]
         yield Race(
             name=task.id,
             plans=[entry.plan for entry in some],
-            schedules=[parse_plan(entry.plan)[1].model_dump() for entry in some],
+            schedules=[one.model_dump() for one in schedules],
             us=[entry.us for entry in some],
-            modelled=[guessed(entry.plan) for entry in some],
+            modelled=list(map(guess, schedules)),
             sampled=sampled.get(task.id, ()),
         )
-
-
-def _guessed(weights: dict[str, dict[str, float]], task: Task) -> Callable[[str], float]:
-    source, nest = scheduled_part(Graph.model_validate_json(task.graph))
-    sizes, width = facts.extents_of(source, nest), facts.itemsize_of(source)
-
-    def guess(plan: str) -> float:
-        schedule = parse_plan(plan)[1]
-        own = fitted.FAMILY.get(schedule.nest, schedule.nest)
-        return fitted.guess(weights, own, ranking.features(schedule, sizes, width, TARGET))
-
-    return guess
 
 
 def ask(archive: Archive, policy: str, out: Path, seeds: int) -> None:
@@ -266,7 +252,6 @@ def main() -> None:
     parser.add_argument("--rows", type=Path, help="rows of schedules.py, from a GPU")
     parser.add_argument("--tasks", type=Path, help="what the rows are of, where it is not the problems here")
     parser.add_argument("--seconds", type=float, default=300.0)
-    parser.add_argument("--estimates", action="store_true", help="the cost model's, beside a clock's times")
     parser.add_argument("--only", default="", help="a part of problems' names")
     parser.add_argument("--clock", choices=("measured", "modelled"), default="measured")
     parser.add_argument("--seeds", type=int, default=32)
@@ -276,14 +261,7 @@ def main() -> None:
     parser.add_argument("--plot", type=Path)
     args = parser.parse_args()
     if args.what == "record":
-        record(
-            args.table,
-            args.rows,
-            args.seconds,
-            args.only,
-            args.estimates or args.rows is None,
-            args.tasks,
-        )
+        record(args.table, args.rows, args.seconds, args.only, args.tasks)
         return
     if args.what == "ask":
         ask(load(args.table), args.policy, args.plans, args.seeds)

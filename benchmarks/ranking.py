@@ -14,7 +14,9 @@ import argparse
 import json
 import random
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -97,6 +99,17 @@ def without(rows: Rows, name: str) -> dict[str, dict[str, float]]:
 
 def guess(weights: dict[str, dict[str, float]], nest: str, found: ranking.Features) -> float:
     return sum(weights.get(nest, {}).get(name, 0.0) * value for name, value in found.items())
+
+
+def guesser(
+    weights: dict[str, dict[str, float]], graph: Graph, target: str = "h200"
+) -> Callable[[Any], float]:
+    """A function that predicts log2 of the time of this graph's schedules, up to a constant."""
+    source, nest = scheduled_part(graph)
+    sizes, width = extents_of(source, nest), itemsize_of(source)
+    return lambda one: guess(
+        weights, FAMILY.get(one.nest, one.nest), ranking.features(one, sizes, width, target)
+    )
 
 
 def sizes_of(name: str) -> str:

@@ -162,18 +162,9 @@ class Ladder:
         for rung in waiting:
             if (until is not None and time.monotonic() >= until) or self._settled(known, least):
                 break
-            request = _Request(
-                self,
-                rung,
-                graph,
-                symbolic,
-                form,
-                list((shapes or {}).values()),
-                known.best,
-                until,
-                wait,
-                least,
-            )
+            sizes = list((shapes or {}).values())
+            late = until if wait is None else wait
+            request = _Request(self, rung, graph, symbolic, form, sizes, known.best, until, late, least)
             what = request.ask()
             if what is None:
                 break
@@ -222,32 +213,27 @@ class Ladder:
         return found
 
 
+@dataclass
 class _Request:
     """One request to a rung about one graph."""
 
-    def __init__(
-        self,
-        ladder: Ladder,
-        rung: AnyRung,
-        graph: Graph,
-        symbolic: Graph,
-        form: Form,
-        sizes: Sequence[Mapping[str, int]],
-        best: Answer | None,
-        until: float | None,
-        wait: float | None,
-        least: float,
-    ) -> None:
-        self.ladder, self.rung, self.graph, self.symbolic, self.form = ladder, rung, graph, symbolic, form
-        self.sizes, self.best, self.until = sizes, best, until
-        self.wait = until if wait is None else wait
-        self.least = least
-        self.judged = 0
-        self.failed = ""
-        """The judge's reason for the rejected kernel that passed most gates."""
-        self._depth, self._better = -1, False
-        self.inductor_ms: float | None = None
-        """Time of Inductor's own kernels."""
+    ladder: Ladder
+    rung: AnyRung
+    graph: Graph
+    symbolic: Graph
+    form: Form
+    sizes: Sequence[Mapping[str, int]]
+    best: Answer | None
+    until: float | None
+    wait: float | None
+    least: float
+    judged: int = 0
+    failed: str = ""
+    """The judge's reason for the rejected kernel that passed most gates."""
+    inductor_ms: float | None = None
+    """Time of Inductor's own kernels."""
+    _depth: int = -1
+    _better: bool = False
 
     def ask(self) -> str | None:
         """Run the rung. Returns its result in one line, `verified` if it gave a kernel; None if time ran out or the judge failed."""
@@ -290,16 +276,8 @@ class _Request:
             self.judged += 1
             what = f"{verdict.outcome.value.replace('_', ' ')}: {verdict.detail}"
             what = "verified" if verdict.correct else what
-            self.ladder.watch(
-                Tried(
-                    self.graph.name,
-                    self.rung.name,
-                    one_line(what),
-                    self.form.task,
-                    Candidate(code=text),
-                    verdict,
-                )
-            )
+            names = self.graph.name, self.rung.name
+            self.ladder.watch(Tried(*names, one_line(what), self.form.task, Candidate(code=text), verdict))
             if verdict.correct:
                 made = Answer(graph=self.graph.digest, rung=self.rung.name, code=code, verdict=verdict)
                 # A kernel with `tl.dot` is not what torch.compile runs by default.

@@ -350,21 +350,20 @@ class _Search:
     def _asked_for(self, verifier: Verifier, rungs: Sequence[AnyRung]) -> list[_Option]:
         """The same, with a judge and rungs."""
         s, found = self.settings, list[_Option]()
+
+        def settled() -> bool:
+            """Modelled times cannot decide between two kernels that are both worth it."""
+            return not s.gpu and any(one.worth_it for one in found)
+
         self._shrink()
-        ladder = Ladder(
-            verifier, rungs, self.cache, target=s.target, contractions=s.contractions, precision=s.precision,
-            protocol=s.protocol, gpu=s.gpu, watch=self.watch,
-        )  # fmt: skip
+        ladder = self._ladder(verifier, rungs, s.contractions)
         large = self._nodes > MANY and self._contracts
         many = self._nodes > TOO_LONG or (large and _repeats(self._cut))
         if many and not self.user:
             found += self._written(ladder, _RUNGS_UNTIL)
-        # Modelled times cannot decide between two kernels that are both worth it.
-        settled = not s.gpu and any(one.worth_it for one in found)
-        if found and not settled and not s.gpu:
+        if found and not settled() and not s.gpu:
             found += self._beside_aten(ladder)
-            settled = any(one.worth_it for one in found)
-        if not settled and (self.user or self._nodes <= TOO_LONG):
+        if not settled() and (self.user or self._nodes <= TOO_LONG):
             before = len(found)
             ladder.rungs = [*([UserRung(self.user)] if self.user else []), *rungs]
             # Kernels of groups may have taken a part of the time for nothing.
@@ -375,22 +374,24 @@ class _Search:
                     break
                 found += self._in_one_piece(ladder, share=share)
             ladder.rungs = list(rungs)
-            settled = not s.gpu and any(one.worth_it for one in found)
-            if not (settled or self.user):
+            if not (settled() or self.user):
                 found += self._beside_aten(ladder)
-                settled = not s.gpu and any(one.worth_it for one in found)
-        if not settled and self._put_off is not None:
+        if not settled() and self._put_off is not None:
             found += self._accepted(self._put_off, ladder)
         if not (found or many or self.user) and (self.cut_off or large):
             found += self._written(ladder, _RUNGS_UNTIL)  # fewer verdicts than a search for each group
-            settled = not s.gpu and any(one.worth_it for one in found)
-        if not settled and time.monotonic() < self._until(_RUNGS_UNTIL):
+        if not settled() and time.monotonic() < self._until(_RUNGS_UNTIL):
             found += self._in_groups(ladder)
         if not found and time.monotonic() >= self._until(_RUNGS_UNTIL):
             raise _TimeUp(ladder.under_way)
         if isinstance(verifier, VerifierPool) and not all(one.done() for one in ladder.abandoned):
             verifier.close(abort=True)  # or leaving it would wait for them
         return found
+
+    def _ladder(self, verifier: Verifier, rungs: Sequence[AnyRung], contractions: Contractions) -> Ladder:
+        s = self.settings
+        return Ladder(verifier, rungs, self.cache, target=s.target, contractions=contractions, precision=s.precision,
+                      protocol=s.protocol, gpu=s.gpu, watch=self.watch)  # fmt: skip
 
     def _has_pinned_size(self) -> bool:
         """Whether the compiler found that a size can have only one value; if so, it is fixed in the graph from now on."""
@@ -422,11 +423,8 @@ class _Search:
         if not self._may_stay_with_aten or self._asked_beside_aten or self._nodes > LONG:
             return []
         self._asked_beside_aten = True
-        with_aten = Ladder(
-            ladder.verifier, rungs_of(("compiler",), s.target, "auto", precision=s.precision), self.cache, target=s.target,
-            contractions="auto", precision=s.precision, protocol=s.protocol, gpu=s.gpu, watch=self.watch,
-        )  # fmt: skip
-        made = self._in_one_piece(with_aten, "auto", _RUNGS_UNTIL)
+        compiler = rungs_of(("compiler",), s.target, "auto", precision=s.precision)
+        made = self._in_one_piece(self._ladder(ladder.verifier, compiler, "auto"), "auto", _RUNGS_UNTIL)
         return [dataclasses.replace(one, beside_aten=True) for one in made]
 
     def _in_one_piece(

@@ -24,16 +24,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 
 from kernelwright.parsing import names_within
-from kernelwright.tasks.effects import (
-    DRAWS,
-    NotATask,
-    check_call,
-    check_domain,
-    check_function,
-    defaults,
-    use_of,
-    written_to,
-)
+from kernelwright.tasks import effects
 from kernelwright.tasks.redraw import parse_literal_tensor, redrawn
 
 _LITERAL = (
@@ -92,26 +83,28 @@ def reference(text: str, function: ast.FunctionDef, call: Call, modules: frozens
     `modules`: names that the test may use for modules. Raises NotATask.
     """
     if not call.unconditional:
-        raise NotATask("unread")
+        raise effects.NotATask("unread")
     if not call.sure:
-        raise NotATask("may raise")
-    check_function(function)
+        raise effects.NotATask("may raise")
+    effects.check_function(function)
     given = _bind(function, call.node)
     kept, foreign = _slice(list(given.values()), call.before)
     if foreign - modules - set(dir(builtins)):
-        raise NotATask("argument")
+        raise effects.NotATask("argument")
     literals, made = _settle(kept)
     arguments = {name: _substitute(value, literals) for name, value in given.items()}
-    values = defaults(function) | {name: value for name, value in arguments.items() if _is_literal(value)}
+    values = effects.defaults(function) | {
+        name: value for name, value in arguments.items() if _is_literal(value)
+    }
     passed = {name: _as_passed(name, value) for name, value in arguments.items()}
     tensors = {name: value for _, parts in passed.values() for name, value in parts.items()}
     if not tensors:
-        raise NotATask("no tensor")
-    check_call(function, values, set(tensors))
+        raise effects.NotATask("no tensor")
+    effects.check_call(function, values, set(tensors))
     inputs = _Inputs(function)
     inputs.make(made, tensors)
-    check_domain(function, inputs.ranges)
-    cloned = written_to(function, values) & set(tensors)
+    effects.check_domain(function, inputs.ranges)
+    cloned = effects.written_to(function, values) & set(tensors)
     texts = {name: text + ".clone()" * (name in cloned) for name, (text, _) in passed.items()}
     first = list(texts)[: len(call.node.args)]
     shown = [text if name in first else f"{name}={text}" for name, text in texts.items()]
@@ -134,11 +127,11 @@ def _bind(function: ast.FunctionDef, node: ast.Call) -> dict[str, ast.expr]:
     own = function.args
     names = [one.arg for one in (*own.posonlyargs, *own.args)]
     if len(node.args) > len(names) or any(isinstance(one, ast.Starred) for one in node.args):
-        raise NotATask("unread")
+        raise effects.NotATask("unread")
     found = dict(zip(names, node.args, strict=False))
     for keyword in node.keywords:
         if keyword.arg is None:
-            raise NotATask("unread")
+            raise effects.NotATask("unread")
         found[keyword.arg] = keyword.value
     return {name: value for name, value in found.items() if name != "device"}
 
@@ -164,7 +157,7 @@ def _slice(wanted: Sequence[ast.expr], before: Sequence[ast.stmt]) -> tuple[list
         if not stored & needed:
             continue
         if not isinstance(statement, ast.Assign):
-            raise NotATask("unread")
+            raise effects.NotATask("unread")
         kept.append(statement)
         needed = (needed - stored) | _loads(statement.value)
     return kept[::-1], needed
@@ -273,10 +266,10 @@ class _Inputs:
 
     def _drawn(self, value: ast.expr, parameter: str, defined: set[str]) -> ast.expr:
         if any(_is_complex(node) for node in ast.walk(value)):
-            raise NotATask("complex")
+            raise effects.NotATask("complex")
         calls = {node.func.attr for node in ast.walk(value) if isinstance(node, ast.Call)
                  and isinstance(node.func, ast.Attribute)}  # fmt: skip
-        if calls & DRAWS or _loads(value) & defined:
+        if calls & effects.DRAWS or _loads(value) & defined:
             return value
         whole, anew = parse_literal_tensor(value), self._anew
 
@@ -294,7 +287,7 @@ class _Inputs:
         visitor = Anew()
         made: ast.expr = visitor.visit(copy.deepcopy(value))
         if not visitor.found:
-            raise NotATask("argument")
+            raise effects.NotATask("argument")
         if whole is not None:
             self.ranges[parameter] = whole.range
         return made
@@ -304,8 +297,8 @@ class _Inputs:
         if found is None:
             return None
         if not found.count:
-            raise NotATask("empty")
-        scale, text = redrawn(found, node, use_of(self._function, parameter))
+            raise effects.NotATask("empty")
+        scale, text = redrawn(found, node, effects.use_of(self._function, parameter))
         if scale:
             name = f"{parameter}_scale"
             self.lines.append(f"{name} = torch.rand({scale}) + 0.5")
