@@ -46,6 +46,9 @@ class Guard:
     loops: frozenset[str]
 
 
+Guards = tuple[Guard, ...]
+
+
 @dataclasses.dataclass(frozen=True)
 class Term:
     """A value in the kernel: a variable or a literal."""
@@ -89,8 +92,8 @@ class Emitter:
         self.compound: dict[str, tuple[str, ...]] = {}
         """Parameters that are products of sizes."""
         self.libdevice = False
-        self.given: dict[str, Callable[[Coordinates, tuple[Guard, ...]], Term]] = {}
-        self.reduce: Callable[[Prim, Coordinates, tuple[Guard, ...]], Term] | None = None
+        self.given: dict[str, Callable[[Coordinates, Guards], Term]] = {}
+        self.reduce: Callable[[Prim, Coordinates, Guards], Term] | None = None
         self.names: set[str] = {*_RESERVED, *dir(builtins), *shapes.symbols}
         self.rounded = frozenset(self._rounded_products())
         """Products that no instruction may contract."""
@@ -181,9 +184,7 @@ class Emitter:
 
     # -- values -----------------------------------------------------------------------------------------------
 
-    def value(
-        self, value: Val, coordinates: Coordinates, guard: tuple[Guard, ...] = (), raw: bool = False
-    ) -> Term:
+    def value(self, value: Val, coordinates: Coordinates, guard: Guards = (), raw: bool = False) -> Term:
         """A value at coordinates, one per dimension. `raw`: do not convert a loaded half-precision float."""
         key = (value.name, coordinates, guard, raw)
         return self._once(key, lambda: self._value(value, coordinates, guard, raw))
@@ -197,7 +198,7 @@ class Emitter:
         self.scope_of(term.loops).memo[key] = term
         return term
 
-    def _value(self, value: Val, coordinates: Coordinates, guard: tuple[Guard, ...], raw: bool) -> Term:
+    def _value(self, value: Val, coordinates: Coordinates, guard: Guards, raw: bool) -> Term:
         if value.name in self.given:
             return self.given[value.name](coordinates, guard)
         if value.name in self.arguments:
@@ -262,7 +263,7 @@ class Emitter:
                 total = total + index * step
         return total.merged()
 
-    def _load(self, value: Val, coordinates: Coordinates, guard: tuple[Guard, ...], raw: bool) -> Term:
+    def _load(self, value: Val, coordinates: Coordinates, guard: Guards, raw: bool) -> Term:
         pointer = self.pointers.setdefault(value.name, f"{value.name}_ptr")
         self.names.add(pointer)
         place = self.index_term(self.address(self.shapes.of[value.name], coordinates))
@@ -281,7 +282,7 @@ class Emitter:
         self.scope_of(loops).add(f"{name} = {text}")
         return Term(name, dtype, place.axes, loops, place.masks, zero=True)
 
-    def operands(self, prim: Prim, coordinates: Coordinates, guard: tuple[Guard, ...]) -> list[Term | Any]:
+    def operands(self, prim: Prim, coordinates: Coordinates, guard: Guards) -> list[Term | Any]:
         """The operands of an elementwise primitive at the result's coordinates; numbers are unchanged."""
         found: list[Term | Any] = []
         for one in prim.args:
@@ -302,7 +303,7 @@ class Emitter:
         tail = coordinates[len(coordinates) - len(shape) :]
         return tuple(Index() if size == ONE else index for size, index in zip(shape, tail, strict=True))
 
-    def _pointwise(self, prim: Prim, coordinates: Coordinates, guard: tuple[Guard, ...]) -> Term:
+    def _pointwise(self, prim: Prim, coordinates: Coordinates, guard: Guards) -> Term:
         rule = RULES[prim.op]
         terms = self.operands(prim, coordinates, guard)
         tensors = [one.dtype for one in prim.args if isinstance(one, Val)]
@@ -328,10 +329,10 @@ class Emitter:
 
     # -- moves ------------------------------------------------------------------------------------------------
 
-    def _through(self, prim: Prim, coordinates: Coordinates, guard: tuple[Guard, ...], raw: bool) -> Term:
+    def _through(self, prim: Prim, coordinates: Coordinates, guard: Guards, raw: bool) -> Term:
         return self.value(prim.args[0], coordinates, guard, raw)
 
-    def _emit_view(self, prim: Prim, coordinates: Coordinates, guard: tuple[Guard, ...], raw: bool) -> Term:
+    def _emit_view(self, prim: Prim, coordinates: Coordinates, guard: Guards, raw: bool) -> Term:
         source, target = self.shapes.of[prim.args[0].name], self.shapes.of[prim.out.name]
         return self._through(prim, self.reshape(coordinates, target, source), guard, raw)
 
@@ -366,19 +367,17 @@ class Emitter:
         term = self._once(("index", index), named)
         return Index.whole(Base(term.text, extent, term.axes, term.masks, term.loops, index))
 
-    def _emit_permute(
-        self, prim: Prim, coordinates: Coordinates, guard: tuple[Guard, ...], raw: bool
-    ) -> Term:
+    def _emit_permute(self, prim: Prim, coordinates: Coordinates, guard: Guards, raw: bool) -> Term:
         order = prim.attr("order")
         found = [Index()] * len(order)
         for place, one in enumerate(order):
             found[one] = coordinates[place]
         return self._through(prim, tuple(found), guard, raw)
 
-    def _emit_expand(self, prim: Prim, coordinates: Coordinates, guard: tuple[Guard, ...], raw: bool) -> Term:
+    def _emit_expand(self, prim: Prim, coordinates: Coordinates, guard: Guards, raw: bool) -> Term:
         return self._through(prim, self.broadcast(prim.args[0], coordinates), guard, raw)
 
-    def _emit_slice(self, prim: Prim, coordinates: Coordinates, guard: tuple[Guard, ...], raw: bool) -> Term:
+    def _emit_slice(self, prim: Prim, coordinates: Coordinates, guard: Guards, raw: bool) -> Term:
         dim, start, step = (prim.attr(name) for name in ("dim", "start", "step"))
         parts, length = dict(prim.attrs).get("parts"), self.shapes.of[prim.out.name][dim]
         offset = length * (start // prim.out.shape[dim]) if parts and start else self.shapes.now(start)
@@ -387,7 +386,7 @@ class Emitter:
         moved = coordinates[dim] * step + offset
         return self._through(prim, (*coordinates[:dim], moved, *coordinates[dim + 1 :]), guard, raw)
 
-    def _emit_flip(self, prim: Prim, coordinates: Coordinates, guard: tuple[Guard, ...], raw: bool) -> Term:
+    def _emit_flip(self, prim: Prim, coordinates: Coordinates, guard: Guards, raw: bool) -> Term:
         shape, found = self.shapes.of[prim.out.name], list(coordinates)
         for dim in prim.attr("dims"):
             found[dim] = found[dim] * -1 + (shape[dim] - 1)
@@ -399,7 +398,7 @@ class Emitter:
         made = self.assign("place", text.format(_parenthesize(term.text)), "int64", [term])
         return Index.whole(Base(made.text, size, made.axes, made.masks, made.loops))
 
-    def _emit_roll(self, prim: Prim, coordinates: Coordinates, guard: tuple[Guard, ...], raw: bool) -> Term:
+    def _emit_roll(self, prim: Prim, coordinates: Coordinates, guard: Guards, raw: bool) -> Term:
         dim, found = prim.attr("dim"), list(coordinates)
         size = self.shapes.of[prim.out.name][dim]
         shift, whole = self.number(prim.attr("shift"), "int64").text, self.size(size, True)
@@ -407,7 +406,7 @@ class Emitter:
         found[dim] = self._move(f"(({{}} - {shift}) % {whole} + {whole}) % {whole}", found[dim], size)
         return self._through(prim, tuple(found), guard, raw)
 
-    def _emit_border(self, prim: Prim, coordinates: Coordinates, guard: tuple[Guard, ...], raw: bool) -> Term:
+    def _emit_border(self, prim: Prim, coordinates: Coordinates, guard: Guards, raw: bool) -> Term:
         source, before, found = prim.args[0], prim.attr("before"), list(coordinates)
         for dim, index in enumerate(coordinates):
             if prim.out.shape[dim] == source.shape[dim] and not before[dim]:
@@ -444,7 +443,7 @@ class Emitter:
         made = self._once(("inside", index, size, low, high), tested)
         return Guard(made.text, made.axes, made.loops)
 
-    def _emit_pad(self, prim: Prim, coordinates: Coordinates, guard: tuple[Guard, ...], raw: bool) -> Term:
+    def _emit_pad(self, prim: Prim, coordinates: Coordinates, guard: Guards, raw: bool) -> Term:
         source, before = prim.args[0], prim.attr("before")
         shape, guards, found = self.shapes.of[source.name], list(guard), []
         for dim, index in enumerate(coordinates):
@@ -463,9 +462,7 @@ class Emitter:
         text = f"tl.where({' & '.join(g.text for g in own)}, {term.text}, {fill})"
         return self.assign(prim.out.name, text, term.dtype, parts)
 
-    def _emit_patches(
-        self, prim: Prim, coordinates: Coordinates, guard: tuple[Guard, ...], raw: bool
-    ) -> Term:
+    def _emit_patches(self, prim: Prim, coordinates: Coordinates, guard: Guards, raw: bool) -> Term:
         """The input that a tap reads at a place, as in a convolution; 0 outside."""
         source, rank = prim.args[0], len(prim.attr("kernel"))
         guards, found = list(guard), list(coordinates[:2])
@@ -479,7 +476,7 @@ class Emitter:
             found.append(moved)
         return self.value(source, tuple(found), tuple(guards), raw)
 
-    def _emit_cat(self, prim: Prim, coordinates: Coordinates, guard: tuple[Guard, ...], raw: bool) -> Term:
+    def _emit_cat(self, prim: Prim, coordinates: Coordinates, guard: Guards, raw: bool) -> Term:
         dim, start = prim.attr("dim"), ZERO
         index, dtype = coordinates[dim], wide(prim.out.dtype)
         pieces: list[tuple[Guard, Term]] = []
@@ -501,15 +498,15 @@ class Emitter:
 
     # -- made values and gathers ------------------------------------------------------------------------------
 
-    def _emit_full(self, prim: Prim, coordinates: Coordinates, guard: tuple[Guard, ...], raw: bool) -> Term:
+    def _emit_full(self, prim: Prim, coordinates: Coordinates, guard: Guards, raw: bool) -> Term:
         return self.number(prim.args[0], wide(prim.out.dtype))
 
-    def _emit_iota(self, prim: Prim, coordinates: Coordinates, guard: tuple[Guard, ...], raw: bool) -> Term:
+    def _emit_iota(self, prim: Prim, coordinates: Coordinates, guard: Guards, raw: bool) -> Term:
         index = coordinates[prim.attr("dim")] * prim.attr("step") + self.shapes.now(prim.attr("start"))
         term = self.index_term(index)
         return self.cast(dataclasses.replace(term, text=_parenthesize(term.text)), wide(prim.out.dtype))
 
-    def _emit_count(self, prim: Prim, coordinates: Coordinates, guard: tuple[Guard, ...], raw: bool) -> Term:
+    def _emit_count(self, prim: Prim, coordinates: Coordinates, guard: Guards, raw: bool) -> Term:
         shape = self.shapes.of[prim.args[0].name]
         total = ONE
         for dim in prim.attr("dims"):
@@ -520,14 +517,14 @@ class Emitter:
             f"({text} - {correction:g})" if correction else f"({text})" if " " in text else text, "float32"
         )
 
-    def lookup(self, index: Val, coordinates: Coordinates, guard: tuple[Guard, ...], size: Size) -> Index:
+    def lookup(self, index: Val, coordinates: Coordinates, guard: Guards, size: Size) -> Index:
         """A loaded index as a coordinate."""
         term = self.value(index, coordinates, guard)
         text = self.assign(f"{index.name}_at", f"tl.where({term.text} < 0, {term.text} + {self.size(size)}, {term.text})",
                            "int64", [term])  # fmt: skip
         return Index.whole(Base(text.text, size, term.axes, term.masks, term.loops))
 
-    def _emit_take(self, prim: Prim, coordinates: Coordinates, guard: tuple[Guard, ...], raw: bool) -> Term:
+    def _emit_take(self, prim: Prim, coordinates: Coordinates, guard: Guards, raw: bool) -> Term:
         table, *indices = prim.args
         dim, rank = prim.attr("dim"), len(coordinates) + len(indices) - len(table.shape)
         sizes, own = self.shapes.of[table.name], coordinates[dim : dim + rank]
@@ -537,18 +534,18 @@ class Emitter:
         ]
         return self.value(table, (*coordinates[:dim], *places, *coordinates[dim + rank :]), guard, raw)
 
-    def _emit_unfold(self, prim: Prim, coordinates: Coordinates, guard: tuple[Guard, ...], raw: bool) -> Term:
+    def _emit_unfold(self, prim: Prim, coordinates: Coordinates, guard: Guards, raw: bool) -> Term:
         found, dim = list(coordinates[:-1]), prim.attr("dim")
         found[dim] = found[dim] * prim.attr("step") + coordinates[-1]
         return self._through(prim, tuple(found), guard, raw)
 
-    def _emit_gather(self, prim: Prim, coordinates: Coordinates, guard: tuple[Guard, ...], raw: bool) -> Term:
+    def _emit_gather(self, prim: Prim, coordinates: Coordinates, guard: Guards, raw: bool) -> Term:
         source, index = prim.args
         dim = prim.attr("dim")
         place = self.lookup(index, coordinates, guard, self.shapes.of[source.name][dim])
         return self.value(source, (*coordinates[:dim], place, *coordinates[dim + 1 :]), guard, raw)
 
-    def _emit_window(self, prim: Prim, coordinates: Coordinates, guard: tuple[Guard, ...], raw: bool) -> Term:
+    def _emit_window(self, prim: Prim, coordinates: Coordinates, guard: Guards, raw: bool) -> Term:
         """Unrolls over the window, since pooling windows are small."""
         kernel, source = prim.attr("kernel"), prim.args[0]
         if math.prod(kernel) > 64:

@@ -7,7 +7,7 @@ multiplied by sums. Forward only.
 
 from __future__ import annotations
 
-from kernelwright.synth.emitter import TL, Coordinates, Emitter, Guard, Term, emit_value, input_precision
+from kernelwright.synth.emitter import TL, Coordinates, Emitter, Guards, Term, emit_value, input_precision
 from kernelwright.synth.index import Base, Index, split_index
 from kernelwright.synth.primitives import Prim, Unsupported, Val
 from kernelwright.synth.program import AttentionSchedule
@@ -79,7 +79,7 @@ class AttentionPrinter:
             return batch, Index()
         return batch, Index.whole(Base("head_kv", self.kv_heads))
 
-    def _accumulate(self, coordinates: Coordinates, guard: tuple[Guard, ...]) -> Term:
+    def _accumulate(self, coordinates: Coordinates, guard: Guards) -> Term:
         return emit_value("acc", coordinates, self.own_coordinates(), "attention")
 
     def _tile(self, value: Val, coordinates: Coordinates) -> str:

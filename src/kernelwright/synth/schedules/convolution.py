@@ -14,6 +14,7 @@ from kernelwright.synth.emitter import (
     Coordinates,
     Emitter,
     Guard,
+    Guards,
     Term,
     emit_value,
     input_precision,
@@ -102,12 +103,10 @@ class ConvolutionPrinter:
             part = Size.of("G")
         return part
 
-    def _accumulate(self, coordinates: Coordinates, guard: tuple[Guard, ...]) -> Term:
+    def _accumulate(self, coordinates: Coordinates, guard: Guards) -> Term:
         return emit_value(self.accumulator, coordinates, self.out_coordinates, "a convolution")
 
-    def reach(
-        self, places: tuple[Index, ...], taps: tuple[Index, ...]
-    ) -> tuple[tuple[Index, ...], tuple[Guard, ...]]:
+    def reach(self, places: tuple[Index, ...], taps: tuple[Index, ...]) -> tuple[tuple[Index, ...], Guards]:
         """Input coordinates that a tap reads for output places, and conditions for being inside."""
         found, guards = [], []
         for dim, (place, tap) in enumerate(zip(places, taps, strict=True)):
@@ -165,7 +164,7 @@ class ImplicitPrinter(ConvolutionPrinter):
         index = Index.whole(base)
         return index if self.groups == 1 else index + Index.whole(Base("group", self.groups_size)) * size
 
-    def _from_turned(self, coordinates: Coordinates, guard: tuple[Guard, ...]) -> Term:
+    def _from_turned(self, coordinates: Coordinates, guard: Guards) -> Term:
         """A load of the input from its channels-last copy."""
         emitter = self.emitter
         order = (0, *range(2, len(self.x_shape)), 1)

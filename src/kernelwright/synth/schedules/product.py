@@ -16,7 +16,7 @@ from kernelwright.synth.emitter import (
     TL,
     Coordinates,
     Emitter,
-    Guard,
+    Guards,
     Term,
     emit_value,
     input_precision,
@@ -227,7 +227,7 @@ class ProductPrinter:
             flat = f"{flat}.view(-1, {self.source.size(width)})"
         return f"TensorDescriptor.from_tensor({flat}, {block})"
 
-    def _accumulate(self, place: int, coordinates: Coordinates, guard: tuple[Guard, ...]) -> Term:
+    def _accumulate(self, place: int, coordinates: Coordinates, guard: Guards) -> Term:
         return emit_value(self.accumulators[place], coordinates, self.own_coordinates(), "a product")
 
     # -- the kernel -------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable
 
 from kernelwright.precision import FLOATS
-from kernelwright.synth.emitter import Coordinates, Emitter, Guard, Term
+from kernelwright.synth.emitter import Coordinates, Emitter, Guards, Term
 from kernelwright.synth.index import Base, Index, split_index
 from kernelwright.synth.primitives import REDUCTIONS, Prim, Unsupported, Val
 from kernelwright.synth.program import RowSchedule
@@ -116,7 +116,7 @@ class RowPrinter:
 
     # -- reductions -------------------------------------------------------------------------------------------
 
-    def reduce(self, prim: Prim, coordinates: Coordinates, guard: tuple[Guard, ...]) -> Term:
+    def reduce(self, prim: Prim, coordinates: Coordinates, guard: Guards) -> Term:
         """Called by the emitter for reductions."""
         if prim.op not in REDUCTIONS or guard:
             raise Unsupported(f"{prim.op} over rows")

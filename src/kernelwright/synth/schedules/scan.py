@@ -7,7 +7,7 @@ rows leave most of a GPU idle.
 from __future__ import annotations
 
 from kernelwright.precision import FLOATS
-from kernelwright.synth.emitter import Coordinates, Guard, Term, emit_value
+from kernelwright.synth.emitter import Coordinates, Guards, Term, emit_value
 from kernelwright.synth.index import Base, Index, split_index
 from kernelwright.synth.primitives import SCANS, Prim, Unsupported
 from kernelwright.synth.program import ScanSchedule
@@ -49,7 +49,7 @@ class ScanPrinter:
         column = Index.whole(self.cols) if self.columns != ONE else Index()
         return tuple(column if i in self.space.dims else left.pop(0) for i in range(len(self.space.shape)))
 
-    def _running(self, coordinates: Coordinates, guard: tuple[Guard, ...]) -> Term:
+    def _running(self, coordinates: Coordinates, guard: Guards) -> Term:
         return emit_value("running", coordinates, self.coordinates(), "a scan", self._dtype)
 
     @property

@@ -6,7 +6,7 @@ the grid's first axis. Loads and stores are both contiguous; Triton transposes t
 
 from __future__ import annotations
 
-from kernelwright.synth.emitter import Coordinates, Emitter, Guard, Term
+from kernelwright.synth.emitter import Coordinates, Emitter, Guards, Term
 from kernelwright.synth.index import Base, Index, split_index
 from kernelwright.synth.primitives import REDUCTIONS, Unsupported, Val
 from kernelwright.synth.program import TransposeSchedule
@@ -20,7 +20,7 @@ class _Watcher(Emitter):
 
     fastest: list[str]
 
-    def _load(self, value: Val, coordinates: Coordinates, guard: tuple[Guard, ...], raw: bool) -> Term:
+    def _load(self, value: Val, coordinates: Coordinates, guard: Guards, raw: bool) -> Term:
         address = self.address(self.shapes.of[value.name], coordinates)
         if len(address.terms) > 1:
             self.fastest += [part.base.name for part, by in address.terms if by == ONE and part.inner == ONE]
