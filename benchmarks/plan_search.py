@@ -107,7 +107,7 @@ def _clocked(path: Path) -> dict[str, dict[str, float | None]]:
 
 def _judged(problem: Problem, plan: str, ms: float | None, eager_ms: float | None) -> Iterable[Entry]:
     """The entry of one schedule: its measured time, else the model's."""
-    from kernelwright.verify.interpret.clock import NoFit, modelled_microseconds
+    from modelled import NoFit, modelled_microseconds
 
     code = print_from_plan(problem.graph, plan)
     if code is None:

@@ -1,9 +1,9 @@
-"""The cost model as a clock for trusted code: the modelled time of a printed kernel on a target, without verification.
+"""The cost model for trusted code: the modelled cost of a printed kernel on a target, without verification.
 
-    modelled_microseconds("def kernel(x): ...", graph, target("h200"))
+    cost_without_registers("def kernel(x): ...", graph, target("h200"))
 
 The code runs in this process; it is trusted because the library's printer wrote it. Its values are not checked. Kernels are
-sampled and compiled as the judge does it (`verification.py`), with the same samples in every call.
+sampled as the judge does it (`verification.py`), with the same samples in every call.
 """
 
 from __future__ import annotations
@@ -23,52 +23,25 @@ from kernelwright.graph import sizes
 from kernelwright.graph.types import Graph, TensorType
 from kernelwright.hardware import Target
 from kernelwright.records import Cost
-from kernelwright.verify.cost import crosscompile
 from kernelwright.verify.cost.model import total_cost
 from kernelwright.verify.interpret.device import summarise
 from kernelwright.verify.interpret.endings import KernelError
 from kernelwright.verify.interpret.interpreter import Engine, TracedLaunch
 
 SAMPLES = 4
-ASSEMBLER_S = 20.0
 
 
 class NoFit(Exception):
-    """The kernel cannot run on the target: compiler or assembler refuse it, or it needs too many resources."""
-
-
-def modelled_microseconds(
-    code: str, graph: Graph, target: Target, *, assembler_s: float = ASSEMBLER_S
-) -> float:
-    """Modelled microseconds of one call at the graph's hinted sizes. Raises NoFit."""
-    launches = _launches(code, graph, target)
-    binaries = {}
-    done: dict[str, str] = {}
-    for launch in launches:
-        name = launch.function.__name__
-        identity = f"{launch.signature}|{launch.constexprs}|{launch.options}|{launch.divisible}"
-        if done.get(name) == identity:
-            continue
-        done[name] = identity
-        try:
-            binary = crosscompile.assemble(crosscompile.to_assembly(launch, target), target, assembler_s)
-        except crosscompile.CompileError as error:
-            raise NoFit(f"{name}: {error}") from None
-        if binary.occupancy == 0.0:
-            raise NoFit(
-                f"{name}: {binary.shared_bytes} bytes shared, {binary.registers} registers do not fit"
-            )
-        binaries[name] = binary
-    works = [summarise(launch) for launch in launches]
-    return 1e3 * total_cost(works, binaries, target, 1e-6).ms
+    """The kernel cannot run on the target."""
 
 
 def cost_without_registers(code: str, graph: Graph, target: Target) -> Cost:
     """The cost of one call if its kernels use few registers: nothing is compiled. Raises NoFit."""
-    return total_cost([summarise(launch) for launch in _launches(code, graph, target)], {}, target, 1e-6)
+    return total_cost([summarise(launch) for launch in launches_of(code, graph, target)], {}, target, 1e-6)
 
 
-def _launches(code: str, graph: Graph, target: Target) -> list[TracedLaunch]:
+def launches_of(code: str, graph: Graph, target: Target) -> list[TracedLaunch]:
+    """The launches of one call at the graph's hinted sizes, with a few sampled instances each. Raises NoFit."""
     engine = Engine(lambda launch: 1.0)
     engine.mode, engine.samples, engine.dice = "model", SAMPLES, random.Random(0)
     try:
