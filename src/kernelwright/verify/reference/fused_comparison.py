@@ -120,6 +120,8 @@ def spread(exact: torch.Tensor, honest: torch.Tensor) -> Spread:
 
 def _partial(kernel: Any, columns: int, *tensors: torch.Tensor, count: int) -> torch.Tensor:
     """Each program's partial results, in host memory."""
+    # Triton 3.6 cannot compile a cast of 8-bit floats to fp64; float32 holds them all.
+    tensors = tuple(one.float() if one.element_size() == 1 else one for one in tensors)
     programs = min(_PROGRAMS, math.ceil(count / _BLOCK))
     out = torch.empty(programs, columns, dtype=torch.float64, device=tensors[0].device)
     with _launching, torch.cuda.device_of(out):
