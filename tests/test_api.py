@@ -2,17 +2,19 @@
 
 import importlib.util
 import json
+import random
 import re
 import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 import torch
 from drop_in.making import Block, counted, made
@@ -161,6 +163,33 @@ def gated(x: Tensor, gate: Tensor) -> Tensor:
 
 
 OFFSET = torch.linspace(0, 1, 8)
+
+
+class Jitters(nn.Module):
+    """Draws numbers that do not reach its result."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        random.random()
+        np.random.rand()
+        torch.rand(1)
+        return x * 2.0
+
+
+@pytest.mark.parametrize("case", ["accepted", "draws", "refused", "loaded"])
+def test_the_callers_random_numbers_stay_the_same(case: str, tmp_path: Path) -> None:
+    def states() -> list[Any]:
+        return [random.getstate(), str(np.random.get_state()), torch.get_rng_state().tolist()]
+
+    if case == "loaded":
+        saved = kernelwright.save(optimized(block(), X)[0], tmp_path / "block.json")
+    module = {"draws": Jitters, "refused": nn.Dropout}.get(case, block)()
+    before = states()
+    if case == "loaded":
+        kernelwright.load(saved, module)
+    else:
+        with pytest.raises(UserError) if case == "refused" else nullcontext():
+            optimized(module, X)
+    assert states() == before
 
 
 def test_a_function_comes_back_as_a_module_with_its_kernels(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import math
+import random
 import time
 import warnings
 from collections import OrderedDict
@@ -22,6 +23,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from pydantic import ValidationError
 from torch import nn
@@ -53,6 +55,22 @@ RUNGS = ("compiler", "library", "model")
 """Rungs asked by default; with a GPU, kernels are also tuned."""
 
 
+@contextmanager
+def random_kept() -> Iterator[None]:
+    """Leave the caller's random state (Python's, NumPy's, torch's on the CPU and on GPUs in use) as it was, on errors, too."""
+    ours, of_numpy, of_torch = random.getstate(), np.random.get_state(), torch.get_rng_state()
+    on_gpus = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
+    try:
+        yield
+    finally:
+        random.setstate(ours)
+        np.random.set_state(of_numpy)
+        torch.set_rng_state(of_torch)
+        if on_gpus is not None:
+            torch.cuda.set_rng_state_all(on_gpus)
+
+
+@random_kept()
 def optimize(
     module: nn.Module | Callable[..., Any],
     example_inputs: Any = (),
@@ -103,7 +121,7 @@ def optimize(
         )
     why = found.reason or found.slower
     if found.answer is None or why:
-        warnings.warn(f"{name} stays as it is: {why}", RuntimeWarning, stacklevel=2)
+        warnings.warn(f"{name} stays as it is: {why}", RuntimeWarning, stacklevel=3)  # past its decorator
         return module
     answer = found.answer
     verified = VerifiedModule(
@@ -197,6 +215,7 @@ def save(optimized: nn.Module, path: str | Path) -> Path:
     return write_text(Path(path), optimized.verified.model_dump_json(indent=1) + "\n")
 
 
+@random_kept()
 def load(path: str | Path, module: nn.Module | Callable[..., Any]) -> nn.Module:
     """The module or function with the kernels that `save` wrote. The file contains code that is executed: load only files that
     you trust.
@@ -259,6 +278,7 @@ def _refuse(module: nn.Module | Callable[..., Any]) -> str:
     return name
 
 
+@random_kept()
 def captured_of(
     module: nn.Module | Callable[..., Any],
     args: Sequence[Any],

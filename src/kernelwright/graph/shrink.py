@@ -29,6 +29,7 @@ from typing import Any
 
 import torch
 
+from kernelwright.drawing import DRAWING
 from kernelwright.errors import UserError
 from kernelwright.graph import draws, operators, sizes
 from kernelwright.graph.dims import Expr, Unknowns, as_expr
@@ -312,7 +313,7 @@ def runs(
     except ValueError:  # a size below zero
         return False
     types = small.types()
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
+    with DRAWING, torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(0)
         try:
             results = execute(small, drawn_values(graph, described, numbers, symbols))

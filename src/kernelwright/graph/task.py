@@ -21,6 +21,7 @@ from typing import Any
 
 import torch
 
+from kernelwright.drawing import DRAWING
 from kernelwright.errors import UserError
 from kernelwright.graph import draws, operators, sizes
 from kernelwright.graph.draws import Draw
@@ -174,7 +175,7 @@ def _finite(
     """Whether a few draws give only finite numbers or minus infinity."""
     static = sizes.static(graph, symbols)
     for seed in range(_TRIES):
-        with torch.random.fork_rng(devices=[]), torch.no_grad():
+        with DRAWING, torch.random.fork_rng(devices=[]), torch.no_grad():
             torch.manual_seed(seed)
             results = execute(static, drawn_values(graph, described, values, symbols))
         floats = [one for one in results if isinstance(one, torch.Tensor) and one.is_floating_point()]
