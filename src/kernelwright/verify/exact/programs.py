@@ -25,7 +25,7 @@ from kernelwright.verify.exact.order import Calculator
 from kernelwright.verify.exact.shadows import Shadow, Shadows
 from kernelwright.verify.exact.values import UNDEFINED, Exact, NotExact
 from kernelwright.verify.interpret.interpreter import Engine
-from kernelwright.verify.interpret.memory import REGION_BITS, Region
+from kernelwright.verify.interpret.memory import REACH, Region
 
 Handle: TypeAlias = interpreter.TensorHandle
 Builder: TypeAlias = interpreter.InterpreterBuilder
@@ -432,8 +432,7 @@ def _plain_mask(mask: Handle) -> np.ndarray:
 
 def _elements(pointers: np.ndarray, width: int) -> np.ndarray:
     """Indices of elements within their storage."""
-    offsets = (pointers & np.uint64((1 << REGION_BITS) - 1)).astype(np.int64)
-    return offsets // width
+    return (pointers & REACH).astype(np.int64) // width
 
 
 def _where_exact(own: Method, exact: Method) -> Method:

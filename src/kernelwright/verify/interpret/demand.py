@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kernelwright.verify.interpret.full_size import Sampled, Unsure, indices
-from kernelwright.verify.interpret.memory import distinct
-from kernelwright.verify.interpret.slices import REACH, Planned, Route
+from kernelwright.verify.interpret.memory import REACH, distinct
+from kernelwright.verify.interpret.slices import Planned, Route
 from kernelwright.verify.repeats import Repeats
 from kernelwright.verify.trace.tape import View
 

@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kernelwright.verify.interpret.memory import REACH
 from kernelwright.verify.interpret.program_map import Access
-from kernelwright.verify.interpret.slices import REACH, Intervals, Planned, Route, alike, runs
+from kernelwright.verify.interpret.slices import Intervals, Planned, Route, alike, runs
 
 _PIECES = 2_000_000
 """The most runs of bytes that are followed."""

@@ -42,7 +42,7 @@ from kernelwright.verify.interpret.coverage import Coverage, Touched, farther, r
 from kernelwright.verify.interpret.endings import Enough, KernelError, Unsupported, kernel_errors
 from kernelwright.verify.interpret.full_size import Sampled, Unsure
 from kernelwright.verify.interpret.marks import Marks
-from kernelwright.verify.interpret.memory import REGION_BITS, Memory, OutOfBounds, Region, Traffic, spread
+from kernelwright.verify.interpret.memory import REACH, Memory, OutOfBounds, Region, Traffic, spread
 from kernelwright.verify.interpret.number_formats import to_bf16
 from kernelwright.verify.interpret.pipelines import Pipeline
 from kernelwright.verify.interpret.program_map import NotFollowed, ProgramMap
@@ -780,7 +780,7 @@ class Engine:
             known = None if region is None or self.all_zero else self.counted.get(region.keep._cdata)
             if known is not None:
                 first, width, standing = known
-                place = (pointers & np.uint64((1 << REGION_BITS) - 1)).astype(np.int64) - first
+                place = (pointers & REACH).astype(np.int64) - first
                 return standing(place // width).astype(dtype_np)
             if self.traffic is not None and dtype_np.itemsize > 1:  # neither booleans nor bytes
                 self.traffic.invented = True
@@ -1112,7 +1112,7 @@ def _width(handle: Handle) -> int:
 def _offsets(pointers: np.ndarray, mask: np.ndarray) -> np.ndarray:
     """Byte offsets of unmasked pointers in their regions."""
     active: np.ndarray = pointers[spread(mask, pointers.shape)]
-    return active & np.uint64((1 << REGION_BITS) - 1)
+    return active & REACH
 
 
 def handle_of(mask: Handle) -> object:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from kernelwright.verify.interpret.memory import REGION_BITS, Memory, spread
+from kernelwright.verify.interpret.memory import REACH, REGION_BITS, Memory, spread
 from kernelwright.verify.sandbox import channel
 from kernelwright.verify.trace.tape import View
 
@@ -26,7 +26,7 @@ class Marks:
         for slot in np.unique(slots):
             storage = memory.regions[int(slot) - 1].keep
             shadow = self._bytes(storage).numpy()
-            places = active[slots == slot] & np.uint64((1 << REGION_BITS) - 1)
+            places = active[slots == slot] & REACH
             for byte in range(itemsize):
                 shadow[places + np.uint64(byte)] = 1
 

@@ -17,6 +17,8 @@ from kernelwright.verify.interpret.coverage import Touched
 from kernelwright.verify.messages import OF_STORAGE
 
 REGION_BITS = 40
+REACH = np.uint64((1 << REGION_BITS) - 1)
+"""Mask of an address's offset in its region."""
 SECTOR_BYTES = 32
 ADDRESSED, MOST_ADDRESSED = 1 << 21, 1 << 21
 """Addresses that a kernel loads use slots from the first number on, plus the storage's number on the tape, which is below the
@@ -114,7 +116,7 @@ class Memory:
     def inside(self, pointers: np.ndarray, mask: np.ndarray, itemsize: int) -> np.ndarray:
         """The unmasked lanes whose addresses lie in a region."""
         slots = (pointers >> np.uint64(REGION_BITS)).astype(np.int64) - 1
-        offsets = (pointers & np.uint64((1 << REGION_BITS) - 1)).astype(np.int64)
+        offsets = (pointers & REACH).astype(np.int64)
         sizes = np.array([*(region.size for region in self.regions), 0], dtype=np.int64)
         held = sizes[np.where((slots >= 0) & (slots < len(self.regions)), slots, -1)]
         found: np.ndarray = mask & (offsets + itemsize <= held)
@@ -231,7 +233,7 @@ class Traffic:
             if what == "write":
                 self.widths[name] = itemsize
             if what == "write" or len(parts) < _FIRST:
-                parts.append(active.reshape(-1) & np.uint64((1 << REGION_BITS) - 1))
+                parts.append(active.reshape(-1) & REACH)
         if what != "read":
             self.stored[name] = self.stored.get(name, 0.0) + active.size * itemsize
         self.sectors.setdefault(name, set()).update(sectors.tolist())

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from kernelwright.verify.interpret.memory import REGION_BITS, Memory, Region, spread
+from kernelwright.verify.interpret.memory import REACH, REGION_BITS, Memory, Region, spread
 
 _NOBODY = -1
 _EPOCH_BITS = 32
@@ -297,6 +297,6 @@ class Races:
         shadow = self._shadows.get(id(region))
         if shadow is None or shadow.grain > itemsize:
             shadow = self._shadows[id(region)] = _Shadow(region, min(itemsize, region.itemsize))
-        offsets = (addresses & np.uint64((1 << REGION_BITS) - 1)).astype(np.int64)
+        offsets = (addresses & REACH).astype(np.int64)
         first = offsets[:, None] // shadow.grain
         return shadow, first + np.arange(itemsize // shadow.grain)

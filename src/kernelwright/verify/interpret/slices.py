@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from kernelwright.verify.interpret.memory import REGION_BITS, Memory, OutOfBounds, Traffic, distinct
+from kernelwright.verify.interpret.memory import REACH, REGION_BITS, Memory, OutOfBounds, Traffic, distinct
 from kernelwright.verify.interpret.program_map import Access, ProgramMap
 from kernelwright.verify.interpret.recording import Recording
 from kernelwright.verify.trace.tape import View
@@ -33,7 +33,6 @@ _PLANNED = 200
 """Memory instructions of planned programs after which no further program is planned."""
 _PIECES = 4_000_000
 """The most runs of bytes whose union is taken exactly."""
-REACH = np.uint64((1 << REGION_BITS) - 1)
 
 Intervals = tuple[np.ndarray, np.ndarray]
 """Starts and ends in bytes."""
