@@ -277,7 +277,7 @@ class InterpretedVerification(Verification):
             self._other_configurations(Gate.SMALL, first.name, first.cases[0], len(first.cases))
             self._when_evaluating(first, first.cases[0])
             self._when_called_otherwise(first, first.cases[0])
-        self._repeat(first, traces[0])
+        self._repeat(first)
         self._carry(first, traces[0])
         self._follows_weights(first, traces[0])
 
@@ -678,7 +678,7 @@ class InterpretedVerification(Verification):
         """Whether an output is in half precision, where full-size samples on scaled inputs do not show errors that add up."""
         return any(item.half for item in self.judge.cases(self.task)[0].cases[0].expected)
 
-    def _repeat(self, shape: ShapeCases, trace: Trace) -> None:
+    def _repeat(self, shape: ShapeCases) -> None:
         """Repeat the first case after all others, with programs in reverse order and races watched."""
         with self._timed(Gate.DETERMINISM):
             try:

@@ -245,13 +245,13 @@ class Audit:
     def compare(self, outputs: list[torch.Tensor], protocol: Protocol) -> Comparison | None:
         """The first wrong output, or None."""
         for index, (got, sample) in enumerate(zip(outputs, self.samples, strict=True)):
-            roundings = functools.partial(self._with_roundings, index, protocol)
+            roundings = functools.partial(self._with_roundings, index)
             comparison = compare_or_round(index, sample.of_tensor(got), sample.expected, protocol, roundings)
             if comparison.kind:
                 return comparison
         return None
 
-    def _with_roundings(self, index: int, protocol: Protocol) -> Expected:
+    def _with_roundings(self, index: int) -> Expected:
         sample = self.samples[index]
         if self.whole is None:
             return sample.expected
