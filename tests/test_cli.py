@@ -88,6 +88,20 @@ def test_every_command_has_help(arguments: list[str], capsys: pytest.CaptureFixt
     assert "Usage" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [["missing.py"], ["missing.py:Block"], ["wright/relu", "-o", "/proc/x.py"], ["wright/relu", "--rungs", "foo"],
+     ["wright/relu", "--target", "rtx9"]],
+    ids=" ".join,
+)  # fmt: skip
+def test_a_typing_error_is_said_before_torch_is_imported(arguments: list[str]) -> None:
+    probe = (
+        "import sys; from kernelwright.cli import main; "
+        f"sys.exit(main({['optimize', *arguments]!r}) + 10 * ('torch' in sys.modules))"
+    )
+    assert subprocess.run([sys.executable, "-c", probe], stderr=subprocess.DEVNULL).returncode == 2
+
+
 def test_help_is_fast_and_imports_no_torch() -> None:
     probe = (
         "import sys; from kernelwright.cli import main; main(['--help']); sys.exit('torch' in sys.modules)"
@@ -238,6 +252,8 @@ BAD_FILES = {
     "negative.py": MODULE.format(body="return x", arguments="").replace("N = 64", "N = -64").encode(),
     "huge.py": MODULE.format(body="return x", arguments="").replace("(N, N)", "(N << 40, N)").encode(),
     "exits.py": MODULE.format(body="return x", arguments="").encode() + b"raise SystemExit(2)\n",
+    "only_exits.py": b"import sys\nsys.exit(1)\n",
+    "imports.py": b"import os\n\nimport not_a_package\n",
     "syntax.py": b"class (\n",
     "broken.toml": b"[model\n",
     "unknown_key.toml": b"[frontend]\nsetps = 3\n",
@@ -287,6 +303,17 @@ VERIFY = ["verify", "--task", "wright/relu", "--kernel", "{relu}"]
         (["optimize", "{raises_in_init.py}", "-o", "{out}.py"], "raises TypeError"),
         (["optimize", "{exits.py}", "-o", "{out}.py"], "it ends the program"),
         (["optimize", "{exits.py}:Model", "-o", "{out}.py"], "it ends the program"),
+        (["optimize", "{only_exits.py}", "-o", "{out}.py"], "only_exits.py: line 2: it ends the program"),
+        (
+            ["optimize", "{imports.py}", "-o", "{out}.py"],
+            "imports.py: line 3: No module named 'not_a_package'",
+        ),
+        (
+            ["verify", "--task", "{imports.py}", "--kernel", "{relu}"],
+            "line 3: No module named 'not_a_package'",
+        ),
+        (["optimize", "wright/relu", "-o", "/proc/x.py"], "/proc/x.py cannot be written"),
+        pytest.param(["optimize", "wright/relu", "--backend", "cuda"], "needs a GPU", marks=no_gpu),
         (["verify", "--task", "{exits.py}", "--kernel", "{relu}"], "it ends the program"),
         (["optimize", "wright", "-o", "{out}.py"], "58 tasks; name one"),
         (["optimize", "wright/relu", "--seconds", "0", "-o", "{out}.py"], "give a budget above 0"),

@@ -41,13 +41,14 @@ from kernelwright.graph.types import TensorType
 from kernelwright.hardware import target as target_sheet
 from kernelwright.precision import CAST, check_name
 from kernelwright.runs import write_text
-from kernelwright.search.cache import KernelCache, versions
+from kernelwright.search.cache import KernelCache, check_rungs, versions
 from kernelwright.search.cases import Case, of_captured
 from kernelwright.search.ladder import Watch
 from kernelwright.search.rung import AnyRung, key_of
 from kernelwright.search.rungs import CompilerRung, Contractions, rungs_of
 from kernelwright.search.whole import Found, Settings
 from kernelwright.synth.ranking import target_here
+from kernelwright.verify.pool import check_backend
 
 __all__ = ["Optimized", "VerifiedModule", "captured_of", "export", "load", "optimize", "save", "settings_of"]
 
@@ -353,13 +354,13 @@ def settings_of(
         raise UserError(f"seconds is {seconds!r}; give a budget above 0")
     if not isinstance(workers, int) or workers < 0:
         raise UserError(f"workers is {workers!r}; give how many, 0 for the default")
+    check_backend(backend)
     sheet = target_sheet(target or target_here())
     if backend == "interpret" or not torch.cuda.is_available():
         gpu, arch = "", sheet.arch
     else:
         gpu, arch = torch.cuda.get_device_name(), arch_of()
-    given = rungs.split(",") if isinstance(rungs, str) else rungs
-    names = tuple(filter(None, given)) or (*RUNGS, *(("tune",) if gpu else ()))
+    names = check_rungs(rungs) or (*RUNGS, *(("tune",) if gpu else ()))
     chosen = rungs_of(names, sheet.name, contractions, precision=check_name(precision), model=model)
     settings = Settings(
         seconds,

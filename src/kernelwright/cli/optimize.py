@@ -17,6 +17,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from kernelwright.errors import UserError
+from kernelwright.hardware import target
 from kernelwright.records import Completion, Message, Prompt, Rollout, Verdict
 from kernelwright.runs import RunFolder, write_text
 
@@ -45,14 +46,19 @@ def read_question(
     spec: str, *, kernel: Path | None = None, cache: bool | str = True, **choices: Any
 ) -> Request:
     """Parse a command line's request; `choices` is for `api.settings_of`. Raises UserError, in one line."""
-    from kernelwright import api
     from kernelwright.cli import read
-    from kernelwright.search.cache import KernelCache
+    from kernelwright.search.cache import KernelCache, check_rungs
     from kernelwright.tasks.form import read_text
 
     began = time.monotonic()
-    settings, _, made = api.settings_of(**({"contractions": "own"} | choices))
+    read.check_named(spec)
     user = "" if kernel is None else read_text(kernel)
+    check_rungs(choices.get("rungs", ""))
+    if choices.get("target"):
+        target(choices["target"])
+    from kernelwright import api  # only now: importing torch takes seconds
+
+    settings, _, made = api.settings_of(**({"contractions": "own"} | choices))
     if kernel is not None:
         _check_kernel(user, kernel)
     if KernelCache.of(cache).empty:

@@ -9,6 +9,8 @@ import importlib
 import importlib.util
 import re
 import sys
+import tempfile
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +21,7 @@ from kernelwright.records import Candidate, Task
 from kernelwright.runs import write_text
 from kernelwright.shapes import constants
 from kernelwright.tasks import load_suite, load_task, small_shapes
-from kernelwright.tasks.form import read_text
+from kernelwright.tasks.form import NoForm, read_text
 
 if TYPE_CHECKING:
     from kernelwright.search.cases import Case
@@ -31,7 +33,7 @@ def one_task(spec: str, precision: str = "default") -> Task:
     GPU."""
     from kernelwright.cli import fit
 
-    task = small_shapes(load_task(spec))
+    task = small_shapes(named_task(spec))
     if not task.small_sets:
         if why := fit.error_of(task):
             raise UserError(f"task {task.id}: Model.forward {why}; fix the task")
@@ -41,6 +43,26 @@ def one_task(spec: str, precision: str = "default") -> Task:
         )
     fit.check(task)
     return in_precision(task, precision)
+
+
+def named_task(spec: str) -> Task:
+    """The task that a file or a suite's name refers to. A file without a task is executed, to say what stops it before it has one.
+    Raises UserError."""
+    try:
+        return load_task(spec)
+    except NoForm:
+        if spec.endswith(".py"):
+            _import_home(spec)
+        raise
+
+
+def check_named(spec: str) -> None:
+    """Raises UserError for a file that is missing or cannot be read, and for a task that is none; takes milliseconds."""
+    home, _, _ = spec.rpartition(":")
+    if not names_object(spec):
+        named_task(spec)
+    elif home.endswith(".py"):
+        read_text(Path(home).expanduser())
 
 
 _OBJECT = re.compile(r"(?P<home>[\w./~\\-]+):(?P<name>[A-Za-z_]\w*)")
@@ -56,7 +78,7 @@ def case(spec: str, settings: Settings) -> Case:
     from kernelwright.search.cases import of_task
 
     if not names_object(spec):
-        task = in_precision(small_shapes(load_task(spec)), settings.precision)
+        task = in_precision(small_shapes(named_task(spec)), settings.precision)
         return of_task(task, settings.contractions, large=bool(settings.gpu))
     return _live_case(spec, settings.precision)
 
@@ -197,15 +219,24 @@ def _import_home(home: str) -> Any:
     except UserError:
         raise
     except ModuleNotFoundError as error:
+        if home.endswith(".py"):
+            raise UserError(f"{home}: {_line_in(error, home)}{one_line(error)}; install it") from None
         raise UserError(
             f"{home}: there is no module {error.name}; install it, or give the path of a .py file"
         ) from None
-    except SystemExit:
-        raise UserError(f"{home}: {ENDS}") from None
+    except SystemExit as error:
+        raise UserError(f"{home}: {_line_in(error, home)}{ENDS}") from None
     except Exception as error:  # the user's own code
         raise UserError(
-            f"{home} raises {type(error).__name__} when imported: {one_line(error)}; fix it"
+            f"{home}: {_line_in(error, home)}it raises {type(error).__name__} when imported: {one_line(error)}; fix it"
         ) from None
+
+
+def _line_in(error: BaseException, home: str) -> str:
+    """`line 3: `, the line of a file that an error passed through last; "" if there is none."""
+    file = str(Path(home).expanduser().absolute())
+    lines = [one.lineno for one in traceback.extract_tb(error.__traceback__) if one.filename == file]
+    return f"line {lines[-1]}: " if lines else ""
 
 
 def with_ranges(task: Task, text: str) -> Task:
@@ -279,9 +310,15 @@ def kernel(path: Path) -> Candidate:
 
 
 def place(path: Path) -> Path:
-    """`path`, if a file can be written there. Raises UserError for a device, pipe or folder: files are written by rename."""
+    """`path`, if a file can be written there. Raises UserError for a device, pipe or folder (files are written by rename), and
+    for a place where no file can be made."""
     if (path.exists() and not path.is_file()) or path.absolute().is_relative_to("/dev"):
         raise UserError(f"{path} is not a regular file; name one")
+    there = next(one for one in path.absolute().parents if one.exists())  # missing folders are made
+    try:
+        tempfile.TemporaryFile(dir=there).close()
+    except OSError as error:
+        raise UserError(f"{path} cannot be written: {error.strerror}; name another file") from None
     return path
 
 

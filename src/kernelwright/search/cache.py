@@ -18,7 +18,7 @@ import json
 import os
 import secrets
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -34,6 +34,19 @@ FORMAT = 1
 """Version of the entries' format; entries of another are ignored."""
 
 Rung = Literal["cache", "user", "compiler", "library", "model", "midend", "backend", "tune"]
+
+
+SELECTABLE: tuple[str, ...] = ("compiler", "library", "model", "tune")
+"""Rungs that can be selected by name, in order."""
+
+
+def check_rungs(given: str | Sequence[str]) -> tuple[str, ...]:
+    """The names of rungs, given one by one or with commas. Raises UserError for an unknown one."""
+    names = tuple(filter(None, given.split(",") if isinstance(given, str) else given))
+    for name in names:
+        if name not in SELECTABLE:
+            raise UserError(f"unknown rung {name!r}; valid: {', '.join(SELECTABLE)}")
+    return names
 
 
 class Row(Record):

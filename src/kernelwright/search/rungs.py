@@ -15,12 +15,11 @@ from typing import Literal
 
 import torch
 
-from kernelwright.errors import UserError
 from kernelwright.graph import Graph
 from kernelwright.graph.operators import RECURRENT, packet
 from kernelwright.policy import check_name
 from kernelwright.policy.compiler import CannotCompile, start, write
-from kernelwright.search.cache import Rung
+from kernelwright.search.cache import Rung, check_rungs
 from kernelwright.search.model import ModelRung
 from kernelwright.search.rung import AnyRung, CannotWrite, check_parameters, entry_of
 from kernelwright.search.tune import TuneRung
@@ -29,8 +28,6 @@ from kernelwright.synth.primitives import Unsupported
 from kernelwright.synth.to_triton import print_triton
 
 Contractions = Literal["own", "auto"]
-NAMES: tuple[str, ...] = ("compiler", "library", "model", "tune")
-"""Rungs that can be selected by name, in order."""
 
 
 def rungs_of(
@@ -43,7 +40,7 @@ def rungs_of(
 ) -> list[AnyRung]:
     """The named rungs. Raises UserError for an unknown rung or model."""
     made: list[AnyRung] = []
-    for name in names:
+    for name in check_rungs(names):
         if name == "compiler":
             made.append(CompilerRung(target, contractions))
         elif name == "library":
@@ -51,10 +48,8 @@ def rungs_of(
         elif name == "model":
             check_name(model)
             made.append(ModelRung(model, target, samples=8 if torch.cuda.is_available() else 2))
-        elif name == "tune":
-            made.append(TuneRung(target, precision))
         else:
-            raise UserError(f"unknown rung {name!r}; valid: {', '.join(NAMES)}")
+            made.append(TuneRung(target, precision))
     return made
 
 

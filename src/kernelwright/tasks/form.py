@@ -19,6 +19,10 @@ _FIX = {
 }
 
 
+class NoForm(UserError):
+    """A name that a task defines is missing."""
+
+
 def read_text(path: Path) -> str:
     """The file as text with `\\n` line ends and no byte-order mark. Raises UserError if missing or not UTF-8."""
     try:
@@ -35,7 +39,8 @@ def read_text(path: Path) -> str:
 
 
 def check_reference(source: str, where: str) -> str:
-    """`source` itself, if its syntax tree has the KernelBench form; else raises UserError with `where`, what and the fix."""
+    """`source` itself, if its syntax tree has the KernelBench form; else raises UserError with `where`, what and the fix;
+    NoForm for a missing name."""
     try:
         tree = ast.parse(source)
     except SyntaxError as error:
@@ -51,7 +56,7 @@ def check_reference(source: str, where: str) -> str:
         kind = ast.ClassDef if name == "Model" else ast.FunctionDef
         if not isinstance(defined.get(name), kind):
             shown = "class Model" if name == "Model" else f"{name}()"
-            raise UserError(f"{where}: no {shown}; {FORM}: {fix}")
+            raise NoForm(f"{where}: no {shown}; {FORM}: {fix}")
     return source
 
 

@@ -88,8 +88,7 @@ class VerifierPool(Pool):
         for_gpu: bool = False,
         printed: bool = False,
     ) -> None:
-        if backend not in ("auto", "interpret", "cuda"):
-            raise UserError(f"unknown backend '{backend}': choose one of auto, interpret, cuda")
+        check_backend(backend)
         self.gpus: list[Any] = []
         if backend == "cuda" or (backend == "auto" and _gpu_present()):
             from kernelwright.verify.gpu.gpu import Gpu, count
@@ -99,8 +98,6 @@ class VerifierPool(Pool):
             except UserError:
                 if backend == "cuda" or devices:
                     raise
-        if backend == "cuda" and not self.gpus:
-            raise UserError("backend 'cuda' needs a GPU that torch can use: choose --backend interpret here")
         self.backend: Backend = "cuda" if self.gpus else "interpret"
         self.workers = workers or max(1, min(os.cpu_count() or 1, 16))
         secret = secrets.randbits(31) if secret is None else secret
@@ -340,6 +337,14 @@ def _reason_of(error: Exception) -> str:
             f"the judge lost its GPU ({text[:200]}): see nvidia-smi and kernelwright doctor, then run again"
         )
     return text
+
+
+def check_backend(name: str) -> None:
+    """Raises UserError for an unknown backend, and for cuda without a GPU."""
+    if name not in ("auto", "interpret", "cuda"):
+        raise UserError(f"unknown backend '{name}': choose one of auto, interpret, cuda")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise UserError("backend 'cuda' needs a GPU that torch can use: choose --backend interpret here")
 
 
 def _gpu_present() -> bool:
