@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from kernelwright.verify.sandbox.service import Failure
-from kernelwright.verify.trace.as_a_module import copy_module, make_anew
+from kernelwright.verify.trace.as_a_module import asked_for, copy_module, make_anew, wrap
 
 
 class Usual(torch.nn.Module):
@@ -183,3 +183,22 @@ def test_a_weight_is_made_anew_for_whoever_asks_its_part() -> None:
     assert found["gain"] is own
     assert module.gain is not own
     assert module.norm.weight is beside
+
+
+def test_names_that_a_file_asks_for_and_never_sets_are_hung_on_a_module_of_a_derived_class() -> None:
+    code = """
+def f(self, x):
+    if not hasattr(self, "_mine"):
+        self._mine = 1
+    for name in ("_one", "_two"):
+        if not hasattr(self, name):
+            setattr(self, name, 2)
+    return hasattr(self, "_theirs") or getattr(x, "peft_config", None) or getattr(self, "width", 3)
+"""
+    assert asked_for(code) == {"_theirs", "peft_config"}
+    module = Usual()
+    wrap(module, asked_for(code), Usual.__module__)
+    assert type(module) is not Usual
+    assert isinstance(module, Usual)
+    assert "_theirs" in vars(module)
+    assert "_theirs" in vars(module.gain)

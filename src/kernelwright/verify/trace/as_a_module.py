@@ -8,6 +8,7 @@ Casts and modes are tried only if a class overrides the methods. Not tried: pick
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import copy
 from collections import Counter
@@ -87,6 +88,61 @@ def change_weight(module: torch.nn.Module, name: str, how: str) -> torch.Tensor:
             held.update({own: again for own, value in held.items() if value is one})
         return again
     return one
+
+
+_HUNG = (
+    "peft_config",
+    "hf_device_map",
+    "hf_quantizer",
+    "quantization_config",
+    "is_quantized",
+    "ds_id",
+    "ds_tensor",
+)
+"""Public names that frameworks hang on modules and weights; most are private."""
+
+
+def asked_for(code: str) -> set[str]:
+    """Names that a file asks of objects and never sets, so that only a framework can have: private ones, and those of `_HUNG`."""
+    asked, set_here, questions = set[str](), set[str](), set[int]()
+    tree = ast.parse(code)
+    for node in ast.walk(tree):
+        called = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id
+        if called in ("hasattr", "getattr"):
+            questions.update(map(id, node.args[1:2]))  # type: ignore[attr-defined]
+        elif isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn):
+            questions.add(id(node.left))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            (asked if id(node) in questions else set_here).add(node.value)
+        elif isinstance(node, ast.Attribute):
+            (asked if isinstance(node.ctx, ast.Load) else set_here).add(node.attr)
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            set_here.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            set_here.add(node.id)
+    return {name for name in asked - set_here if name in _HUNG or (name[:1] == "_" != name[1:2] and name[1:])}
+
+
+def hang(one: object, names: Collection[str]) -> None:
+    """Set attributes of these names on a module or tensor that lacks them."""
+    with torch._C.DisableTorchFunction():
+        vars(one).update({name: True for name in names if not hasattr(one, name)})
+
+
+def wrap(module: torch.nn.Module, names: Collection[str], home: str) -> None:
+    """Make the module, and its parts of classes of the file `home`, instances of derived classes, and hang attributes of these names
+    on parts and weights, as parametrizations and frameworks that wrap modules do."""
+    derived: dict[type, type] = {}
+    for part in torch.nn.Module.modules(module):
+        kind = type(part)
+        with contextlib.suppress(Exception):  # a class that refuses to be derived from
+            if kind.__module__ == home:
+                made = derived.get(kind) or type(f"Wrapped{kind.__name__}", (kind,), {"__module__": home})
+                object.__setattr__(part, "__class__", derived.setdefault(kind, made))
+        hang(part, names)
+    for _, one, *_ in tensors_held(module):
+        hang(one, names)
 
 
 def make_anew(module: torch.nn.Module, names: Collection[str]) -> dict[str, torch.Tensor]:

@@ -36,7 +36,15 @@ from kernelwright.verify.sandbox import channel
 from kernelwright.verify.sandbox.service import Failure, Service
 from kernelwright.verify.structures import Args, containers, convert, flatten
 from kernelwright.verify.trace import affine, ways
-from kernelwright.verify.trace.as_a_module import CHANGES, change_weight, copy_module, make_anew
+from kernelwright.verify.trace.as_a_module import (
+    CHANGES,
+    asked_for,
+    change_weight,
+    copy_module,
+    hang,
+    make_anew,
+    wrap,
+)
 from kernelwright.verify.trace.counters import Counters, set_version
 from kernelwright.verify.trace.left_behind import (
     LeftBehind,
@@ -96,6 +104,8 @@ class HostWorker(Service):
         self.recorder: Recorder | None = None
         """Records launches; None between commands."""
         self._code = self._path = ""
+        self._asked: set[str] = set()
+        """See `asked_for`."""
         self._traced = False
         self._given: list[torch.Tensor] = []
         """Tensors that the last call returned."""
@@ -138,6 +148,7 @@ class HostWorker(Service):
         """Execute the candidate's file as a module, on the simulated device."""
         self._code = code
         self._execute()
+        self._asked = asked_for(code)
         return {}
 
     def _execute(self, optimised: bool = False) -> None:
@@ -377,8 +388,10 @@ class HostWorker(Service):
             module = self.construct(init, self.building.seed, state)
             if self.building.evaluating:
                 module.eval()
-            copied = self.building.copied
-            return _with_weights_anew(copy_module(module, state, self.building.tied)) if copied else module
+            if self.building.copied:
+                module = _with_weights_anew(copy_module(module, state, self.building.tied))
+                wrap(module, self._asked, self.module.__name__)
+            return module
 
     def _calls(
         self, module: torch.nn.Module, inputs: object, fresh: object, state: dict[str, torch.Tensor]
@@ -503,6 +516,7 @@ class HostWorker(Service):
                 set_version(plain, int(10.0 ** self.surroundings.dice.uniform(0.0, 6.0)))
             if elsewhere and plain.is_floating_point() and not self.surroundings.learning:
                 known[key] = plain = torch.nn.Parameter(plain, requires_grad=False)  # a learnt input
+            hang(plain, self._asked if elsewhere else ())
             return self.tracing.cuda.adopt_input(plain)
 
         return convert(inputs, made)

@@ -104,6 +104,7 @@ _GETTERS = {
 _REQUIRES_GRAD = torch.Tensor.requires_grad.__get__  # type: ignore[attr-defined]
 _IS_LEAF = torch.Tensor.is_leaf.__get__  # type: ignore[attr-defined]
 _GRAD_FN = torch.Tensor.grad_fn.__get__  # type: ignore[union-attr]
+_OUTPUT_NR = torch.Tensor.output_nr.__get__  # type: ignore[attr-defined]
 _STORAGES = (torch.Tensor.untyped_storage, torch.Tensor.storage)
 
 
@@ -305,8 +306,10 @@ class PretendCuda(TorchFunctionMode):
         if func == _REQUIRES_GRAD and self.upload is not None and self._surroundings is not None:
             wanted = self._surroundings.wanted and not self._surroundings.learning
             return wanted or bool(func(*args))
-        if func in (_IS_LEAF, _GRAD_FN) and self._is_computed(args[0]):
-            return False if func == _IS_LEAF else _computed_tensor().grad_fn
+        if func in (_IS_LEAF, _GRAD_FN, _OUTPUT_NR) and self._is_computed(
+            args[0]
+        ):  # as the second part of a chunk
+            return False if func == _IS_LEAF else 1 if func == _OUTPUT_NR else _computed_tensor().grad_fn
         op = one_call.overload(func, args, kwargs)
         if op is not None and self.whole is not None and self._runs_whole(args[0]):
             return self.whole(op, args, kwargs)
