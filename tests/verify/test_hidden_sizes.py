@@ -22,6 +22,7 @@ from kernelwright.verify.reference.hidden_sizes import (
     named_divisors,
     named_few,
     named_numbers,
+    named_parts,
     ragged_sets,
     sizes_at,
     sizes_beyond,
@@ -156,10 +157,17 @@ def test_numbers_that_share_a_divisor_or_are_looked_up_are_named() -> None:
 def test_one_size_lies_just_above_a_bound_that_a_candidate_names() -> None:
     bounds = named_bounds("LEAST = 2000\ndef f(n):\n    return LEAST < n < 4000 or n > 2.0")
     assert bounds == [2000, 4000]
-    made = sizes_beyond(task(small=SMALL, small_odd=ODD), ["small", "small_odd"], bounds)
+    several = sizes_beyond(task(small=SMALL, small_odd=ODD), ["small", "small_odd"], bounds)
+    made = [sizes for one in several for sizes in one]
     assert {"ROWS": 2001, "COLS": 3, "WINDOW": 3} in made
     assert {"ROWS": 3, "COLS": 2001, "WINDOW": 3} in made
     assert all(sizes["COLS"] <= 8192 for sizes in made)
+
+
+def test_parts_that_a_candidate_cuts_something_into_are_named() -> None:
+    assert named_parts("P = 1024\ndef f(n):\n    return triton.cdiv(n, P) + cdiv(n, 2) + cdiv(n, m)") == [
+        1024
+    ]
 
 
 def test_sets_are_multiples_of_a_named_number() -> None:

@@ -44,6 +44,7 @@ from kernelwright.verify.reference.hidden_sizes import (
     DECLINABLE,
     FEW,
     NONE,
+    ROOM_OF_PARTS,
     TUNED,
     at_powers,
     full_sizes,
@@ -54,6 +55,7 @@ from kernelwright.verify.reference.hidden_sizes import (
     named_divisors,
     named_few,
     named_numbers,
+    named_parts,
     none_of_each,
     ragged_sets,
     sizes_at,
@@ -82,7 +84,7 @@ from kernelwright.verify.reference.oracle import (
 )
 from kernelwright.verify.reference.periodic import Patch
 from kernelwright.verify.reference.reach import MOST_OPERATORS, farther, small_parameters
-from kernelwright.verify.reference.special_values import rounds_once, weighs
+from kernelwright.verify.reference.special_values import averages, rounds_once, weighs
 from kernelwright.verify.reference.task_module import NotModelled, Reference, for_task, init_seed
 from kernelwright.verify.reference.whole_numbers import are_offsets
 from kernelwright.verify.sandbox.zygote import Zygote
@@ -104,6 +106,8 @@ BOTH_LONG = "long_both"
 _COUNTS = (torch.int32, torch.int64)
 FAR_COUNTS = "long_counts"
 """Prefix of sets for references whose weights depend on integers: lengths and prefixes beyond a block."""
+_MOST_PARTS = 2
+"""The most sets in which something has several parts that a candidate names, the last of them a short one."""
 _BOTH_ROOM = 8
 """Factor on the reference's permitted work there: its programs are few."""
 BETWEEN = "between"
@@ -419,7 +423,10 @@ class Judge:
             for number in named_numbers(code)
         ]
         beyond = sizes_beyond(task, shapes, named_bounds(code))
-        wanted += [(f"{BEYOND}_{number}", [sizes]) for number, sizes in enumerate(beyond)]
+        if averages(self.cases(task)[0].operators):
+            parts = sizes_beyond(task, shapes, named_parts(code), ROOM_OF_PARTS)[:_MOST_PARTS]
+            wanted += [(f"{FEW}_in_parts_{number}", several) for number, several in enumerate(parts)]
+        wanted += [(f"{BEYOND}_{number}", several) for number, several in enumerate(beyond)]
         few = sizes_at(task, shapes, named_few(code))
         few += sizes_divided(task, shapes, named_divisors(code))
         wanted += [(f"{FEW}_{number}", [sizes]) for number, sizes in enumerate(few)]

@@ -10,13 +10,15 @@
              precision rows and planes below -10^6.3 throughout, in float16 below -10^4.1
 `least`      the same with the other sign: for references that select the least
 `near`       of two inputs of the same form the second lies near the first, like a prediction and its target: without products a
-             difference then keeps its digits, while one made of three sums (a^2 - 2ab + b^2) loses all
+             difference then keeps its digits, while one made of three sums (a^2 - 2ab + b^2) loses all. Of three and more, all
+             lie near the first, or in every other row two near one another and the rest near zero (eigenvalues of a, b, b, d)
 
 Inputs with zeros, infinities, one sign or an order, and symmetric matrices, stay as drawn: they may be masks or shares.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -112,12 +114,18 @@ def _level(tensor: torch.Tensor, usual: list[torch.Tensor], generator: torch.Gen
 
 
 def _near(tensor: torch.Tensor, usual: list[torch.Tensor], generator: torch.Generator) -> torch.Tensor:
-    first = next(one for one in usual if (one.shape, one.dtype) == (tensor.shape, tensor.dtype))
-    if tensor is first:
-        return tensor
-    steps = torch.randint(-_ROUNDINGS, _ROUNDINGS + 1, tensor.shape, generator=generator)
-    made, _ = _rows(first)
-    return made * (1.0 + steps * max(_BESIDE, torch.finfo(tensor.dtype).eps))
+    alike = [one for one in usual if (one.shape, one.dtype) == (tensor.shape, tensor.dtype)]
+    place = next(number for number, one in enumerate(alike) if one is tensor)
+    made, rows = _rows(tensor)
+    step = max(_BESIDE, torch.finfo(tensor.dtype).eps)
+    if place:
+        steps = torch.randint(-_ROUNDINGS, _ROUNDINGS + 1, rows.shape, generator=generator)
+        rows.copy_(_rows(alike[0])[1] * (1.0 + steps * step))
+    pairs = list(itertools.combinations(range(len(alike)), 2)) if len(alike) > 2 else []
+    for number, pair in enumerate(pairs):
+        if place not in pair:
+            (rows if made.ndim > 1 else rows[0])[2 * number + 1 :: 2 * len(pairs)] *= step
+    return made
 
 
 def _apart(tensor: torch.Tensor, usual: list[torch.Tensor], generator: torch.Generator) -> torch.Tensor:

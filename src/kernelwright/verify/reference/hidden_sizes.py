@@ -124,8 +124,7 @@ def named_numbers(code: str) -> list[int]:
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
             others = [node.right]
         elif isinstance(node, ast.Call):
-            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-            others = node.args if name in _DIVIDES else []
+            others = node.args if _called(node) in _DIVIDES else []
         elif isinstance(node, ast.Compare) and all(
             isinstance(op, ast.Eq | ast.NotEq | ast.In | ast.NotIn) for op in node.ops
         ):
@@ -153,6 +152,18 @@ def named_bounds(code: str) -> list[int]:
     return sorted(value for value in found if 3 < value <= _LARGEST_BOUND)
 
 
+ROOM_OF_PARTS = 1 << 15
+"""Product of sizes that sets with several parts may have."""
+
+
+def named_parts(code: str) -> list[int]:
+    """Numbers of elements that a candidate's Python cuts something into (`cdiv(n, 1024)`), ascending."""
+    value_of, _, beside = _read(code)
+    cut = (node for node in beside if isinstance(node, ast.Call) and _called(node) == "cdiv")
+    found = {value for node in cut for one in node.args[1:] if (value := value_of(one)) is not None}
+    return sorted(value for value in found if 3 < value <= _LARGEST_BOUND)
+
+
 def named_few(code: str) -> list[int]:
     """3 and powers of two that a candidate's Python (not its kernels) tests for equality, and those next to a bound up to 4,
     ascending: it may have a special path for two rows. Comparisons of a number of axes or a remainder do not count."""
@@ -168,6 +179,10 @@ def named_few(code: str) -> list[int]:
             equal = any(isinstance(op, ast.Eq | ast.NotEq | ast.In | ast.NotIn) for op in node.ops)
             found |= values if equal else {near for one in values for near in (one - 1, one) if near in _FEW}
     return sorted(one for one in found if one == 3 or (1 < one <= _MOST_FEW and _power(one)))
+
+
+def _called(node: ast.Call) -> str:
+    return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
 
 
 def may_choose(code: str, launched: Collection[str]) -> bool:
@@ -194,7 +209,7 @@ def named_divisors(code: str) -> list[int]:
     value_of, _, beside = _read(code)
     found, divided, multiplied = set[int](), set[int](), set[int]()
     for node in beside:
-        if isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) == "cdiv":
+        if isinstance(node, ast.Call) and _called(node) == "cdiv":
             divided |= {value_of(one) or 0 for one in node.args[1:]}
         if not isinstance(node, ast.BinOp):
             continue
@@ -300,8 +315,11 @@ def _values(tree: ast.Module) -> Callable[[ast.expr], int | None]:
     return value_of
 
 
-def sizes_beyond(task: Task, shapes: Sequence[str], bounds: Sequence[int]) -> list[dict[str, int]]:
-    """Sets in which one size is just above a bound that no small set exceeds, and the others are very small."""
+def sizes_beyond(
+    task: Task, shapes: Sequence[str], bounds: Sequence[int], room: int = 0
+) -> list[list[dict[str, int]]]:
+    """Sets in which one size is just above a bound that no small set exceeds, and the others are very small, or if the reference
+    refuses that, small. `room`: the product of all sizes that is always permitted."""
     sets = [task.shapes[name] for name in shapes]
     base = dict(sets[min(1, len(sets) - 1)])
     full = {**constants(task.source), **task.shapes.get("full", {})}
@@ -312,12 +330,11 @@ def sizes_beyond(task: Task, shapes: Sequence[str], bounds: Sequence[int]) -> li
     found = []
     for bound in bounds:
         for name in free:
-            made = least | {name: bound + 1}
             known = max(other.get(name, base[name]) for other in sets)
-            if known <= bound < full.get(name, known) and math.prod(made.values()) <= _WIDER * math.prod(
-                base.values()
-            ):
-                found.append(made)
+            several = [one | {name: bound + 1} for one in (least, base)]
+            most = max(room, _WIDER * math.prod(base.values()))
+            if known <= bound < full.get(name, known) and math.prod(several[0].values()) <= most:
+                found.append([one for one in several if math.prod(one.values()) <= most])
     return found[:_BOUNDS]
 
 

@@ -34,6 +34,8 @@ _BETWEEN = dict.fromkeys(("gt", "ge", "lt", "le", "eq", "ne", "maximum", "minimu
 NO_CHANNELS = "convolution of no channels"
 """Listed beside a convolution whose input has no channels: PyTorch then gives no channels, whatever the weights say."""
 _SOFTPLUS = 20.0
+_TRUTH = -1
+"""In place of the number of a bound: whether a comparison is true."""
 _FEW_BOUNDS = 64
 """The most elements of a tensor that may be a table of bounds."""
 _MOST_KINDS = 1024
@@ -46,6 +48,7 @@ class _Names(DispatchMode):
         self.seen: list[str] = []
         self.numbers: list[float] = []
         self.kinds: set[int] = set()
+        self.among = False
         self.draws = False
 
     def __torch_dispatch__(self, func: Any, types: object, args: Any = (), kwargs: Any = None) -> object:
@@ -61,6 +64,7 @@ class _Names(DispatchMode):
             infinite = isinstance(args[1], float) and math.isinf(args[1])
             self.seen += ["isnan"] if args[0] is args[1] else ["isinf"] if infinite else []
             self.kinds.update(_kinds_in(args[0], args[1]))
+            self.among |= all(map(_whole, args[:2]))
         if name.rstrip("_") == "round" and "decimals" in (kwargs or {}):
             self.numbers.append(10.0 ** kwargs["decimals"])
         if name in _COMPARED or name in BUCKETS:
@@ -68,6 +72,13 @@ class _Names(DispatchMode):
                 if isinstance(one, torch.Tensor) and one.is_floating_point() and one.numel() <= _FEW_BOUNDS:
                     self.numbers += [value for value in one.reshape(-1).tolist() if math.isfinite(value)]
         return func(*args, **(kwargs or {}))
+
+
+def _whole(value: object) -> bool:
+    """Whether this is a tensor of several integers."""
+    if not isinstance(value, torch.Tensor) or value.numel() < 2:
+        return False
+    return not (value.is_floating_point() or value.is_complex())
 
 
 def _kinds_in(value: object, other: object) -> list[int]:
@@ -89,22 +100,30 @@ class _Sides(DispatchMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.found: set[tuple[int, int, bool]] = set()
+        self.found: set[Side] = set()
         self._calls = 0
 
     def __torch_dispatch__(self, func: Op, types: object, args: Args = (), kwargs: Kwargs = None) -> object:
         name = func._schema.name.removeprefix("aten::").rstrip("_")
-        if name in _BOUNDED or name == "softplus":
-            self._calls += 1
-            for number, bound in enumerate(_bounds(name, args, kwargs or {})):
-                value = args[0]
-                if isinstance(value, torch.Tensor) and value.is_floating_point() and value.numel():
-                    self.found.update(
-                        (self._calls, number, side)
-                        for side, met in ((False, value < bound), (True, value > bound))
-                        if bool(met.any())
-                    )
-        return func(*args, **(kwargs or {}))
+        bounded = name in _BOUNDED or name == "softplus"
+        self._calls += bounded
+        value = args[0] if bounded and isinstance(args[0], torch.Tensor) else torch.empty(0)
+        for number, bound in enumerate(_bounds(name, args, kwargs or {}) if bounded else ()):
+            if value.is_floating_point() and value.numel():
+                self.found.update(
+                    (self._calls, number, side)
+                    for side, met in ((False, value < bound), (True, value > bound))
+                    if bool(met.any())
+                )
+        out = func(*args, **(kwargs or {}))
+        if (
+            bounded
+            and value.is_floating_point()
+            and isinstance(out, torch.Tensor)
+            and out.dtype == torch.bool
+        ):
+            self.found.update((self._calls, _TRUTH, truth) for truth in set(out.reshape(-1).tolist()))
+        return out
 
 
 def _bounds(name: str, args: Any, kwargs: Any) -> Iterator[float]:
@@ -128,6 +147,8 @@ class Operators(tuple[str, ...]):
     """Integers that values are tested for equality with."""
     settled: bool = False
     """Whether evaluation mode computes the same, as far as that was asked."""
+    among: bool = False
+    """Whether integers are tested for equality with each other."""
     random: bool = False
     """Whether outputs depend on random numbers that the call draws."""
 
@@ -144,6 +165,7 @@ def operators(module: torch.nn.Module, inputs: Any, modes: bool = False) -> Oper
     names, outputs = call(False)
     found = Operators(names.seen)
     found.landmarks, found.kinds = tuple(dict.fromkeys(names.numbers)), frozenset(names.kinds)
+    found.among = names.among
     if names.draws:
         found.random = not all(map(same_bits, flatten(outputs), flatten(call(False)[1])))
     if modes:
@@ -152,9 +174,14 @@ def operators(module: torch.nn.Module, inputs: Any, modes: bool = False) -> Oper
     return found
 
 
-def sides(module: torch.nn.Module, inputs: object) -> set[tuple[int, int, bool]]:
-    """(number of the threshold in call order, number of its bound, whether above) of every side that some value reaches. Raises
-    what the reference raises."""
+Side = tuple[int, int, bool]
+"""See `sides`."""
+
+
+def sides(module: torch.nn.Module, inputs: object) -> set[Side]:
+    """(number of the threshold in call order, number of its bound, whether above) of every side that some value reaches, and of
+    comparisons what they find (at equality alone, they may find what no value on the other side does). Raises what the reference
+    raises."""
     found = _Sides()
     fresh, given = copy.deepcopy(module), convert(inputs, torch.clone)
     with torch.no_grad(), found:

@@ -54,7 +54,7 @@ from kernelwright.verify.reference.hidden_sizes import (
     full_sizes,
     own_only,
 )
-from kernelwright.verify.reference.operators import Operators, bounds_of_inputs, operators, sides
+from kernelwright.verify.reference.operators import Operators, Side, bounds_of_inputs, operators, sides
 from kernelwright.verify.reference.outweighed import outweigh
 from kernelwright.verify.reference.renumbered import in_another_type, names_of_inputs, with_other_numbers
 from kernelwright.verify.reference.rounded import Wide
@@ -72,7 +72,7 @@ from kernelwright.verify.structures import convert, flatten, with_changed
 from kernelwright.verify.trace import affine
 
 _SPECIAL_SEED = 49_979_687
-_UP = ("far", "distant", "ladder", "long", "degenerate", "apart", "least")
+_UP = ("far", "distant", "ladder", "scores", "long", "degenerate", "apart", "least")
 _SCALED_UP, _SPECIAL = 30.0, -1.0
 """`Case.scale` of special values: none are the task's own, and some are as far off as inputs that are scaled up."""
 _WIDE = (31, 30, 28)
@@ -98,6 +98,8 @@ _PHASES = 8
 """Most states in which counts stand where a call may do something else."""
 _MORE_DRAWS, _MORE_SEED = 8, 32_452_843
 """Additional draws of inputs, if those of the distributions tell nothing."""
+_AT_LONG_SIZES = ("long", "crowded", "scores")
+"""Special values of long sizes."""
 _SECOND = ("distant", "tiny", "bounds", "faint", "eighths")
 """Special values of the second shape set, besides the first kind of all."""
 _FEWER, _LITTLE_AND_MUCH = 64, (0.01, 30.0)
@@ -409,7 +411,7 @@ def _cases_of(making: _Making, of_weights: int, long: bool, special: bool, few: 
     elif protocol.affine and long:
         cases += _of_whole_numbers(making, found)
     if protocol.affine and long and (special or few):
-        cases += _with_few_scaled(making)
+        cases += _with_few_scaled(making, special_values.weighs(found))
     if name != NONE and not telling(cases):
         for number in range(_MORE_DRAWS):
             inputs = reference.inputs(making.secret + _MORE_SEED + number)
@@ -533,7 +535,7 @@ def _special_cases(
     pointwise, whole = special_values.pointwise(found), special_values.sums_whole(found)
     weighed = special_values.weighs(found)
     tried = [scale_inputs(drawn, factor) for factor in (1.0, _FAR_FACTOR, -_FAR_FACTOR)]
-    kinds = special_kinds(making.module, found, drawn, position, ["long", "crowded"] if long else None)
+    kinds = special_kinds(making.module, found, drawn, position, _AT_LONG_SIZES if long else None)
     if making.name == AGAIN:  # the first kind was asked at these sizes
         kinds = [kind for kind in kinds if kind in _SECOND]
     if not smooth:  # at kinks and ties a gradient is a choice
@@ -579,8 +581,9 @@ def _special_cases(
         yield from _of_single_elements(making)
     if position == 0 and (case := _at_bounds_of_inputs(making, found)) is not None:
         yield case
-    for kind, find in {"reach": _reaching, "aligned": _aligned}.items() if position == 0 and smooth else ():
-        inputs = find(making, found, tried)
+    met = _met(making.module, drawn, tried) if position == 0 and smooth else set()
+    for kind, find in _TO_CROSS.items() if met else ():
+        inputs = find(making, found, met)
         yield from filter(None, [inputs and making.case(kind, inputs, _SCALED_UP)])
 
 
@@ -602,7 +605,7 @@ def _as_large_as_at_full_size(making: _Making, ordinary: Case) -> Case | None:
     )
 
 
-def _with_few_scaled(making: _Making) -> Iterator[Case]:
+def _with_few_scaled(making: _Making, weighed: bool) -> Iterator[Case]:
     """Inputs of few elements and logarithms of decays scaled, and no others: at a hundredth of its rate a decay reaches further than
     any that the task draws, and at a long size that shows; at many times its rate nothing is left of an earlier chunk."""
     gradients = making.reference.task.gradients
@@ -614,7 +617,11 @@ def _with_few_scaled(making: _Making) -> Iterator[Case]:
             for place, own in enumerate(flatten(drawn)):
                 if place not in places:
                     scaled = with_changed(scaled, place, lambda _, own=own: own)  # type: ignore[misc]
-            return scaled
+            if factor < 1.0 or not weighed:
+                return scaled
+            return special_values.with_special_values(
+                scaled, "scores", making.seed, ()
+            )  # beyond what a slope bounds
 
         inputs = making.reference.changed_inputs(making.seed, changed)
         if (case := making.case(f"rates x{factor:g}", inputs)) is not None:
@@ -845,17 +852,25 @@ def _at_bounds_of_inputs(making: _Making, found: Operators) -> Case | None:
     return case and dataclasses.replace(case, given=True, tied=gradients)
 
 
+def _met(module: torch.nn.Module, drawn: object, tried: Sequence[object]) -> set[Side]:
+    """Sides of the reference's bounds that the inputs `tried` reach; empty if it has no bounds."""
+    with where_possible():
+        if sides(module, drawn):
+            return {one for inputs in tried for one in sides(module, inputs)}
+    return set()
+
+
+def _lacking(met: set[Side]) -> set[Side]:
+    return {(call, bound, not above) for call, bound, above in met} - met
+
+
 @where_possible()
-def _reaching(making: _Making, found: Operators, tried: Sequence[object]) -> object:
-    """The inputs with rows scaled so that they cross bounds in the reference that `tried` leaves on one side; None if there are
-    none."""
+def _reaching(making: _Making, found: Operators, met: set[Side]) -> object:
+    """The inputs with rows scaled so that they cross bounds in the reference that are `met` on one side; None if there are none."""
     module, drawn = making.module, making.drawn
-    if special_values.sensitive(found) or not sides(module, drawn):
+    if special_values.sensitive(found) or not _lacking(met):
         return None
-    met = {one for inputs in tried for one in sides(module, inputs)}
-    if not any((call, bound, not above) not in met for call, bound, above in met):
-        return None
-    factors = [1.0]
+    met, factors = set(met), [1.0]
     for factor in _FACTORS:
         more = sides(module, special_values.scaled_rows(drawn, [factor]))
         if not more <= met:
@@ -865,14 +880,25 @@ def _reaching(making: _Making, found: Operators, tried: Sequence[object]) -> obj
 
 
 @where_possible()
-def _aligned(making: _Making, found: Operators, tried: Sequence[object]) -> object:
+def _emptied(making: _Making, found: Operators, met: set[Side]) -> object:
+    """The inputs with a whole one of zeros (weights before the first step), if this crosses bounds that are `met` on one side; None
+    if it does not."""
+    lacking = _lacking(met)
+    for place, own in enumerate(flatten(making.drawn)) if lacking else ():
+        if own.is_floating_point() and own.numel() > 1:
+            inputs = with_changed(making.drawn, place, torch.zeros_like)
+            with where_possible():
+                if lacking & sides(making.module, inputs):
+                    return inputs
+    return None
+
+
+@where_possible()
+def _aligned(making: _Making, found: Operators, met: set[Side]) -> object:
     """The inputs with rows of one near to, and opposite, one row of another input or weight, which integers then name, if this
-    crosses bounds of products that `tried` leaves on one side (a cosine near -1); None if it does not."""
+    crosses bounds of products that are `met` on one side (a cosine near -1); None if it does not."""
     module, drawn = making.module, making.drawn
-    if not special_values.directed(found) or not sides(module, drawn):
-        return None
-    met = {one for inputs in tried for one in sides(module, inputs)}
-    lacking = {(call, bound, not above) for call, bound, above in met} - met
+    lacking = _lacking(met) if special_values.directed(found) else set()
     given = flatten(drawn)
     others = [*given, *(one.detach() for one in module.parameters())]
     generator = torch.Generator().manual_seed(making.seed)
@@ -885,6 +911,10 @@ def _aligned(making: _Making, found: Operators, tried: Sequence[object]) -> obje
                 if lacking & sides(module, inputs):
                     return inputs
     return None
+
+
+_TO_CROSS = {"reach": _reaching, "emptied": _emptied, "aligned": _aligned}
+"""Inputs that cross bounds which no other case crosses, by kind."""
 
 
 def _facing(drawn: object, place: int, rows: torch.Tensor, generator: torch.Generator) -> object:
@@ -933,7 +963,11 @@ def weights_seed(reference: Reference, protocol: Protocol, secret: int, position
 
 
 def special_kinds(
-    module: torch.nn.Module, found: Operators, drawn: object, position: int, wanted: list[str] | None = None
+    module: torch.nn.Module,
+    found: Operators,
+    drawn: object,
+    position: int,
+    wanted: Sequence[str] | None = None,
 ) -> list[str]:
     """The kinds of special values that a shape set gets, restricted to `wanted` if given."""
     whole = any(not tensor.is_floating_point() for tensor in outputs_of(module, drawn))
@@ -941,7 +975,7 @@ def special_kinds(
     if wanted is not None:
         return [kind for kind in kinds if kind in wanted]
     if position == 0:
-        return [kind for kind in kinds if kind not in ("distant", "long", "crowded", "faint")]
+        return [kind for kind in kinds if kind not in (*_AT_LONG_SIZES, "distant", "faint")]
     second = (*kinds[:1], *_SECOND)
     return [kind for kind in kinds if kind in second] if position == 1 else []
 

@@ -6,6 +6,7 @@
 `images`    numbers between 0 and 1 that 8 bits hold
 `thin`      numbers that bfloat16 holds, six of seven elements 0
 `far`       values of thousands, and rows below -10,000 throughout
+`annulled`  for products along an axis, a zero behind the beginning and numbers of thousands, that range or not
 `offset`    a mean of hundreds of standard deviations, where E[x^2] - m^2 cancels
 `extreme`   infinities and 1e20, if one or two operators work element by element
 `minute`    numbers of 1e-20 throughout, if one or two operators work element by element
@@ -17,6 +18,8 @@
 `long`      at long sizes: rows far off, with a large mean, and near zero in turn, those that the reference has a meaning for
 `ladder`    rows scaled anywhere between 10^-3 and 10^3.5, each input by itself, some with one element far above the others: small
             and large values of either sign in the middle of a chain
+`scores`    at long sizes, for a softmax of products: rows of the first input as drawn and up to 10^2.5 times as large, so that
+            a later block of keys scores above the first by little or by much
 `masks`     rows of booleans that are all false and all true, if booleans are drawn at random
 `padding`   with a softmax and masks drawn at random (booleans or minus infinity): rows that begin with padding
 `masked`    minus infinity here and there, if the reference has a softmax or log-sum-exp
@@ -26,7 +29,7 @@
 `sparse`    with products, half of each input's elements 0, as after a ReLU
 `faint`     with products, the first input 1e-8 throughout
 `degenerate`, `level`, `apart` (also for maxima), `least`, `near`: see `degenerate.py`
-`crowded`   at long sizes, rows whose largest or least lie some power of two apart, if several of them are asked for
+`crowded`   at long sizes, rows whose largest or least lie side by side, or some power of two apart, if several are asked for
 `beyond`    the last odd integers and halves that single precision holds, if one operator rounds to integers
 `named`     numbers that a candidate's kernels compare with (`named_values.py`)
 `outlier`   see `locality.py`
@@ -61,7 +64,7 @@ _NAMED = {what: tuple(names.split()) for what, names in _TABLES.items()}
 """Operators by parts of their names, from the table."""
 FEW = (0.0, 0.5, -0.5, 1.0, -1.0, 2.0, -2.0, 3.0, -3.0, 6.0, 20.0)
 _OFFSET, _FAR, _LOW, _EXTREME = 300.0, 3000.0, -20_000.0, 1e20
-_DISTANT, _LADDER = (3.5, 6.0), (-3.0, 3.5)
+_DISTANT, _LADDER, _SCORES = (3.5, 6.0), (-3.0, 3.5), (0.0, 2.5)
 """Ranges of exponents of ten."""
 _SPIKED, _SPIKE = 1 / 3, 1000.0
 """Share of rows with an element far above the others, and its factor."""
@@ -81,6 +84,8 @@ _LARGEST = 4
 _FAINT = 1e-8
 _KEPT = 1 / 7
 """Share of elements that are not 0 in a sparse tensor."""
+_PRODUCT, _BESIDE = 0.9, 1e-3
+"""For `annulled`: the logarithm of a product as a share of the largest number's, and how far numbers lie apart."""
 _STAMP, _COMPARED, _APART = 60, 62, 1 << 20
 """Bits of integers near each other (like times in nanoseconds), and of those that are only compared; and their range: double
 precision loses the last digits."""
@@ -97,6 +102,7 @@ def _of_products(names: set[str], ladder: list[str], plain: bool) -> list[str]:
     sums = not _among(names, "sensitive") and not _among(names, "orders")
     whole = not _among(names, "factors", "decompositions", "orders", "steps")
     behind = _behind_products(names) + (["sparse", "faint"] if whole else [])
+    behind += ["scores"] if whole and weighs(names) else []
     return (["rows"] if plain and sums else []) + ladder + (behind if plain else [])
 
 
@@ -125,7 +131,7 @@ def kinds(
         found += ["eighths", "far"] if _among(names, "samplers") else ["far"]
     if floating and _among(names, "variances"):
         found.append("offset")
-    found += _of_picks(names) if floating else []
+    found += [*_of_picks(names), *(["annulled"] if _multiplied(operators) else [])] if floating else []
     if floating and _among(names, "orders"):
         found.append("crowded")
     if any(one.dtype == torch.float32 for one in given) and alone(operators) and _among(names, "rounders"):
@@ -165,6 +171,11 @@ def _of_picks(names: set[str]) -> list[str]:
     """Kinds for references that sort or select."""
     largest = _among(names - {"clamp_max"}, "picks") and not _among(names, "variances")
     return ["apart"] * largest + ["least"] * _among(names - {"clamp_min"}, "least")
+
+
+def _multiplied(operators: Sequence[str]) -> bool:
+    """Whether all that a reference does is a product along an axis."""
+    return alone(operators) and not set(operators).isdisjoint(_NAMED["multiplied"])
 
 
 def _padding(names: set[str], given: Sequence[torch.Tensor]) -> list[str]:
@@ -238,6 +249,11 @@ def weighs(operators: Iterable[str]) -> bool:
     return _among(names, "factors", "products") and _among(names, "weighed")
 
 
+def averages(operators: Iterable[str]) -> bool:
+    """Whether a reference takes a mean or variance, in which the number of elements of a part counts."""
+    return _among(set(operators), "variances") or "mean" in operators
+
+
 def takes_windows(operators: Iterable[str]) -> bool:
     """Whether a reference sums windows, or views an input as windows, and neither multiplies matrices nor draws numbers."""
     names = set(operators)
@@ -289,7 +305,7 @@ def with_special_values(
     first = next((one for one in flatten(inputs) if one.is_floating_point() and one.numel() > 1), None)
 
     def special(tensor: torch.Tensor) -> torch.Tensor:
-        if kind == "faint" and (tensor is not first or tensor.dtype == torch.float16):
+        if kind in ("faint", "scores") and (tensor is not first or tensor.dtype == torch.float16):
             return tensor
         if kind == "integers":
             large = _counts(tensor)
@@ -303,7 +319,9 @@ def with_special_values(
         )
         made = made.to(tensor.dtype).to(tensor.device)
         near = max(_NEAR_END, min(_MOST_NEAR, _NEAR_END_OF / tensor.numel()))
-        made = _of_one_sign(made, float(tensor.min()), float(tensor.max()), near * (closed or kind == "tiny"))
+        if kind != "annulled":
+            ends = float(tensor.min()), float(tensor.max())
+            made = _of_one_sign(made, *ends, near * (closed or kind == "tiny"))
         kept = tensor == 0 if bool((tensor == 0).any()) else None
         return in_order(tensor, made if kept is None else torch.where(kept, tensor, made))
 
@@ -500,16 +518,20 @@ def _beyond(x: torch.Tensor, draw: _Draw) -> torch.Tensor:
 
 
 def _crowd(x: torch.Tensor, draw: _Draw) -> torch.Tensor:
-    """Put elements in order of size at places that are ordered by their reversed bits, so neighbours share the most low bits."""
+    """Put elements in order of size: in every other row side by side, in the others at places that are ordered by their reversed
+    bits, so neighbours share the most low bits."""
     made = x.clone(memory_format=torch.contiguous_format)
     rows = made.reshape(-1, x.shape[-1] if x.ndim > 1 else x.numel())
     bits = max(rows.shape[1] - 1, 1).bit_length()
-    drawn = torch.randint(1 << bits, (), generator=draw.generator)
+    drawn = int(torch.randint(1 << bits, (), generator=draw.generator))
     places = torch.arange(rows.shape[1]) ^ drawn
     backwards = sum((places >> bit & 1) << bits - 1 - bit for bit in range(bits))
     order = torch.as_tensor(backwards).argsort()
     for number, row in enumerate(rows):
-        row[order] = row.sort(descending=number % 2 == 0).values
+        if number % 2:
+            row.copy_(row.sort().values.roll(drawn))
+        else:
+            row[order] = row.sort(descending=number % 4 == 0).values
     return made
 
 
@@ -540,6 +562,14 @@ def _offset(x: torch.Tensor, draw: _Draw) -> torch.Tensor:
     return x + _OFFSET * float(x.std(correction=0))
 
 
+def _annulled(x: torch.Tensor, draw: _Draw) -> torch.Tensor:
+    """Numbers of about one size whose product along the last axis is nearly the largest, so that no part of it is infinite."""
+    size = float(torch.finfo(draw.dtype).max) ** (_PRODUCT / max(x.shape[-1], 1))
+    made = torch.where(x < 0, -size, size) * (1.0 + _BESIDE * x / x.abs().max())
+    made[..., int(torch.randint(2, (), generator=draw.generator))] = 0.0
+    return made
+
+
 def _extreme(x: torch.Tensor, draw: _Draw) -> torch.Tensor:
     most = float(torch.finfo(draw.dtype).max)
     large = min(_EXTREME, most / 2.0)
@@ -565,17 +595,33 @@ def _tiny(x: torch.Tensor, draw: _Draw) -> torch.Tensor:
     return x * max(scale, _SMALLEST)
 
 
+def _spread(count: int, low: float, high: float, generator: torch.Generator) -> torch.Tensor:
+    """Numbers between two, one in each of as many equal parts, so that small and large ones are among them."""
+    parts = torch.randperm(count, generator=generator).unsqueeze(1)
+    return (
+        low + (high - low) * (parts + torch.rand(count, 1, generator=generator, dtype=torch.float64)) / count
+    )
+
+
+def _scores(x: torch.Tensor, draw: _Draw) -> torch.Tensor:
+    made = x.clone(memory_format=torch.contiguous_format)
+    rows = made.reshape(-1, x.shape[-1])
+    rows *= 10.0 ** _spread(len(rows), *_SCORES, draw.generator)
+    return made
+
+
 def _ladder(x: torch.Tensor, draw: _Draw) -> torch.Tensor:
     made = x.clone(memory_format=torch.contiguous_format)
     rows = made.reshape(-1, x.shape[-1] if x.ndim > 1 else 1)
     low, high = _LADDER
     for constant in _tiny_constants(draw.landmarks):  # its effect shows near its root
         low = min(low, max(math.log10(constant) / 2.0, math.log10(_SMALLEST) / 2.0))
-    scale = 10.0 ** (low + (high - low) * torch.rand(len(rows), 1, generator=draw.generator, dtype=x.dtype))
+    scale = 10.0 ** _spread(len(rows), low, high, draw.generator)
     signs = 2.0 * torch.randint(0, 2, scale.shape, generator=draw.generator) - 1.0
     rows.mul_(signs * scale.clamp_max(10.0**high / (8.0 if draw.dtype == torch.float16 else 1.0)))
     some = torch.randperm(len(rows), generator=draw.generator)[: math.ceil(_SPIKED * len(rows))]
     place = some, torch.randint(rows.shape[1], some.shape, generator=draw.generator)
+    place[1][::3], place[1][1::3] = 0, rows.shape[1] - 1  # which kernels may treat apart
     rows[place] *= (_MOST_WEIGHED / rows[place].abs()).clamp(1.0, _SPIKE) if draw.weighed else _SPIKE
     return made
 
@@ -737,10 +783,12 @@ _CHANGES: Mapping[str, Callable[[torch.Tensor, _Draw], torch.Tensor]] = {
     "thin": _thin,
     "far": _far,
     "offset": _offset,
+    "annulled": _annulled,
     "extreme": _extreme,
     "distant": _distant,
     "tiny": _tiny,
     "nan": _nan,
+    "scores": _scores,
     "ladder": _ladder,
     "masked": _mask,
     "lone": _mask_apart,

@@ -141,7 +141,9 @@ def wider(
     generator = torch.Generator().manual_seed(seed)
     extents = {extent for one in given if one.is_floating_point() for extent in one.shape}
     changes = [
-        _changes(tensor, other, names | _as_places(tensor, operators.kinds), named, extents, generator)
+        _of_documents(tensor, other, generator)
+        if operators.among and _climbs_along_rows(tensor) and _climbs_along_rows(other)
+        else _changes(tensor, other, names | _as_places(tensor, operators.kinds), named, extents, generator)
         for tensor, other in zip(given, flatten(again), strict=True)
     ]
     return _take(inputs, changes, call)
@@ -272,6 +274,20 @@ def _finite(outputs: Sequence[torch.Tensor]) -> float:
 def _climbs(numbers: torch.Tensor) -> bool:
     """Whether no number is less than the one before, as in offsets."""
     return bool((numbers.diff() >= 0).all())
+
+
+def _climbs_along_rows(numbers: torch.Tensor) -> bool:
+    """Whether a table of integers has rows that never fall, like the numbers of documents packed one behind the other."""
+    whole = numbers.dtype in (torch.int32, torch.int64) and numbers.ndim > 1 and numbers.numel() > 0
+    return whole and bool((numbers.diff() >= 0).all()) and int(numbers.min()) >= 0
+
+
+def _of_documents(tensor: torch.Tensor, other: torch.Tensor, generator: torch.Generator) -> Iterator[Change]:
+    """Documents of one element each, and in every other row of one or two."""
+    if not _are_positions(tensor, ()):
+        more = torch.randint(2, tensor.shape, generator=generator)
+        more.reshape(-1, tensor.shape[-1])[::2] = 1
+        yield lambda old: (more.cumsum(-1) - more[..., :1]).to(old)
 
 
 def _later(
