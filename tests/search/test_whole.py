@@ -1,5 +1,6 @@
 """Which groups of a whole share a kernel."""
 
+import time
 from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import nullcontext
@@ -19,7 +20,7 @@ from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Candidate, Task, Timing, Verdict
 from kernelwright.search.cache import KernelCache
 from kernelwright.search.rung import CannotWrite
-from kernelwright.search.whole import Settings, _for_all, _kind, _repeats, search_whole, shrunk
+from kernelwright.search.whole import Settings, _for_all, _kind, _repeats, _Search, search_whole, shrunk
 
 
 def test_stages_of_a_network_share_kernels_and_their_widest_bounds() -> None:
@@ -152,6 +153,37 @@ def test_what_lies_between_two_products_is_one_group_where_products_stay_with_at
         KernelCache(None), Settings(rungs=("library",), contractions=contractions),
     )  # fmt: skip
     assert groups in {row.operators for row in found.rows}
+
+
+def test_a_slow_whole_does_not_count_for_a_rung_that_ran_out_of_time() -> None:
+    late, cache = Says("compiler", TimeoutError("timeout")), KernelCache(None)
+    settings = Settings(seconds=300.0, rungs=("library", "compiler"))
+
+    def search(*rungs: Any) -> Any:
+        return search_whole(graph(), None, lambda: nullcontext(Judge()), lambda: rungs, cache, settings)
+
+    found = search(Says("library", kernel(2.0)), late)
+    assert (found.cached, found.answer.ms) == (False, 2.0)
+    again = Says("library", kernel(2.0))
+    found = search(again, Says("compiler", kernel(0.5)))
+    assert (again.asked, found.answer.rung, found.answer.ms) == (0, "compiler", 0.5)
+    assert search().cached
+
+
+def test_out_of_time_says_what_became_of_the_whole_and_asks_for_seconds_only_if_none_were_left() -> None:
+    def too_late(seconds: float) -> str:
+        cache, settings = KernelCache(None), Settings(seconds=seconds)
+        search = _Search(graph(), None, nullcontext, list, cache, settings, time.monotonic(), print, None, "")
+        search.failed = {"library": "no nest fits", "in one piece": "time ran out while the judge tried it"}
+        return search._too_late("while compiler wrote a kernel")
+
+    said = too_late(1e6)
+    assert (
+        "while compiler wrote a kernel (library: no nest fits; in one piece: time ran out while the judge"
+        in said
+    )
+    assert said.endswith("; nothing is begun after 70% of the budget")
+    assert too_late(1e-9).endswith("; give more seconds")
 
 
 def test_a_graph_that_disagrees_with_its_module_ends_the_search_beside_it() -> None:

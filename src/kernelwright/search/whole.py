@@ -75,6 +75,8 @@ _WHOLE_UNTIL, _RUNGS_UNTIL = 0.5, 0.7
 """Shares of the budget after which no rung is asked any more, for the graph in one piece and for its groups."""
 _VERDICT_UNTIL = 0.9
 """Share of the budget until which a verdict on the graph in one piece is awaited; it needs no further judge."""
+_SPENT = 0.97
+"""Share of the budget after which there is no time left to speak of."""
 
 
 @dataclass(frozen=True)
@@ -238,6 +240,8 @@ class _Search:
     check: Callable[[], object] = lambda: None
     failed: dict[str, str] = field(default_factory=dict)
     """Rung -> why it has no kernel for the whole."""
+    unasked: set[str] = field(default_factory=set)
+    """Keys of rungs that were not asked to the end, or whose kernels were not judged in time."""
 
     def run(self) -> Found:
         known = self.cache.get(self._key)
@@ -249,19 +253,31 @@ class _Search:
             options = self._options()
             found = self._judged(options) if options else Found(reason=self._why_not(), rows=self.rows)
         except _TimeUp as late:
-            failures = "".join(f" ({rung}: {why})" for rung, why in list(self.failed.items())[:1])
-            limit = self.settings.seconds
-            spent = f"{min(self._elapsed, limit):.0f} of {limit:g} s{_busy()}"
-            spent = f"no kernel was verified in {spent}, ended {late}{failures}; give more seconds"
-            return Found(reason=spent, rows=self.rows, seconds=self._elapsed)
+            return Found(reason=self._too_late(str(late)), rows=self.rows, seconds=self._elapsed)
         except _CannotJudge as why:
+            self.unasked.clear()  # no rung could help
             found = Found(reason=f"the whole cannot be judged ({one_line(why)})", rows=self.rows)
         found.seconds = self._elapsed
         what = "verified" if found.answer else found.reason
-        known = self.cache.put(self._key, Entry(best=found.answer, tried=dict.fromkeys(self._asked, what)))
+        worth_it = found.answer is not None and not found.slower
+        tried = {rung: what for rung in self._asked if worth_it or rung not in self.unasked}
+        known = self.cache.put(self._key, Entry(best=found.answer, tried=tried))
         if known.best is not None and known.best != found.answer:  # other rungs found a faster one before
             return Found(known.best, known.best.rows, "", True, self._elapsed)
         return found
+
+    def _too_late(self, late: str) -> str:
+        """Why there is no answer, in one line; `late` is what was under way when time ran out."""
+        whys = [f"{rung}: {why}" for rung, why in self.failed.items() if why != f"{NO_TIME} {late}"]
+        failures = f" ({'; '.join(whys[:2])})" if whys else ""
+        limit, spent = self.settings.seconds, self._elapsed
+        more = "give more seconds"
+        if spent < _SPENT * limit:
+            more = f"nothing is begun after {_RUNGS_UNTIL:.0%} of the budget"
+        spent = min(spent, limit)
+        return (
+            f"no kernel was verified in {spent:.0f} of {limit:g} s{_busy()}, ended {late}{failures}; {more}"
+        )
 
     @property
     def _asked(self) -> tuple[str, ...]:
@@ -382,6 +398,8 @@ class _Search:
             found += self._written(ladder, _RUNGS_UNTIL)  # fewer verdicts than a search for each group
         if not settled() and time.monotonic() < self._until(_RUNGS_UNTIL):
             found += self._in_groups(ladder)
+        elif not settled():
+            self.unasked.update(self._asked)
         if not found and time.monotonic() >= self._until(_RUNGS_UNTIL):
             raise _TimeUp(ladder.under_way)
         if isinstance(verifier, VerifierPool) and not all(one.done() for one in ladder.abandoned):
@@ -424,7 +442,9 @@ class _Search:
             return []
         self._asked_beside_aten = True
         compiler = rungs_of(("compiler",), s.target, "auto", precision=s.precision)
-        made = self._in_one_piece(self._ladder(ladder.verifier, compiler, "auto"), "auto", _RUNGS_UNTIL)
+        beside = self._ladder(ladder.verifier, compiler, "auto")
+        made = self._in_one_piece(beside, "auto", _RUNGS_UNTIL)
+        ladder.under_way = beside.under_way
         return [dataclasses.replace(one, beside_aten=True) for one in made]
 
     def _in_one_piece(
@@ -459,8 +479,12 @@ class _Search:
             form=form,
         )
         self.inductor_ms = entry.inductor_ms
-        self.cut_off = any(key_of(rung) not in entry.tried for rung in ladder.rungs)
+        late = {key_of(rung) for rung in ladder.rungs} - entry.tried.keys()
+        self.cut_off = bool(late)
+        self.unasked |= late
         if entry.best is None:
+            if late:
+                self.failed["in one piece"] = f"{NO_TIME} {ladder.under_way}"
             self.failed.update({key.partition(":")[0]: what for key, what in entry.tried.items()})
             return []
         row = row_of(1, list(whole.groups), entry, 1.0)
@@ -492,6 +516,8 @@ class _Search:
                 text, rung, why = written[kind]
                 if rung is not None:
                     kernels[digest], rungs[digest] = text, rung
+            else:
+                self.unasked.update(map(key_of, ladder.rungs))
             rows.append(
                 Row(
                     number=number,
@@ -532,13 +558,17 @@ class _Search:
         why = NO_TIME
         for rung in ladder.rungs:
             left = until - time.monotonic()
-            if not isinstance(rung, Writer) or left <= 0:
+            if not isinstance(rung, Writer):
+                continue
+            if left <= 0:
+                self.unasked.add(key_of(rung))
                 continue
             ladder.under_way = f"while {rung.name} wrote a kernel for {group.operators}"
             try:
                 return rung.write(graph, small, left), rung.name, ""
             except TimeoutError:
                 why = NO_TIME
+                self.unasked.add(key_of(rung))
             except (CannotWrite, UserError) as error:
                 why = f"{rung.name}: {one_line(error)}"
         return "", None, why
@@ -569,11 +599,18 @@ class _Search:
         def search(digest: str) -> Entry:
             group = distinct[digest][0]
             until = self._until(_RUNGS_UNTIL)
-            if time.monotonic() >= until:
-                return Entry()
-            return ladder.search(
-                group.graph, until=until, values=examples.get(digest), shapes=self._small(group), least=ENOUGH
-            )
+            entry = Entry()
+            if time.monotonic() < until:
+                entry = ladder.search(
+                    group.graph,
+                    until=until,
+                    values=examples.get(digest),
+                    shapes=self._small(group),
+                    least=ENOUGH,
+                )
+            if entry.best is None or not _worth_it(entry.best.verdict):
+                self.unasked.update({key_of(rung) for rung in ladder.rungs} - entry.tried.keys())
+            return entry
 
         with ThreadPoolExecutor(self.settings.workers) as threads:
             entries = dict(zip(order, threads.map(search, order), strict=True))
@@ -629,7 +666,9 @@ class _Search:
         text = form.text(option.text(), option.rung)
         ladder.under_way = "while the judge tried the whole"
         verdict = ladder.judge(form.task, text, until)
-        if verdict is not None:
+        if verdict is None:
+            self.unasked.update(self._asked)
+        else:
             what = verdict.outcome.value.replace("_", " ")
             ladder.under_way = f"after a whole of groups ended as {what}"
             self.watch(Tried(self.graph.name, "whole", what, form.task, Candidate(code=text), verdict))
