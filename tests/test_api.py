@@ -443,6 +443,10 @@ def test_saved_kernels_are_loaded_for_the_same_module_only(tmp_path: Path) -> No
     (tmp_path / "bad").write_text(fast.verified.model_copy(update={"verdict": wrong}).model_dump_json())
     with pytest.raises(UserError, match="was not accepted"):
         kernelwright.load(tmp_path / "bad", block())
+    for code, said in [("x", r"without a run\(\.\.\.\)"), ("def run(", "is not a file of")]:
+        (tmp_path / "code").write_text(fast.verified.model_copy(update={"code": code}).model_dump_json())
+        with pytest.raises(UserError, match=said):
+            kernelwright.load(tmp_path / "code", block())
 
 
 @pytest.mark.parametrize("x", [X.t().contiguous().t(), X.repeat(2, 2)[1:5, 1:9], X[:1].expand(4, 8)])
@@ -597,6 +601,7 @@ def test_bad_modules_get_one_line(case: str) -> None:
         ({"workers": -1}, "workers is -1; give how many"),
         ({"rungs": "compiler,oracle"}, "unknown rung 'oracle'"),
         ({"folder": 5}, "cache is 5; give a folder"),
+        ({"dynamic": "yes"}, "dynamic is 'yes'; give True or False"),
         ({"kwargs": [1]}, "kwargs is a list; give a dict"),
     ],
 )

@@ -44,3 +44,19 @@ def test_groups_with_one_reason_share_a_line() -> None:
     with console.capture() as shown:
         console.print(show.groups(rows, None))
     assert shown.get().splitlines()[-2:] == ["groups 1, 4 to 6: time ran out", "group 3: wrong value"]
+
+
+def test_the_time_outside_of_groups_and_kernels_without_figures_are_explained() -> None:
+    rows = [
+        Row(number=1, operators="mm", count=2, share=0.5, rung="compiler"),
+        Row(number=2, operators="add", count=1, share=0.2, rung="library", ms=0.1),
+    ]
+    console = show.console()
+    with console.capture() as shown:
+        console.print(show.groups(rows, None))
+    *_, rest, note = shown.get().splitlines()
+    assert rest.split() == ["other", "operators", "30%", "aten"]
+    assert note == "group 1: judged only within the whole"
+    with console.capture() as shown:
+        console.print(show.groups([rows[1].model_copy(update={"share": 1.0})], None))
+    assert "other" not in shown.get()

@@ -44,7 +44,7 @@ from kernelwright.runs import write_text
 from kernelwright.search.cache import KernelCache, check_rungs, versions
 from kernelwright.search.cases import Case, of_captured
 from kernelwright.search.ladder import Watch
-from kernelwright.search.rung import AnyRung, key_of
+from kernelwright.search.rung import AnyRung, CannotWrite, definitions, key_of
 from kernelwright.search.rungs import CompilerRung, Contractions, rungs_of
 from kernelwright.search.whole import Found, Settings
 from kernelwright.synth.ranking import target_here
@@ -107,7 +107,7 @@ def optimize(
 
     began = time.monotonic()
     settings, arch, chosen = settings_of(
-        seconds, target, contractions, backend, protocol, workers, rungs, model, precision
+        seconds, target, contractions, backend, protocol, workers, rungs, model, precision, dynamic
     )
     single = not isinstance(example_inputs, list | tuple) or hasattr(example_inputs, "_fields")
     inputs = (example_inputs,) if single else tuple(example_inputs)
@@ -225,10 +225,13 @@ def load(path: str | Path, module: nn.Module | Callable[..., Any]) -> nn.Module:
     """
     try:
         verified = VerifiedModule.model_validate_json(Path(path).read_text(encoding="utf-8"))
+        runs = "run" in definitions(verified.code)
     except OSError as error:
         raise UserError(f"load: {path} cannot be read ({error.strerror}); check the path") from None
-    except (ValidationError, ValueError):
+    except (ValidationError, ValueError, CannotWrite):
         raise UserError(f"load: {path} is not a file of kernelwright.save; save it again") from None
+    if not runs:
+        raise UserError(f"load: {path} holds code without a run(...); save it again")
     if not verified.verdict.correct:
         raise UserError(f"load: {path} holds a kernel that was not accepted; optimize again")
     args, kwargs, dynamic = _recall(verified, path, module)
@@ -342,6 +345,7 @@ def settings_of(
     rungs: Sequence[str] = (),
     model: str = "default",
     precision: str = "default",
+    dynamic: bool = False,
 ) -> tuple[Settings, str, list[AnyRung]]:
     """Settings, the architecture that kernels are compiled for, and the rungs of the ladder. Raises UserError."""
     words = {"target": target, "backend": backend, "protocol": protocol, "model": model}
@@ -352,6 +356,8 @@ def settings_of(
         raise UserError(f"unknown contractions {contractions!r}: choose own or auto")
     if not isinstance(seconds, int | float) or not 0 < seconds < math.inf:
         raise UserError(f"seconds is {seconds!r}; give a budget above 0")
+    if not isinstance(dynamic, bool):
+        raise UserError(f"dynamic is {dynamic!r}; give True or False")
     if not isinstance(workers, int) or workers < 0:
         raise UserError(f"workers is {workers!r}; give how many, 0 for the default")
     check_backend(backend)

@@ -39,8 +39,13 @@ def show_rung(tried: Tried) -> None:
     print(f"{plain(tried.graph)}: {tried.rung}: {plain(tried.what)}", file=sys.stderr, flush=True)
 
 
+LEAST_SHARE = 0.005
+"""Share of time below which operators outside all groups have no row."""
+
+
 def groups(rows: Sequence[Row], whole: Verdict | None) -> Group:
-    """One row per distinct group of a module: share of time, origin and speed of its kernel; the whole; notes."""
+    """One row per distinct group of a module: share of time, origin and speed of its kernel; one for what ATen does outside of
+    groups; the whole; notes."""
     columns = ("group", "operators", "times", "share", "rung", "us", "over eager", "over compile")
     found = table(*columns, right=[name for name in columns if name not in ("operators", "rung")])
 
@@ -51,6 +56,9 @@ def groups(rows: Sequence[Row], whole: Verdict | None) -> Group:
         us = "" if row.ms is None else f"{1e3 * row.ms:.1f}"
         cells = (str(row.number), plain(row.operators)[:60], str(row.count), f"{row.share:.0%}", row.rung, us)
         found.add_row(*cells, times(row.over_eager), times(row.over_compile))
+    rest = 1.0 - sum(row.share for row in rows)
+    if rows and rest >= LEAST_SHARE:
+        found.add_row("", "other operators", "", f"{rest:.0%}", "aten", "", "", "")
     timing = whole.timing if whole else None
     if timing is not None:
         us = f"{1e3 * timing.candidate_ms:.1f}"
@@ -61,6 +69,8 @@ def groups(rows: Sequence[Row], whole: Verdict | None) -> Group:
     for row in rows:
         if row.detail:
             notes.setdefault(plain(row.detail)[:80], []).append(row.number)
+        elif row.ms is None and row.rung != "aten":
+            notes.setdefault("judged only within the whole", []).append(row.number)
     return Group(found, *(f"{_numbered(numbers)}: {note}" for note, numbers in notes.items()))
 
 

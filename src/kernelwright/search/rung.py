@@ -76,7 +76,7 @@ def key_of(rung: AnyRung) -> str:
 def entry_of(code: str) -> Literal["kernel", "run", "module"]:
     """How a source is called: a `run` beside a `ModelNew` is part of the module. Raises CannotWrite if it is not Python or defines no
     entry point."""
-    names = _definitions(code)
+    names = definitions(code)
     if "kernel" in names:
         return "kernel"
     if "ModelNew" in names:
@@ -89,13 +89,13 @@ def entry_of(code: str) -> Literal["kernel", "run", "module"]:
 def has_run(code: str) -> bool:
     """Whether a source is a file that a search wrote, with a `ModelNew` around `run` or without. Raises CannotWrite if it is not
     Python."""
-    names = _definitions(code)
+    names = definitions(code)
     return "run" in names and "kernel" not in names
 
 
 def check_parameters(code: str, graph: Graph) -> None:
     """Raises CannotWrite if the source has neither `kernel` nor `ModelNew`, or it does not take the graph's arguments."""
-    names = _definitions(code)
+    names = definitions(code)
     node = names.get("kernel")
     own = 0
     if not isinstance(node, ast.FunctionDef) and isinstance(made := names.get("ModelNew"), ast.ClassDef):
@@ -109,7 +109,8 @@ def check_parameters(code: str, graph: Graph) -> None:
         raise CannotWrite(f"it takes {count} arguments, and the graph has {len(graph.arguments)}: {wanted}")
 
 
-def _definitions(code: str) -> dict[str, ast.stmt]:
+def definitions(code: str) -> dict[str, ast.stmt]:
+    """Functions and classes of a source, by name. Raises CannotWrite if it is not Python."""
     try:
         tree = ast.parse(code)
     except (SyntaxError, ValueError, RecursionError) as error:
