@@ -64,6 +64,11 @@ def _log_softmax(x: torch.Tensor, dim: int, half_to_float: bool) -> torch.Tensor
     return x - (top + (x - top).exp().sum(dim, keepdim=True).log())
 
 
+def _softmax(x: torch.Tensor, dim: int, half_to_float: bool) -> torch.Tensor:
+    """As a backward pass makes the weights again, from the logarithm of a row's sum: that is off by a rounding for the whole row."""
+    return _log_softmax(x, dim, half_to_float).exp()
+
+
 def _softmax_backward(
     gradient: torch.Tensor,
     output: torch.Tensor,
@@ -154,6 +159,8 @@ _ELEMENTARY: Mapping[str, Callable[..., object]] = MappingProxyType(
     }
 )
 """Operations in which something cancels, spelled out as kernels do."""
+_MADE_AGAIN: Mapping[str, Callable[..., object]] = MappingProxyType({"aten::_softmax": _softmax})
+"""Operations whose results a backward pass makes again in another way, spelled out like that where gradients are asked."""
 
 
 class _Rounding(DispatchMode):
@@ -179,7 +186,8 @@ class _Rounding(DispatchMode):
 
     def __torch_dispatch__(self, func: Op, types: object, args: Args = (), kwargs: Kwargs = None) -> object:
         kwargs = kwargs or {}
-        if spelled := _ELEMENTARY.get(func._schema.name):
+        again = _MADE_AGAIN if _is_differentiated(args) else {}
+        if spelled := _ELEMENTARY.get(func._schema.name) or again.get(func._schema.name):
             if spelled is _softmax_backward:
                 kwargs = {**kwargs, "kept": self._kept}
             with self:
@@ -238,6 +246,13 @@ class _Rounding(DispatchMode):
         noise.add_(noise.sign())
         noise = (-noise.abs_() if self._inward else noise).mul_(torch.finfo(tensor.dtype).eps)
         return tensor.copy_(tensor.double() * noise.add_(1.0))
+
+
+def _is_differentiated(args: Args) -> bool:
+    """Whether a backward pass will follow."""
+    return torch.is_grad_enabled() and any(
+        isinstance(one, torch.Tensor) and one.requires_grad for one in args
+    )
 
 
 def _without_rounding(func: Op, args: Args, kwargs: Kwargs, result: torch.Tensor) -> torch.Tensor:
