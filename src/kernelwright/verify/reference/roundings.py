@@ -76,9 +76,12 @@ def _softmax_backward(
     dtype: torch.dtype,
     kept: torch.dtype | None = None,
 ) -> torch.Tensor:
-    """The row sum may use what a forward pass `kept` in fewer digits: the weights, or their product with the values."""
+    """The row sum may use what a forward pass `kept` in fewer digits: the weights, or their product with the values. That product
+    with the output's gradient is the sum in another order, off by roundings of a typical gradient where a row's are small."""
     stored = output if kept is None else output.to(kept)
-    return (output * (gradient - (gradient * stored).sum(dim, keepdim=True))).to(dtype)
+    typical = gradient.abs().nanmedian()
+    row = (gradient * stored).sum(dim, keepdim=True) + typical - typical
+    return (output * (gradient - row)).to(dtype)
 
 
 def _normalised_backward(
