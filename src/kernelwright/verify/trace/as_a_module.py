@@ -28,7 +28,7 @@ from kernelwright.verify.trace.pretend_cuda import storage_of
 _MOST = 1 << 22
 _FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 _UNCOPIED = (TypeError, RuntimeError, NotImplementedError, AttributeError, ValueError)
-"""Exceptions that a user would get, too, if a module cannot be copied or loaded."""
+"""Exceptions that a user would get, too, if a module cannot be copied, loaded or derived from."""
 _CASTS = {"double": torch.float64, "half": torch.float16, "bfloat16": torch.bfloat16, "float": torch.float32}
 _METHODS = (
     "train", "eval", "requires_grad_", "zero_grad", "apply", "to", "type", "cuda", "cpu", "_apply", "share_memory", *_CASTS,
@@ -136,10 +136,11 @@ def wrap(module: torch.nn.Module, names: Collection[str], home: str) -> None:
     derived: dict[type, type] = {}
     for part in torch.nn.Module.modules(module):
         kind = type(part)
-        with contextlib.suppress(Exception):  # a class that refuses to be derived from
+        with contextlib.suppress(*_UNCOPIED):  # a class that refuses to be derived from
             if kind.__module__ == home:
-                made = derived.get(kind) or type(f"Wrapped{kind.__name__}", (kind,), {"__module__": home})
-                object.__setattr__(part, "__class__", derived.setdefault(kind, made))
+                if kind not in derived:
+                    derived[kind] = type(f"Wrapped{kind.__name__}", (kind,), {"__module__": home})
+                object.__setattr__(part, "__class__", derived[kind])
         hang(part, names)
     for _, one, *_ in tensors_held(module):
         hang(one, names)
