@@ -99,17 +99,20 @@ def _with_own_symbols(general: Graph, graph: Graph) -> Graph | None:
     """`general` with the names and ranges of the symbols that `graph` has already; None if one has no counterpart, so that the two
     differ at other sizes than the captured ones."""
     own, made = ({one.name: one for one in which.symbols} for which in (graph, general))
-    counterparts: dict[str, dict[str, None]] = {name: {} for name in own}
-    for old, new in zip(graph.arguments, general.arguments, strict=True):
-        if isinstance(old.type, TensorType) and isinstance(new.type, TensorType):
-            for size, dim in zip(old.type.shape, new.type.shape, strict=True):
-                for name in sizes.symbols_of(size) & own.keys():
-                    alike = (
-                        one
-                        for one in made
-                        if one in sizes.symbols_of(dim) and made[one].hint == own[name].hint
-                    )
-                    counterparts[name] |= dict.fromkeys(alike)
+    pairs = [
+        (sizes.symbols_of(size), sizes.symbols_of(dim))
+        for old, new in zip(graph.arguments, general.arguments, strict=True)
+        if isinstance(old.type, TensorType) and isinstance(new.type, TensorType)
+        for size, dim in zip(old.type.shape, new.type.shape, strict=True)
+    ]
+    counterparts = {
+        name: [
+            other
+            for other, found in made.items()
+            if found.hint == symbol.hint and any(name in old and other in new for old, new in pairs)
+        ]
+        for name, symbol in own.items()
+    }
     for chosen in itertools.islice(itertools.product(*counterparts.values()), _TRIED):
         names = dict(zip(chosen, own, strict=True))
         if len(names) == len(own) and all(_same_at(general, graph, names, more) for more in (1, 5)):
