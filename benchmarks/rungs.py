@@ -197,7 +197,7 @@ def main() -> None:
     rows = [row for path in given.known for row in json.loads(path.read_text())]
     if not given.report:
         with served("--backend", given.backend, "--target", "h100", "--workers", str(given.workers), "--protocol", PROTOCOLS,
-                    "--allow-source") as judge:  # fmt: skip
+                    "--deadline-s", str(max(60.0, given.search)), "--allow-source") as judge:  # fmt: skip
             measure(given, rows, judge)
     print(table(rows))
 

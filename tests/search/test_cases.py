@@ -1,6 +1,7 @@
 """What is searched for: tasks as graphs with their own sizes, live modules, and the file written for an answer."""
 
 import ast
+import re
 from contextlib import nullcontext
 from typing import Any
 
@@ -69,6 +70,18 @@ def test_its_answer_is_a_module_with_the_constructor_and_state_of_the_task() -> 
     mine, model = made["ModelNew"](*init), wanted["Model"](*init)
     mine.load_state_dict(model.state_dict())
     x = wanted["get_inputs"]()
+    torch.testing.assert_close(mine(*x), model(*x))
+
+
+def test_an_optional_argument_that_the_task_does_not_give_is_not_asked_for() -> None:
+    [task] = load_suite("wright/linear_bias")
+    source = re.sub(r"(def forward\([^)]*)\)", r"\1, mask=None, *, scale=1.0)", task.source)
+    assert "mask" in source
+    case = of_task(task.model_copy(update={"source": source}))
+    made, wanted = namespace(case.text(answer(case))), namespace(source)
+    init, x = wanted["get_init_inputs"](), wanted["get_inputs"]()
+    mine, model = made["ModelNew"](*init), wanted["Model"](*init)
+    mine.load_state_dict(model.state_dict())
     torch.testing.assert_close(mine(*x), model(*x))
 
 

@@ -1,19 +1,24 @@
 """Evaluates a suite by rungs: one answer per task with its rungs' results; resumable."""
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 from search.making import Judge, Says, cannot
 
+from kernelwright.cli import pipeline
 from kernelwright.errors import UserError
 from kernelwright.outcomes import Outcome
 from kernelwright.records import Rollout, Task
 from kernelwright.runs import RunFolder
+from kernelwright.search import suite
 from kernelwright.search.suite import evaluate_rungs
 from kernelwright.search.whole import Settings
 from kernelwright.tasks import load_suite
+from kernelwright.verify import opened
 
 KERNEL = "import torch\n\n\ndef kernel(x):\n    return 0.5\n"
 BROKEN = Task(id="file/broken", source="class Model: pass")
@@ -23,7 +28,7 @@ def evaluated(out: Path, rung: Any, tasks: list[Task], judge: Any = None, **opti
     judge = judge or Judge()
     settings = Settings(contractions="own", rungs=("compiler",), protocol="strict,kernelbench")
     return evaluate_rungs(
-        "compiler", tasks, out, (judge, judge), lambda: [rung], settings, quiet=True, **options
+        "compiler", tasks, out, lambda: nullcontext(judge), lambda: [rung], settings, quiet=True, **options
     )
 
 
@@ -68,3 +73,25 @@ def test_a_stopped_one_goes_on_with_the_next_task(tmp_path: Path) -> None:
         evaluated(tmp_path / "run", rung, tasks)
     assert evaluated(tmp_path / "run", rung, tasks, resume=True)["correct"] == 2
     assert rung.asked == 1
+
+
+@pytest.mark.parametrize(("seconds", "expected"), [(170.0, 170.0), (5.0, 30.0)])
+def test_a_verdict_may_take_as_long_as_its_search(
+    seconds: float, expected: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: dict[str, Any] = {}
+
+    def judge_at(**options: Any) -> Any:
+        given.update(options)
+        return nullcontext()
+
+    def evaluate(policy: str, tasks: Any, out: Any, judge: Any, *rest: Any, **options: Any) -> Any:
+        with judge():
+            raise UserError("opened")
+
+    monkeypatch.setattr(opened, "judge_at", judge_at)
+    monkeypatch.setattr(suite, "evaluate_rungs", evaluate)
+    judge = {"target": "h200", "backend": "interpret", "protocol": "strict", "workers": 1, "deadline_s": 20.0}
+    with pytest.raises(UserError, match="opened"):
+        pipeline._evaluate_rungs([], "compiler", Path(), judge, {"seconds": seconds}, False, Console())
+    assert given["deadline_s"] == expected

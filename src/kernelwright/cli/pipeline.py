@@ -267,8 +267,16 @@ def _evaluate_rungs(
 
     shared = {name: judge[name] for name in ("target", "backend", "protocol", "workers")}
     settings, _, rungs = api.settings_of(rungs=() if policy == "ladder" else (policy,), **shared, **search)
-    with opened.judge_at(task=None, **judge) as one, opened.judge_at(task=None, **judge) as other:
-        summary = evaluate_rungs(policy, tasks, out, (one, other), lambda: rungs, settings, resume=resume)
+    judge = {**judge, "deadline_s": max(judge["deadline_s"], settings.verdict_s)}
+    summary = evaluate_rungs(
+        policy,
+        tasks,
+        out,
+        lambda: opened.judge_at(task=None, **judge),
+        lambda: rungs,
+        settings,
+        resume=resume,
+    )
     console.print(show.metrics([(policy, summary)]))
     won = ", ".join(f"{name} {count}" for name, count in summary["rungs"].items()) or "nobody"
     console.print(f"kernels by {won}; not asked: {summary['not_asked'] or 'none'}", style="dim")

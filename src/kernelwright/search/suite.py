@@ -7,10 +7,9 @@ not use the user's cache, so that each rung is measured by itself.
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +34,7 @@ def evaluate_rungs(
     policy: str,
     tasks: Sequence[Task],
     out: Path | str,
-    judges: tuple[Verifier, Verifier],
+    judge: Callable[[], AbstractContextManager[Verifier]],
     rungs: Callable[[], Sequence[AnyRung]],
     settings: Settings,
     *,
@@ -45,8 +44,8 @@ def evaluate_rungs(
     """One search per task, `settings.seconds` each. Returns the contents of metrics.json, including `rungs`, wins by rung, and
     `not_asked`, abstentions by rung.
 
-    `judges` have different secrets: one for the rungs, one for the whole. Raises UserError if `out` holds another
-    evaluation.
+    `judge` opens a judge with new secrets each time, for a search may end the one it used. Raises UserError if `out` holds
+    another evaluation.
     """
     run = RunFolder(out)
     config = {
@@ -62,7 +61,7 @@ def evaluate_rungs(
         for task in tasks:
             if task.id in done:
                 continue
-            rollout, row = _search(policy, task, judges, rungs, settings)
+            rollout, row = _search(policy, task, judge, rungs, settings)
             run.append("rollouts.jsonl", [rollout])
             run.append("searches.jsonl", [row])
             bar.advance(1, f"{task.id}: {rollout.verdict.outcome.value}")
@@ -85,16 +84,11 @@ def evaluate_rungs(
 def _search(
     policy: str,
     task: Task,
-    judges: tuple[Verifier, Verifier],
+    judge: Callable[[], AbstractContextManager[Verifier]],
     rungs: Callable[[], Sequence[AnyRung]],
     settings: Settings,
 ) -> tuple[Rollout, dict[str, Any]]:
     tries: list[Tried] = []
-    turn = itertools.cycle(judges)
-
-    def judge() -> AbstractContextManager[Verifier]:
-        return nullcontext(next(turn))
-
     case: Case | None = None
     try:
         case = of_task(task, settings.contractions, large=bool(settings.gpu))

@@ -66,7 +66,7 @@ class Whole:
     call: Any
     """Nesting of arguments and results: `graph.capture.Call`; None for a task that was printed from a graph."""
     inputs: tuple[str, ...]
-    """Names of forward's arguments."""
+    """Names of forward's arguments, without optional ones that the task does not give."""
 
 
 def read(task: Task) -> Whole:
@@ -95,7 +95,9 @@ def read(task: Task) -> Whole:
         signature=signature,
         constants=_constants(graph, builds),
         call=first.captured["call"],
-        inputs=tuple(inspect.signature(first.captured["model"].forward).parameters),
+        inputs=tuple(inspect.signature(first.captured["model"].forward).parameters)[
+            : first.captured["given"]
+        ],
     )
 
 
@@ -194,7 +196,7 @@ def _build(task: Task, overrides: Mapping[str, int]) -> Build:
     state |= {
         name: ("buffer", value) for name, value in model.named_buffers(remove_duplicate=False) if name in kept
     }
-    things = {"model": model, "call": call, "values": part.values}
+    things = {"model": model, "call": call, "values": part.values, "given": len(inputs)}
     return Build(_sizes(task, overrides), init, forward_only(graph), things, state)
 
 
