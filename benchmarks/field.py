@@ -9,6 +9,7 @@
     CUDA_VISIBLE_DEVICES=0 python benchmarks/field.py clock field-graphs.jsonl OUT --only 0/8      # modules
     CUDA_VISIBLE_DEVICES=0 python benchmarks/field.py clock field-graphs.jsonl OUT --only 0/8 --groups
     python benchmarks/field.py clocked field-graphs.jsonl OUT
+    python benchmarks/field.py clock field-graphs.jsonl OUT --whole              # no packages and no GPU: as `whole`; FIELD_TIMES=1 above
 
 `FOLDER` is where the packages are installed (the command is in benchmarks/field/__init__.py). Rows go to `--out`; modules
 with a row are not measured again. A worker that dies or exceeds `--seconds` on a module costs only that module.
@@ -139,7 +140,7 @@ def clock(given: argparse.Namespace) -> None:
         return
     done = [json.loads(line)["key"] for line in out.read_text().splitlines()] if out.exists() else []
     order = {"worker": "field.clock", "package": "the clock", "file": str(given.file), "part": part}
-    order |= {"search": given.search, "dry": given.dry_run, "done": done}
+    order |= {"search": given.search, "dry": given.dry_run, "whole": given.whole, "done": done}
     with out.open("a") as file:
         for key, row in run(order, given.seconds):
             file.write(json.dumps({"key": key, "row": row}) + "\n")
@@ -215,6 +216,9 @@ def main() -> None:
     one.add_argument("--limit", type=int, default=8, help="schedules a group, at most")
     one.add_argument("--jobs", type=int, default=14, help="processes that compile schedules")
     one.add_argument("--dry-run", action="store_true", help="without a GPU: small sizes, and compilation")
+    one.add_argument(
+        "--whole", action="store_true", help="without a GPU: as the stage `whole`, with WHOLE_SECONDS"
+    )
     one = commands.add_parser("clocked")
     one.add_argument("file", type=Path)
     one.add_argument("out", type=Path)

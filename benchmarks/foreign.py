@@ -23,7 +23,6 @@ import argparse
 import ast
 import json
 import math
-import os
 import sys
 import time
 from collections import Counter
@@ -43,6 +42,7 @@ from kernelwright.archive import LEAST_GAIN
 from kernelwright.errors import UserError, one_line
 from kernelwright.graph import Graph
 from kernelwright.graph.partition import by_place
+from kernelwright.hardware import cores
 from kernelwright.metrics import geometric_mean
 from kernelwright.outcomes import Outcome
 from kernelwright.policy import Policy, load_policy
@@ -402,7 +402,7 @@ def main() -> None:
     parser.add_argument("--name", default="", help="kernels whose name has this in it")
     parser.add_argument("--backend", default="auto", choices=("auto", "cuda", "interpret"))
     parser.add_argument("--target", default="h100")
-    parser.add_argument("--workers", type=int, default=max(1, (os.cpu_count() or 2) - 4))
+    parser.add_argument("--workers", type=int, default=max(1, cores() - 4))
     parser.add_argument("--deadline", type=float, default=60.0, help="seconds for one verdict")
     given = parser.parse_args()
     if str(given.folder) != "report":

@@ -36,6 +36,7 @@ from block_problems import all_problems
 from nearby import nearby
 from schedule_problems import Problem, problems_of
 
+from kernelwright.hardware import cores
 from kernelwright.synth.library import key_of, schedules_of
 from kernelwright.synth.plan import print_plan
 from kernelwright.synth.primitives import Unsupported
@@ -404,7 +405,7 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--seconds", type=float, default=480.0)
     parser.add_argument("--only", default="", help="a part of problems' names, several with commas")
-    parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 2) - 2))
+    parser.add_argument("--jobs", type=int, default=max(1, cores() - 2))
     parser.add_argument("--limit", type=int, default=80, help="schedules a problem, at most")
     parser.add_argument(
         "--near", action="store_true", help="beyond the library's: schedules a few decisions away"

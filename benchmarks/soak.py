@@ -25,6 +25,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from kernelwright import tasks
+from kernelwright.hardware import cores
 from kernelwright.outcomes import Outcome
 from kernelwright.policy.gold import gold
 from kernelwright.progress import Bar
@@ -156,7 +157,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="A long run of the verifier with hostile candidates in it.")
     parser.add_argument("--backend", default="interpret", choices=("interpret", "cuda"))
     parser.add_argument("--verdicts", type=int, default=2000)
-    parser.add_argument("--workers", type=int, default=os.cpu_count() or 2)
+    parser.add_argument("--workers", type=int, default=cores())
     parser.add_argument("--deadline", type=float, default=10.0, help="seconds of one verification")
     args = parser.parse_args()
     below = set(children(os.getpid()))

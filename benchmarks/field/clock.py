@@ -1,9 +1,10 @@
 """Modules of a file of `field.py graphs` under the clock, in a process of its own that speaks as worker.py does; and the table.
+With `whole` they are searched for without a clock, as `field.py whole` does with modules.
 
 A module is its graph's ATen calls, with weights drawn by its task. Forward only: eager, torch.compile, and
 `backend="kernelwright"` with a search, timed by `backend.fixed`. Ours may be three times as far from fp64 as the worse of the other two.
 
-The order is JSON on stdin: `file`, `part` (i, n), `search` in seconds, `dry`, and the keys that are `done`. A lost CUDA context ends the
+The order is JSON on stdin: `file`, `part` (i, n), `search` in seconds, `dry`, `whole`, and the keys that are `done`. A lost CUDA context ends the
 process, which costs its module.
 """
 
@@ -30,6 +31,7 @@ from field.cause import cause
 from field.graphs import static_of
 from field.intervals import exact
 from field.sources import MEASUREMENT_ONLY
+from field.whole import measure_task
 from field.worker import say
 from kernelwright.errors import UserError
 from kernelwright.graph import Graph
@@ -62,7 +64,10 @@ def main() -> None:
         say(lines, {"begin": key, "known": known})
         began = time.monotonic()
         try:
-            found = rehearse_module(row) if order["dry"] else clock(row, order["search"])
+            if order["whole"]:
+                found = measure_task(Task.model_validate(row["whole"]))
+            else:
+                found = rehearse_module(row) if order["dry"] else clock(row, order["search"])
         except Exception as error:  # any exception counts as failure
             if any(said in str(error) for said in LOST):
                 print(error, file=sys.stderr)

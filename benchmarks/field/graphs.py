@@ -8,6 +8,7 @@ weights travel.
 from __future__ import annotations
 
 import math
+import os
 import re
 import time
 from typing import Any
@@ -27,7 +28,7 @@ from kernelwright.search.ladder import pose
 from kernelwright.search.whole import Sizes, examples_of, shrunk, sizes_of
 from kernelwright.synth.extents import holds
 
-TIMES, MOST = 64, 2**31
+TIMES, MOST = int(os.environ.get("FIELD_TIMES", "64")), 2**31
 """How many times the harvested batch, at most; and most elements of all values of a module together."""
 Row = dict[str, Any]
 Case = tuple[torch.nn.Module, tuple[Any, ...], dict[str, Any]]

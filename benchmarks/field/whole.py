@@ -14,6 +14,8 @@ from __future__ import annotations
 import os
 import re
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +28,13 @@ from kernelwright.graph import Graph
 from kernelwright.graph.capture import capture
 from kernelwright.graph.partition import Group, part_of, partition
 from kernelwright.hardware import target
-from kernelwright.records import FASTER
+from kernelwright.records import FASTER, Task
 from kernelwright.search.cache import KernelCache
+from kernelwright.search.cases import of_task
 from kernelwright.search.ladder import pose
-from kernelwright.search.whole import ENOUGH, Settings, examples_of, shrunk, sizes_of
+from kernelwright.search.rungs import rungs_of
+from kernelwright.search.whole import ENOUGH, Found, Settings, examples_of, shrunk, sizes_of
+from kernelwright.verify import opened
 from kernelwright.verify.cost.eager import eager_ms
 
 SECONDS = float(os.environ.get("WHOLE_SECONDS", "45"))
@@ -42,11 +47,37 @@ def measure_whole(case: Case) -> Row:
     """The fields above, `rungs`, `over_eager`, `over_compile`, `second` (seconds of a second call); after a failure `cause`
     and `message`."""
     module, args, kwargs = case
+
+    def search(cache: KernelCache) -> tuple[Graph, Found]:
+        captured, found = searched(
+            module, args, kwargs, Settings(seconds=SECONDS), cache, backend="interpret"
+        )
+        return captured.graph, found
+
+    return _measured(search)
+
+
+def measure_task(task: Task) -> Row:
+    """The same fields for a module that is a task (`field.py graphs`), which was captured elsewhere."""
+    settings = Settings(seconds=SECONDS)
+    case, rungs = (
+        of_task(task, settings.contractions),
+        rungs_of(settings.rungs, settings.target, settings.contractions),
+    )
+
+    def search(cache: KernelCache) -> tuple[Graph, Found]:
+        judge = partial(opened.judge, None, "interpret", settings.protocol, settings.target, settings.workers)
+        return case.graph, case.search(judge, lambda: rungs, cache, settings)
+
+    return _measured(search)
+
+
+def _measured(search: Callable[[KernelCache], tuple[Graph, Found]]) -> Row:
     began, spent = time.monotonic(), cpu_seconds()
-    cache, settings = KernelCache(None), Settings(seconds=SECONDS)
+    cache = KernelCache(None)
     row: Row = {"ok": False}
     try:
-        captured, found = searched(module, args, kwargs, settings, cache, backend="interpret")
+        graph, found = search(cache)
     except (UserError, InfrastructureError) as error:
         row |= {"cause": cause("whole", error), "message": " ".join(str(error).split())[:400]}
         return row | _time(began, spent)
@@ -64,13 +95,13 @@ def measure_whole(case: Case) -> Row:
     row["rungs"] = sorted({one.rung for one in found.rows} - {"aten"}) or [found.answer.rung]
     if timing is not None:
         row |= {"over_eager": round(timing.speedup(), 2), "over_compile": round(timing.speedup("compile"), 2)}
-    row |= _own(captured.graph, found)
+    row |= _own(graph, found)
     began = time.monotonic()
-    searched(module, args, kwargs, settings, cache, backend="interpret")
+    search(cache)
     return row | {"second": round(time.monotonic() - began, 2)}
 
 
-def _own(graph: Graph, found: Any) -> Row:
+def _own(graph: Graph, found: Found) -> Row:
     """Nodes and modelled eager time, in total and in own kernels."""
     sheet = target("h200")
     computing = [node for node in graph.nodes if part_of(node) != "free"]

@@ -41,6 +41,7 @@ from kernelwright.graph.partition import Group, Left, Partition, alone, part_of,
 from kernelwright.graph.shrink import Ties, running, runs, shrink
 from kernelwright.graph.stitch import stitch
 from kernelwright.graph.types import Symbol
+from kernelwright.hardware import cores
 from kernelwright.hardware import target as target_sheet
 from kernelwright.outcomes import Outcome
 from kernelwright.records import FASTER, Candidate, Verdict
@@ -150,8 +151,8 @@ def _after_capture() -> Iterator[None]:
 
 def _busy() -> str:
     """A remark for a machine with more work than cores; "" otherwise."""
-    load, cores = os.getloadavg()[0], os.cpu_count() or 1
-    return f" at a load of {load:.0f} on {cores} cores" if load > 1.5 * cores else ""
+    load = os.getloadavg()[0]
+    return f" at a load of {load:.0f} on {cores()} cores" if load > 1.5 * cores() else ""
 
 
 @dataclass(frozen=True)

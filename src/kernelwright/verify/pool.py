@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import glob
-import os
 import secrets
 import tempfile
 import threading
@@ -26,6 +25,7 @@ import torch
 
 from kernelwright.config import VerifyConfig
 from kernelwright.errors import InfrastructureError, UserError
+from kernelwright.hardware import cores
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Backend, Candidate, ProtocolName, Task, Timing, Verdict
 from kernelwright.verify.batch import Pool
@@ -99,7 +99,7 @@ class VerifierPool(Pool):
                 if backend == "cuda" or devices:
                     raise
         self.backend: Backend = "cuda" if self.gpus else "interpret"
-        self.workers = workers or max(1, min(os.cpu_count() or 1, 16))
+        self.workers = workers or min(cores(), 16)
         secret = secrets.randbits(31) if secret is None else secret
         others = [protocol_rules(name) for name in beside]
         ours = PRINTED if printed else protocol_rules(protocol)
