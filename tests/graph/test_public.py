@@ -18,6 +18,10 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
     "softmax": (lambda x: x.softmax(1) + F.log_softmax(x, 0), (ROWS,)),
     "slice": (lambda x: x[1:, 2:6:2] * 2, (ROWS,)),
     "index": (lambda x, i: x[:, i] + x[i].sum(), (ROWS, torch.tensor([2, 0, 3]))),
+    "put": (
+        lambda x, i: (x.index_copy(1, i, x[:, :3]), x.index_fill(1, i, 2.0), x.index_add(1, i, x[:, :3])),
+        (ROWS, torch.tensor([2, 0, 3])),
+    ),
     "batch norm": (lambda x, m, v: F.batch_norm(x, m, v), (IMAGE, torch.zeros(4), torch.ones(4))),
     "bags": (lambda x, w: F.embedding_bag(x, w, mode="mean") * 2, (torch.tensor([[0, 3], [2, 2]]), ROWS)),
     "padded bags": (

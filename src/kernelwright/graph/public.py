@@ -30,6 +30,8 @@ def call(node: Node) -> str:
 
 def statement(op: str, args: list[str], kwargs: dict[str, str], names: Sequence[str]) -> str:
     """The same from texts; `names` are those of the results, `_` for one that is never read."""
+    if op.startswith(_PUTS) and "None" in (places := _parts(args[1])):
+        return _put(args, kwargs, places, names[0])
     form = _FORMS.get(operators.packet(op)) if op.startswith("aten.") else None
     special = form(args, kwargs) if form is not None else ""
     if special and all(one == "_" for one in names[1:]):
@@ -68,6 +70,8 @@ _METHODS = frozenset(
     ["expand", "view", "repeat", "contiguous", "masked_fill", "unfold", "expand_as", "view_as"]
 )
 
+_PUTS = ("aten.index_put.", "aten._unsafe_index_put.")
+
 Args = list[str]
 Kwargs = Mapping[str, str]
 
@@ -97,8 +101,21 @@ def _slice(args: Args, kwargs: Kwargs) -> str:
 
 
 def _index(args: Args, kwargs: Kwargs) -> str:
-    places = [":" if one == "None" else one for one in _parts(args[1])]
-    return f"{args[0]}[{', '.join(places)}]"
+    return f"{args[0]}[{_places(_parts(args[1]))}]"
+
+
+def _places(parts: list[str]) -> str:
+    return ", ".join(":" if one == "None" else one for one in parts)
+
+
+def _put(args: Args, kwargs: Kwargs, places: list[str], name: str) -> str:
+    """`index_put` along some dimensions, for which the function has no None. Sums have a form along one dimension."""
+    x, _, values, *adds = args
+    if (adds or [kwargs.get("accumulate", "False")]) == ["False"]:
+        return f"{name} = {x}.clone(); {name}[{_places(places)}] = {values}"
+    if len([one for one in places if one != "None"]) == 1:
+        return f"{name} = torch.index_add({x}, {len(places) - 1}, {places[-1]}, {values})"
+    return f"{name} = torch.ops.aten.index_put({', '.join(args)})"
 
 
 def _parts(text: str) -> list[str]:
