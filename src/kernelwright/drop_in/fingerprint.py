@@ -4,7 +4,7 @@
         fingerprint.changed()          empty while nothing has changed, else the change in one line
 
 Watched in every submodule: its class and that class's forward, its submodules, hooks, attributes (containers and
-configuration objects by contents, tensors by version), its parameters' and buffers' names, dtypes and shapes; and the
+configuration objects by contents, tensors by version), its parameters' and buffers' names, dtypes, shapes and ties; and the
 globals and closures read by its forward and by the functions and methods it calls (`reads.py`). Values of weights may
 change. On the module itself, hooks and wrappers around its forward may come and go, since its caller runs them.
 
@@ -14,16 +14,16 @@ Not seen: what an attribute hides in C (`contents.py`).
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import operator
-from collections.abc import Collection
+import types
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import torch
 from torch import nn
 
 from kernelwright.drop_in.contents import contents, plain
-from kernelwright.drop_in.reads import Read, reads
+from kernelwright.drop_in.reads import Read, names_in, reads
 
 _TABLES = ("_parameters", "_buffers", "_modules")
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
@@ -35,9 +35,6 @@ _FREE = frozenset([
 """Entries of a module's dictionary that are compared separately, or do not affect forward."""
 _FREE_OF_ITSELF = _FREE | {"forward"}
 """On the module itself, a wrapper around its forward is its caller's, as hooks are."""
-_ON_MODE = (
-    "Dropout", "BatchNorm", "InstanceNorm", "SyncBatchNorm", "RReLU", "FeatureAlphaDropout", "AlphaDropout",
-)  # fmt: skip
 
 
 @dataclasses.dataclass
@@ -73,8 +70,9 @@ class Fingerprint:
 
     def __init__(self, module: nn.Module) -> None:
         self.module, self.root_hooks = module, False
-        self.by_mode = depends_on_mode(module)
         self.training = [part.training for part in module.modules()]
+        self.tied = _tied(module)
+        """Where each tensor with several names is found: the kernels read it under one of them."""
         self.watched = frozenset(map(id, module.modules()))
         self.seen = [_look_at(path, part, self.watched) for path, part in module.named_modules()]
         self.shared: list[tuple[str, Any, Any]] = []
@@ -88,7 +86,9 @@ class Fingerprint:
         self.read: list[_Known] = []
         """Globals, and values that may change in place."""
         self.classes: list[_Class] = []
-        for read in reads(module):
+        found, followed = reads(module)
+        self.by_mode = depends_on_mode(module, followed)
+        for read in found:
             self._note(read)
 
     def _note(self, read: Read) -> None:
@@ -116,6 +116,9 @@ class Fingerprint:
                 why = _difference(one)
                 if why:
                     return why
+                for (table, name), *others in self.tied:
+                    if any(other.get(also) is not table.get(name) for other, also in others):
+                        return f"{_place(one.path)} or another part has a weight of its own where they shared one"
                 one.ids = one.quick()
         if self.by_mode and self.module.training != self.training[0]:
             return f"the module is in {'training' if self.module.training else 'evaluation'} mode, which was not verified"
@@ -164,18 +167,12 @@ def find_hooked(module: nn.Module) -> str:
     return ""
 
 
-def depends_on_mode(module: nn.Module) -> bool:
-    """Whether `train()` and `eval()` may make a difference."""
-    for part in module.modules():
-        if type(part).__name__.startswith(_ON_MODE):
-            return True
-        if not type(part).__module__.startswith("torch.nn."):
-            try:
-                if "training" in inspect.getsource(type(part)):
-                    return True
-            except (OSError, TypeError):
-                return True
-    return False
+def depends_on_mode(module: nn.Module, followed: Iterable[types.FunctionType]) -> bool:
+    """Whether `train()` and `eval()` may make a difference: a method of a part's class or base classes, or one of the
+    functions that forwards call, names `training`."""
+    classes = {cls for part in module.modules() for cls in type(part).__mro__} - {*nn.Module.__mro__}
+    own = (one for cls in classes for one in vars(cls).values() if isinstance(one, types.FunctionType))
+    return any("training" in names_in(one.__code__) for one in (*own, *followed))
 
 
 def _look_at(path: str, module: nn.Module, watched: Collection[int]) -> _Seen:
@@ -215,6 +212,17 @@ def _difference(one: _Seen) -> str:
         if tensors.get(name) != one.tensors.get(name):
             return f"{where}{name} has another type, dtype or shape, or is new or gone"
     return ""
+
+
+def _tied(module: nn.Module) -> list[list[tuple[dict[str, Any], str]]]:
+    """For each weight or buffer with several names, the tables and keys."""
+    places: dict[int, list[tuple[dict[str, Any], str]]] = {}
+    for part in module.modules():
+        for table in (part._parameters, part._buffers):
+            for name, value in table.items():
+                if value is not None:
+                    places.setdefault(id(value), []).append((table, name))
+    return [found for found in places.values() if len(found) > 1]
 
 
 def _spec(value: torch.Tensor | None) -> Any:

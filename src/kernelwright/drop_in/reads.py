@@ -1,7 +1,7 @@
 """Finds what a module's forwards read besides its own attributes, through the functions and methods they call.
 
-    for read in reads(module):
-            read.name, read.get()        its name, and its current value
+    found, followed = reads(module)
+    found[0].name, found[0].get()        a name, and its current value
 
 Found in bytecode: names that a function looks up in its Python module or closure, attributes of the user's modules
 (`settings.SCALE`), what the classes of a module and of helper objects define under the names that their methods use
@@ -45,8 +45,9 @@ Found = tuple[Place, Read, type | None]
 """A read with its place, and the class whose instances its functions take as `self`."""
 
 
-def reads(module: nn.Module) -> list[Read]:
-    """Everything that the forwards of a module and its submodules read outside these, each place once."""
+def reads(module: nn.Module) -> tuple[list[Read], list[types.FunctionType]]:
+    """Everything that the forwards of a module and its submodules read outside these, each place once, and the functions that
+    were followed."""
     found: dict[Place, Read] = {}
     waiting: list[tuple[types.FunctionType, type | None]] = []
 
@@ -76,20 +77,20 @@ def reads(module: nn.Module) -> list[Read]:
         for value in vars(part).values():
             waiting += [(one, None) for one in _functions(value)]
             helpers(value)
-    done: set[tuple[int, type | None]] = set()
+    done: dict[tuple[int, type | None], types.FunctionType] = {}
     while waiting and len(done) < _MOST:
         function, owner = waiting.pop()
         if (id(function.__code__), owner) not in done:
-            done.add((id(function.__code__), owner))
+            done[id(function.__code__), owner] = function
             keep(_read(function, owner))
-    return list(found.values())
+    return list(found.values()), list(done.values())
 
 
 def _read(function: types.FunctionType, owner: type | None) -> Iterator[Found]:
     """Places that one function reads: globals, attributes of user modules and classes, cells, definitions in its owner."""
     space = function.__globals__
     if owner is not None:
-        yield from _of_class(owner, set(_attributes(function.__code__)))
+        yield from _of_class(owner, set(names_in(function.__code__)))
     for name, attribute in _names(function.__code__):
         if name not in space:
             continue
@@ -116,12 +117,12 @@ def _of_class(owner: type, names: Collection[str] = ()) -> Iterator[Found]:
                 yield (id(home), name), Read(f"{home.__name__}.{name}", now, home), owner
 
 
-def _attributes(code: types.CodeType) -> Iterator[str]:
+def names_in(code: types.CodeType) -> Iterator[str]:
     """Names that a function, including nested ones, looks up on anything."""
     yield from code.co_names
     for inner in code.co_consts:
         if isinstance(inner, types.CodeType):
-            yield from _attributes(inner)
+            yield from names_in(inner)
 
 
 def _names(code: types.CodeType) -> Iterator[tuple[str, str]]:
