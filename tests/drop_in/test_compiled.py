@@ -62,6 +62,25 @@ def test_gradients_and_other_shapes_go_through_the_module(fast: Any) -> None:
     assert runs == []
 
 
+def test_weights_that_are_returned_are_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A compiler takes an operator's results for new memory, and may write there."""
+
+    class Shows(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale = nn.Parameter(torch.ones(8), requires_grad=False)
+
+        def forward(self, x: torch.Tensor) -> Any:
+            y = x * self.scale
+            return y, y[0], self.scale
+
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    fast = made(Shows(), X)
+    made_here = fast._kernelwright.flat([X])
+    torch.testing.assert_close(made_here, list(fast.original(X)))
+    assert len({one.untyped_storage().data_ptr() for one in (*made_here, fast.scale, X)}) == 5
+
+
 def test_the_operator_is_well_formed(fast: Any) -> None:
     torch.library.opcheck(
         torch.ops.kernelwright.drop_in.default,

@@ -317,6 +317,129 @@ def test_train_and_eval_matter_only_where_they_make_a_difference(fast: Any) -> N
     assert "1 is in another mode" in told(other, X)[1][0]
 
 
+class Drops(nn.Module):
+    """Reads its mode in the base class's forward."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return dropped(x, self)
+
+
+class DropsToo(Drops):
+    pass
+
+
+def dropped(x: Tensor, of: nn.Module) -> Tensor:
+    return nn.functional.dropout(x, 0.5, of.training) * 2
+
+
+@pytest.mark.parametrize(
+    "module",
+    [DropsToo(), nn.LSTM(8, 8, 2, dropout=0.5), nn.utils.parametrizations.spectral_norm(nn.Linear(8, 8))],
+    ids=["derived, by a function", "lstm", "spectral norm"],
+)
+def test_any_part_may_depend_on_the_mode(module: nn.Module) -> None:
+    fast = made(nn.Sequential(module).requires_grad_(False).eval(), X)
+    assert told(fast, X)[1] == []
+    fast.train()
+    assert "training mode" in told(fast, X)[1][0]
+
+
+class Tied(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.into, self.out = nn.Embedding(8, 4), nn.Linear(4, 8, bias=False)
+        self.out.weight = self.into.weight
+
+    def forward(self, x: Tensor) -> Any:
+        return self.out(torch.tanh(self.into(x)))
+
+
+def test_weights_that_are_no_longer_tied_end_the_kernels() -> None:
+    x = torch.tensor([1, 7, 3])
+    fast = made(Tied().requires_grad_(False), x)
+    fast.load_state_dict(Tied().state_dict())
+    fast.into.weight = fast.out.weight = nn.Parameter(torch.randn(8, 4), requires_grad=False)
+    torch.testing.assert_close(fast(x), fast.original(x))
+    fast.out.weight = nn.Parameter(torch.randn(8, 4), requires_grad=False)
+    answer, said = told(fast, x)
+    torch.testing.assert_close(answer, fast.original(x))
+    assert "out or another part has a weight of its own" in said[0]
+
+
+class Aliases(nn.Module):
+    """`function(module, x)`; with a buffer."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+        self.register_buffer("cache", torch.zeros(4, 8))
+
+    def forward(self, x: Tensor) -> Any:
+        return self.function(self, x)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda self, x: (x * 1, x[1:], x + 1),
+        lambda self, x: (x.T, x.T.contiguous()),
+        lambda self, x: (lambda y: (y, y.clone(), y[0]))(x * 2),
+        lambda self, x: (x * 1, x.mul_(2), x.clone()),
+        lambda self, x: (self.cache * 1, self.cache.add_(x), self.cache + 1),
+    ],
+    ids=["a copy of an input", "in another layout", "of another result", "before a write", "of a buffer"],
+)
+def test_results_share_memory_only_where_the_module_s_do(function: Callable[..., Any]) -> None:
+    fast, other = made(Aliases(function), X.clone()), Aliases(function)
+    runs = counted(fast)
+    for _ in range(2):
+        both = []
+        for module in (fast, other):
+            x = X.clone()
+            one, *others = module(x)
+            before = one.clone()
+            one += 1  # a caller's own business, unless something else is in the same memory
+            both.append((before, one, *others, x, module.cache))
+        torch.testing.assert_close(*both)
+    assert len(runs) == 2
+
+
+def test_a_cache_that_is_returned_is_the_buffer_itself() -> None:
+    fast = made(Aliases(lambda self, x: (self.cache.add_(x), x * 2)), X)
+    runs = counted(fast)
+    assert fast(X)[0] is fast.cache
+    torch.testing.assert_close(fast(X)[0], 2 * X)
+    assert len(runs) == 2
+
+
+def test_arguments_that_overlap_what_is_written_take_the_module_s_own_path() -> None:
+    class Adds(nn.Module):
+        def forward(self, x: Tensor, y: Tensor) -> Tensor:
+            return x.add_(1) * y
+
+    fast, long = made(Adds(), X.clone(), X.clone()), torch.arange(40.0)
+    runs = counted(fast)
+    fast(X.clone(), X.clone())
+    for start in (0, 8):
+        a, b = long.clone(), long.clone()
+        answer, said = told(fast, a[:32].view(4, 8), a[start : start + 32].view(4, 8))
+        wanted = Adds()(b[:32].view(4, 8), b[start : start + 32].view(4, 8))
+        torch.testing.assert_close((answer, a), (wanted, b))
+        assert said == ["Adds runs without its kernel: the call writes to memory that y shares"] * (not start)
+    assert len(runs) == 1
+
+
+def test_conjugates_and_negatives_that_torch_has_put_off_are_carried_out() -> None:
+    z = torch.randn(4, 8, dtype=torch.complex64)
+    fast = made(Aliases(lambda self, x: torch.view_as_real(x * 2).sum(-1)), z)
+    code = "def run(x1):\n    assert not x1.is_neg() and not x1.is_conj()\n    return (x1 * 2,)\n"
+    real = made(Aliases(lambda self, x: x * 2), X, code=code)
+    for module, given in ((fast, z.conj()), (real, z.conj().imag)):
+        answer, said = told(module, given)
+        torch.testing.assert_close(answer, module.original(given.resolve_conj()))
+        assert said == []
+
+
 def test_it_is_the_original_in_all_but_its_forward(fast: Any) -> None:
     original = fast.original
     assert isinstance(fast, Block)

@@ -20,7 +20,7 @@ import inspect
 import os
 import types
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -194,6 +194,10 @@ class _State:
         """Why the kernels are no longer used; empty while they are."""
         self.checked = False
         """Whether a result was compared with the original's."""
+        self.apart: set[int] = set()
+        """Outputs that the kernels return as a view of an argument or of another output, and the original does not."""
+        self.written_outputs: dict[int, str] = {}
+        """Outputs that are a buffer or input which the call wrote to."""
         self.fingerprint = Fingerprint(original)
         self.cls: type = type(original)
         """Class of the drop-in."""
@@ -239,10 +243,15 @@ class _State:
         return forward(*args, **kwargs)
 
     def flat(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        """The outputs' tensors in one list, for the operator."""
+        """The outputs' tensors in one list, for the operator, which may not return a view of anything."""
         with torch.no_grad():
             made = self(*tensors)
-        return [one for one in pytree.tree_leaves(made) if isinstance(one, torch.Tensor)]
+        known = {_memory(one) for one in (*tensors, *(table[key] for table, key in self._sources.values()))}
+        found = []
+        for one in _tensors(made):
+            found.append(one.clone() if _memory(one) in known else one)
+            known.add(_memory(found[-1]))
+        return found
 
     def broken(self) -> str:
         """Why its kernels would not run for any call; empty if they might."""
@@ -290,6 +299,8 @@ class _State:
 
     def _kernels(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the kernels. Raises _Unfit if they do not apply."""
+        if self.written and any(one.is_conj() or one.is_neg() for one in _tensors((args, kwargs))):
+            raise _Unfit("an argument is a conjugate or negative view, and the call writes to arguments")
         try:
             values = self.call.bind(*self._arranged(args, kwargs))
         except UserError as error:
@@ -313,7 +324,12 @@ class _State:
                 raise _Unfit(self.off) from None
             made = self.call.nest(results)
             if kept is not None:
-                self._compare(made, kept, results)
+                self._compare(made, kept, results, values)
+            if self.apart or self.written_outputs:
+                flat, spec = pytree.tree_flatten(made)
+                new = {at: flat[at].clone() for at in self.apart}
+                new |= {at: values[name] for at, name in self.written_outputs.items()}
+                made = pytree.tree_unflatten([new.get(at, one) for at, one in enumerate(flat)], spec)
             self._write(values, results)
         return made
 
@@ -343,7 +359,9 @@ class _State:
         full = {**defaults, **given}
         return [full[name] for name in named[:places]], {name: full[name] for name in words}
 
-    def _compare(self, made: Any, call: tuple[Any, Any], results: Sequence[Any]) -> None:
+    def _compare(
+        self, made: Any, call: tuple[Any, Any], results: Sequence[Any], values: Mapping[str, Any]
+    ) -> None:
         """Compare the first result, and what was written, with the original's. Raises _Unfit if they differ."""
         with state_kept(self.original) if self.written else contextlib.nullcontext():
             before = {name: table[key] for name, (table, key) in self._sources.items()}
@@ -352,10 +370,18 @@ class _State:
             after = {**given, **{name: table[key] for name, (table, key) in self._sources.items()}}
             self.rebound = {one for one in self.written if one in before and after[one] is not before[one]}
             new = [_copy(real_view(after[one])) for one in self.written]
-        mine, theirs = (
-            [one for one in pytree.tree_leaves(tree) if isinstance(one, torch.Tensor)]
-            for tree in ((list(results[: len(new)]), made), (new, answer))
-        )
+            shared = _shared(answer, after.items())
+            kept = {id(after[one]): one for one in self.written if one not in self.rebound}
+            leaves = enumerate(pytree.tree_leaves(answer))
+            self.written_outputs = {at: kept[id(one)] for at, one in leaves if id(one) in kept}
+            # Copied before the state, which it may be a view of, is restored.
+            answer = pytree.tree_map(_copy, answer)
+        ours = _shared(made, (*values.items(), *zip(self.written, results, strict=False)))
+        self.apart = set()
+        for at, (one, known) in enumerate(zip(ours, shared, strict=False)):
+            if one - known - self.apart:
+                self.apart.add(at)
+        mine, theirs = _tensors((list(results[: len(new)]), made)), _tensors((new, answer))
         if len(mine) != len(theirs) or not all(
             close(a, b, self.half) for a, b in zip(mine, theirs, strict=True)
         ):
@@ -401,6 +427,13 @@ class _State:
                 raise _Unfit(
                     "gradients are wanted, which the kernels do not make; call it under torch.no_grad()"
                 )
+        homes = {_memory(values[name]) for name in self.written}
+        for other in self.graph.arguments if homes else ():
+            value = values[other.name]
+            if not isinstance(value, torch.Tensor) or _memory(value) not in homes:
+                continue
+            if any(name != other.name and _overlap(values[name], value) for name in self.written):
+                raise _Unfit(f"the call writes to memory that {_argument_name(other)} shares")
         self._fits(values)
         if device is not None and (why := self._wrong_device(device)):
             raise _Unfit(why)
@@ -509,6 +542,42 @@ def close(made: torch.Tensor, wanted: torch.Tensor, half: bool = False) -> bool:
     a, b = a[finite], b[finite]
     allowed = 2e-2 if half else 1e-3
     return float((a - b).norm()) <= allowed * float(b.norm()) + 1e-12
+
+
+def _tensors(tree: Any) -> list[torch.Tensor]:
+    return [one for one in pytree.tree_leaves(tree) if isinstance(one, torch.Tensor)]
+
+
+def _memory(tensor: torch.Tensor) -> int:
+    """Where a tensor's storage begins."""
+    return tensor.untyped_storage().data_ptr()
+
+
+def _shared(tree: Any, arguments: Iterable[tuple[str, Any]]) -> list[set[Any]]:
+    """Per leaf: the arguments, and the places of leaves before it, in whose memory it is."""
+    places: dict[int, set[Any]] = {}
+    found = []
+    for name, one in (*arguments, *enumerate(pytree.tree_leaves(tree))):
+        real = isinstance(one, torch.Tensor) and one.numel()
+        known = places.setdefault(_memory(one), set()) if real else set()
+        if isinstance(name, int):
+            found.append({*known})
+        known.add(name)
+    return found
+
+
+def _overlap(*tensors: torch.Tensor) -> bool:
+    """Whether two tensors are in one memory, and the stretches that they span there meet."""
+    if len(set(map(_memory, tensors))) > 1 or not all(one.numel() for one in tensors):
+        return False
+    (a, b), (c, d) = (
+        (
+            one.data_ptr(),
+            one.element_size() * sum((n - 1) * by for n, by in zip(one.shape, one.stride(), strict=True)),
+        )
+        for one in tensors
+    )
+    return a <= c + d and c <= a + b
 
 
 def _copy(one: Any) -> Any:

@@ -41,9 +41,7 @@ def register(held: Held) -> int:
 @torch.library.custom_op("kernelwright::drop_in", mutates_args=())
 def call(tensors: list[torch.Tensor], handle: int) -> list[torch.Tensor]:
     """The drop-in's outputs in one list."""
-    given = {one.untyped_storage().data_ptr() for one in tensors}
-    made = _HELD[handle].flat(tensors)
-    return [one.clone() if one.untyped_storage().data_ptr() in given else one for one in made]
+    return _HELD[handle].flat(tensors)
 
 
 @call.register_fake

@@ -36,8 +36,11 @@ class Pair(NamedTuple):
 
 
 def real_view(value: Any) -> Any:
-    """A complex tensor's memory as `[..., 2]`, the real part first; anything else unchanged."""
-    return torch.view_as_real(value) if isinstance(value, Tensor) and value.is_complex() else value
+    """A complex tensor's memory as `[..., 2]`, the real part first; anything else unchanged. Conjugates and negatives that torch
+    has put off are carried out, in a copy."""
+    if not isinstance(value, Tensor):
+        return value
+    return torch.view_as_real(value.resolve_conj()) if value.is_complex() else value.resolve_neg()
 
 
 def complex_view(value: Tensor) -> Tensor:
