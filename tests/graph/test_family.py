@@ -71,3 +71,34 @@ def test_a_product_of_sizes_seen_before() -> None:
 def test_what_follows_no_formula_is_named() -> None:
     with pytest.raises(NoFamily, match="1, 7, 3"):
         Formulas({"n": (8, 12, 30)}).of((1, 7, 3))
+
+
+def pooled(n: int) -> Graph:
+    """x [1, 4, n, n] after a convolution without padding and three poolings that keep a rest."""
+    sizes = [n, (n - 7) // 2 + 1]
+    for _ in range(3):
+        sizes.append(-(-(sizes[-1] - 3) // 2) + 1)
+    kinds = [TensorType(dtype="float32", shape=(1, 4, size, size)) for size in sizes]
+    convolution = (Ref(ref="x"), Ref(ref="w"), None, (2, 2), (0, 0), (1, 1), False, (0, 0), 1)
+    nodes = [
+        Node(op="aten.convolution.default", args=convolution, outputs=(Value(name="h1", type=kinds[1]),))
+    ]
+    for at in (2, 3, 4):
+        args = (Ref(ref=f"h{at - 1}"), (3, 3), (2, 2), (0, 0), (1, 1), True)
+        pooling = "aten.max_pool2d.default"
+        nodes.append(Node(op=pooling, args=args, outputs=(Value(name=f"h{at}", type=kinds[at]),)))
+    weight = TensorType(dtype="float32", shape=(4, 4, 7, 7))
+    return Graph(
+        arguments=(Argument(name="x", type=kinds[0]), Argument(name="w", type=weight, role="weight")),
+        nodes=tuple(nodes),
+        results=("h4",),
+    )
+
+
+def test_windows_tell_the_sizes_behind_them() -> None:
+    sizes = (32, 33, 36, 64)
+    found = unify([pooled(n) for n in sizes], [{"n": n} for n in sizes])
+    for n in (47, 64, 161, 256):
+        for node, at_n in zip(found.nodes, pooled(n).nodes, strict=True):
+            made, wanted = (one.outputs[0].type.shape for one in (node, at_n))  # type: ignore[union-attr]
+            assert tuple(evaluate(size, {"n": n}) for size in made) == wanted

@@ -130,6 +130,26 @@ def test_full_size_does_not_count_as_running_small(runs):
     assert not runs(task(CONV), {})
 
 
+def test_a_network_may_have_larger_weights_than_tensors(runs):
+    source = """\
+import torch
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.wide = torch.nn.Linear(512, 512)
+    def forward(self, x):
+        return self.wide(x).relu()
+rows = 4096
+def get_inputs():
+    return [torch.rand(rows, 512)]
+def get_init_inputs():
+    return []
+"""
+    assert not runs(task(source), {})
+    assert runs(task(source), {"rows": 4})
+    assert not runs(task(source.replace("512", "4096")), {"rows": 4})
+
+
 def test_a_number_of_layers_is_no_size(runs):
     source = """\
 import torch

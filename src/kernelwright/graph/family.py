@@ -3,7 +3,8 @@
     unify([at_64, at_48], [{"n": 64}, {"n": 48}])      a graph with the symbol n
 
 Reshape constants, baked-in sizes and windows need no symbolic tracing: we compare each integer across all captures and
-accept a formula that fits them all (sums, multiples, quotients and products of sizes seen before it).
+accept a formula that fits them all (sums, multiples, quotients and products of sizes seen before it). What convolutions and
+pooling make of a size is told by their windows: after a few of them many quotients fit a few captures.
 Captures that vary one size at a time leave fewer formulas that fit by chance; a judge that runs other sizes decides.
 A size of a computed value that no formula fits keeps the first capture's: running the graph recomputes it.
 """
@@ -14,7 +15,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from kernelwright.graph.types import Graph
+from kernelwright.graph.operators import packet
+from kernelwright.graph.sizes import evaluate
+from kernelwright.graph.types import Dim, Graph
 
 _DIVISORS = tuple(range(2, 65))
 _DEPTH = 3
@@ -71,6 +74,14 @@ class Formulas:
         self.known.setdefault(row, found)
         self.told.append(found)
         return found
+
+    def expect(self, values: Sequence[int], text: str) -> None:
+        """Take this formula for these values, unless another is known or it does not fit them."""
+        row = tuple(values)
+        if row not in self.known and len(set(row)) > 1:
+            told = ({name: one[at] for name, one in self.rows.items()} for at in range(len(row)))
+            if all(evaluate(text, one) == value for one, value in zip(told, row, strict=True)):
+                self.known[row] = text
 
     def scale(self, values: Sequence[float]) -> str:
         """An expression in one of the forms of scale factors. Raises NoFamily."""
@@ -153,15 +164,18 @@ class _Merge:
 
     def __init__(self, formulas: Formulas) -> None:
         self.formulas = formulas
+        self.shapes: dict[str, tuple[Dim, ...]] = {}
+        """Shapes of the tensors merged so far."""
 
     def of(self, values: Sequence[Any], path: str) -> Any:
         first = values[0]
-        if all(type(one) is type(first) and one == first for one in values):
+        leaf = not isinstance(first, dict | tuple | list)
+        if leaf and all(type(one) is type(first) and one == first for one in values):
             return first
         if all(isinstance(one, dict) for one in values):
             if any(one.keys() != first.keys() for one in values):
                 raise NoFamily(f"{path} has another form at other sizes")
-            return {key: self.of([one[key] for one in values], f"{path}.{key}") for key in first}
+            return self._fields(values, path)
         if all(isinstance(one, tuple | list) for one in values):
             if any(len(one) != len(first) for one in values):
                 raise NoFamily(
@@ -186,6 +200,46 @@ class _Merge:
         raise NoFamily(
             f"{path} is {first!r} at some sizes and {next(one for one in values if one != first)!r} at others"
         )
+
+    def _fields(self, values: Sequence[Mapping[str, Any]], path: str) -> dict[str, Any]:
+        merged: dict[str, Any] = {}
+        for key in values[0]:
+            if key == "outputs" and values[0][key][0]:
+                made = _windowed(merged["op"], merged["args"], self.shapes)
+                for at, text in enumerate(made, -len(made)):
+                    self.formulas.expect([one["outputs"][0]["type"]["shape"][at] for one in values], text)
+            merged[key] = self.of([one[key] for one in values], f"{path}.{key}")
+        if isinstance(kind := merged.get("type"), dict) and "shape" in kind:
+            self.shapes[merged["name"]] = kind["shape"]
+        return merged
+
+
+def _windowed(op: str, args: Sequence[Any], shapes: Mapping[str, tuple[Dim, ...]]) -> list[str]:
+    """The last sizes of what a convolution or pooling makes, as formulas; none of any other operator."""
+    name, up = packet(op), False
+    if name == "convolution":
+        x, weight, _, stride, padding, dilation, transposed, *_ = args
+        kernel = shapes[weight["ref"]][2:]
+        if transposed:
+            return []
+    elif re.fullmatch(r"(max|avg)_pool\dd(_with_indices)?", name):
+        defaults: list[Any] = [(), 0]
+        x, kernel, stride, padding, *more = [*args, *defaults[len(args) - 2 :]]
+        stride = stride or kernel
+        dilation = 1 if name.startswith("avg") or not more else more.pop(0)
+        up = bool(more and more[0])
+    else:
+        return []
+    every = [(one,) * len(kernel) if isinstance(one, int) else one for one in (stride, padding, dilation)]
+    found = []
+    for size, width, step, pad, apart in zip(shapes[x["ref"]][-len(kernel) :], kernel, *every, strict=False):
+        if not all(isinstance(one, int) for one in (width, step, pad, apart)):
+            return []
+        rest = 2 * pad - apart * (width - 1) - 1 + up * (step - 1)
+        found.append(
+            _linear(str(size), 1, rest + 1) if step == 1 else _quotient(str(size), rest + step, step, 0)
+        )
+    return found
 
 
 def _linear(name: str, slope: int, shift: int) -> str:

@@ -3,8 +3,9 @@
     with ReferenceProbe() as runs:
         runs(task, {"N": 64})   # True, False, or None: it runs, but writes to one place in no defined order
 
-"Runs" means: constructor and forward finish within the limits, no tensor (input, parameter or intermediate) has more than
-`max_elements`, and the outputs are non-empty tensors without NaN.
+"Runs" means: constructor and forward finish within the limits, no input or intermediate tensor has more than `max_elements`, and the
+outputs are non-empty tensors without NaN. Weights may have more, and tensors made of them, too: a network's widths are rarely constants
+of its file, and it has the same weights at full size.
 
 References are trusted code: the limits on time and memory contain accidents, not attacks.
 """
@@ -23,6 +24,8 @@ Answer = bool | None
 """None: it runs, but writes different values to one place in no defined order (`graph/disorder.py`)."""
 _MEMORY = 8 * 2**30
 """Bytes of address space per question."""
+_WEIGHT = 2**23
+"""Most elements of one weight or buffer."""
 
 
 class ReferenceProbe(Helper):
@@ -74,8 +77,14 @@ def reference_runs(source: str, max_elements: int) -> Answer:
     try:
         torch.manual_seed(0)
         reference = Reference(source)
-        with torch.no_grad(), Disorder() as disorder, SizeLimit():
-            outputs = tree_leaves(reference.module()(*reference.inputs()))
+        with torch.no_grad(), Disorder() as disorder:
+            module = reference.module()
+            largest = max((one.numel() for one in module.state_dict().values()), default=0)
+            if largest > max(_WEIGHT, max_elements):
+                return False
+            max_elements = max(max_elements, largest)
+            with SizeLimit():
+                outputs = tree_leaves(module(*reference.inputs()))
         tensors = [leaf for leaf in outputs if isinstance(leaf, torch.Tensor)]
         right = bool(tensors) and all(t.numel() and not bool(t.isnan().any()) for t in tensors)
         return None if right and disorder.found else right

@@ -395,6 +395,11 @@ def test_strides_that_differ_unless_a_size_is_one_are_no_limit() -> None:
 
     check(sympy.StrictGreaterThan(256 * Max(1, size - 1), 256))
     check(sympy.Ne(size - 1, 1))
-    for guard in (size > 16, sympy.StrictGreaterThan(256 * Max(1, size - 1), 512)):
+    check(sympy.GreaterThan(size - 1, 2))
+    for guard in (
+        size > 16,
+        sympy.GreaterThan(size - 2, 2),
+        sympy.StrictGreaterThan(256 * Max(1, size - 1), 512),
+    ):
         with pytest.raises(CannotCompile, match="specialised"):
             check(guard)

@@ -321,6 +321,11 @@ def _check(
         times = guard.gts / guard.lts
         return type(times).__name__ == "Max" and sympy.Integer(1) in times.args
 
+    def at_least_two(guard: Any, at: Mapping[Any, int]) -> bool:
+        """Whether a guard says no more of these sizes than that one of them is not 1."""
+        wide = isinstance(guard, sympy.GreaterThan | sympy.LessThan) and guard.lts == 2
+        return wide and guard.gts.subs(at) == 1
+
     held = [
         guard.expr
         for number, guard in enumerate(env.guards)
@@ -331,7 +336,7 @@ def _check(
     for one in ({}, *sizes):
         at = {symbols[name].node._expr: value for name, value in {**hints, **one}.items() if name in symbols}
         for expression in held:
-            if expression.subs(at) == sympy.false:
+            if expression.subs(at) == sympy.false and not at_least_two(expression, at):
                 raise CannotCompile("size", f"specialised: {_name_of(expression, symbols)}")
 
 
