@@ -195,6 +195,34 @@ def test_what_indexes_several_tables_is_bounded_by_the_smallest() -> None:
     assert index_bounds(graph)["x1"] == f"min({', '.join(map(str, rows))})"
 
 
+def test_places_that_are_written_to_are_all_different_if_they_were() -> None:
+    def kept(cache: torch.Tensor, at: torch.Tensor, new: torch.Tensor, also: torch.Tensor) -> torch.Tensor:
+        return cache.index_copy(1, at, new)[:, also]
+
+    places, read = torch.tensor([4, 5, 2]), torch.tensor([1, 3, 0])
+    task = task_of(kept, (torch.rand(2, 6), places, torch.rand(2, 3), read))
+    given, _ = outputs(namespace(task))
+    assert "(torch.randperm(max(6, 3))[:3] % 6).to(torch.int64)" in task.source
+    assert "torch.randint(0, 6, (3,)" in task.source
+    assert given[1].unique().numel() == 3
+    again = task_of(kept, (torch.rand(2, 6), torch.tensor([4, 4, 2]), torch.rand(2, 3), read))
+    assert "randperm" not in again.source
+
+
+def test_slots_and_rows_that_are_scattered_to_are_all_different_if_they_were() -> None:
+    def paged(cache: torch.Tensor, slots: torch.Tensor, new: torch.Tensor) -> torch.Tensor:
+        return cache.index_put((slots // 4, slots % 4), new)
+
+    def spread(x: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+        return torch.zeros_like(x).scatter(1, at, x)
+
+    given, _ = outputs(namespace(task_of(paged, (torch.rand(5, 4), torch.tensor([19, 0, 7]), torch.rand(3)))))
+    assert given[1].unique().numel() == 3
+    rows = torch.stack([torch.randperm(9) for _ in range(4)])
+    given, _ = outputs(namespace(task_of(spread, (torch.rand(4, 9), rows))))
+    torch.testing.assert_close(given[1].sort(1)[0], torch.arange(9).expand(4, 9))
+
+
 def test_an_index_behind_a_clamp_is_bounded_by_its_tables_and_may_be_missing() -> None:
     class Picked(torch.nn.Module):
         def forward(self, ids: torch.Tensor, table: torch.Tensor) -> torch.Tensor:

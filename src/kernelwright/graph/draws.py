@@ -2,6 +2,7 @@
 
     x1       floats                torch.randn(2, 17, 48)          scale and mean as captured; positive stays positive
     x2       indices               torch.randint(0, 32000, (2, 17))    bounded by what they index
+    x2       places to write to    torch.randperm(128)[:4]         all different, if the captured ones are
     x3       a mask                torch.rand(2, 17) < 0.8
     x4       under a root          torch.rand(48) + 0.5            a variance whose root the graph takes
     buf1     running variance      torch.rand(64) * 0.5 + 0.75
@@ -66,16 +67,54 @@ class Draw:
 
 def describe(graph: Graph, values: Mapping[str, Any] | None = None) -> dict[str, Draw]:
     """How to draw each tensor argument of the graph, given the values that it was captured with, if any."""
-    bounds, positive = index_bounds(graph), under_roots(graph)
+    bounds, positive, places = index_bounds(graph), under_roots(graph), written_at(graph)
     rising = in_order({name: values[name] for name in offsets(graph, values)}) if values else {}
     found = {}
     for one in graph.arguments:
         if isinstance(one.type, TensorType):
             value = (values or {}).get(one.name)
-            found[one.name] = rising.get(one.name) or _draw(one, one.type, value, bounds.get(one.name))
+            bound = bounds.get(one.name)
+            apart = _different(value, places[one.name], bound) if one.name in places else None
+            found[one.name] = rising.get(one.name) or apart or _draw(one, one.type, value, bound)
             if value is None and one.name in positive and one.type.dtype in FLOATS:
                 found[one.name] = POSITIVE
     return found
+
+
+def written_at(graph: Graph) -> dict[str, int]:
+    """Arguments whose elements name places that are written to, by themselves, and the dimension along which they do: two writes to
+    one place are in no defined order."""
+    found: dict[str, int] = {}
+    made_of = {one.name: one.name for one in graph.arguments}
+    for node in graph.nodes:
+        name, args = operators.packet(node.op), node.args
+        if name in ("index_put", "_unsafe_index_put") and True not in args:
+            found |= {made_of[one]: 0 for one in refs_in(args[1]) if one in made_of}
+        elif name == "scatter" and isinstance(args[1], int) and isinstance(args[3], Ref):
+            found |= {made_of[one]: args[1] for one in refs_in(args[2]) if one in made_of}
+        read = set(node.refs())
+        if len(read) == 1 and (first := made_of.get(read.pop())):
+            made_of |= {value.name: first for value in node.outputs if value is not None}
+    return found
+
+
+def _different(value: Any, dim: int, bound: Dim | None) -> Draw | None:
+    """For places that are all different along a dimension: others that are; None if they are not."""
+    if (
+        not isinstance(value, torch.Tensor)
+        or value.dtype not in _INTEGERS
+        or value.numel() < 2
+        or value.min() < 0
+    ):
+        return None
+    if bool((value.sort(dim)[0].diff(dim=dim) == 0).any()):
+        return None
+    text = (
+        "torch.randperm(max({bound}, {shape}))[:{shape}]"
+        if value.ndim == 1
+        else f"torch.rand({{shape}}).argsort({dim})"
+    )
+    return Draw(f"({text} % {{bound}}).to({{name}})", int(value.max()) + 1 if bound is None else bound)
 
 
 def under_roots(graph: Graph) -> frozenset[str]:
