@@ -51,8 +51,13 @@ class AtenRung:
         type(self).asked += 1
         if why := type(self).refuses(graph):
             raise CannotWrite(why)
-        text = stitch(partition(graph), {})
-        return candidate(text, graph, "run") + "\n\ndef kernel(*given):\n    return ModelNew()(*given)\n"
+        return written(graph)
+
+
+def written(graph: Graph) -> str:
+    """A graph's ATen calls as a kernel."""
+    text = candidate(stitch(partition(graph), {}), graph, "run")
+    return text + "\n\ndef kernel(*given):\n    return ModelNew()(*given)\n"
 
 
 class EmptyLibrary:
@@ -337,6 +342,29 @@ def test_a_size_that_the_compiler_has_one_value_for_is_no_symbol() -> None:
     assert said == []
     assert isinstance(fast, Optimized)
     assert AtenRung.asked > 1
+
+
+def test_the_compiler_is_asked_again_though_the_library_has_a_slow_kernel(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class SlowLibrary(EmptyLibrary):
+        def write(self, graph: Graph, sizes: Any, seconds: float) -> str:
+            return written(graph) + "\nSLOW = 1\n"
+
+    submit = Judge.submit
+
+    def by_library(self: Judge, task: Task, candidate: Candidate) -> Future[Verdict]:
+        monkeypatch.setattr(Judge, "gain", 0.5 if "SLOW" in candidate.code else 2.0)
+        return submit(self, task, candidate)
+
+    monkeypatch.setattr("kernelwright.search.rungs.LibraryRung", SlowLibrary)
+    monkeypatch.setattr(Judge, "submit", by_library)
+    AtenRung.refuses = staticmethod(
+        lambda graph: next((f"size: specialised: Eq({one.name}, {one.hint})" for one in graph.symbols), "")
+    )
+    fast, said = optimized(Block(48).requires_grad_(False).eval(), torch.randn(40, 48))
+    assert said == []
+    assert [row.rung for row in fast.verified.rows] == ["compiler"]  # in one piece
 
 
 def test_failures_are_said_with_their_reason_and_remembered(tmp_path: Path) -> None:

@@ -290,6 +290,8 @@ class _Search:
 
     shapes: Sizes = field(default_factory=dict)
     """Small values of the graph's symbols."""
+    compiler_said: str = ""
+    """What the compiler said of the graph in one piece if it has no kernel for it: perhaps that a size has one value."""
     cut_off: bool = False
     """Whether a rung had no time to answer for the graph in one piece."""
     inductor_ms: float | None = None
@@ -381,12 +383,11 @@ class _Search:
         if found and not settled() and not s.gpu:
             found += self._beside_aten(ladder)
         if not settled() and (self.user or self._nodes <= TOO_LONG):
-            before = len(found)
             ladder.rungs = [*([UserRung(self.user)] if self.user else []), *rungs]
             # Kernels of groups may have taken a part of the time for nothing.
             share = _RUNGS_UNTIL if many and not found else _WHOLE_UNTIL
             found += self._in_one_piece(ladder, share=share)
-            while len(found) == before and self._has_pinned_size():
+            while not settled() and self._has_pinned_size():
                 if time.monotonic() >= self._until(share):
                     break
                 found += self._in_one_piece(ladder, share=share)
@@ -414,7 +415,7 @@ class _Search:
 
     def _has_pinned_size(self) -> bool:
         """Whether the compiler found that a size can have only one value; if so, it is fixed in the graph from now on."""
-        match = _ONE_VALUE.search(self.failed.get("compiler", ""))
+        match = _ONE_VALUE.search(self.compiler_said)
         known = {one.name: one for one in self.graph.symbols}
         if match is None or match[1] not in known or self.form or known[match[1]].hint != int(match[2]):
             return False
@@ -483,10 +484,12 @@ class _Search:
         late = {key_of(rung) for rung in ladder.rungs} - entry.tried.keys()
         self.cut_off = bool(late)
         self.unasked |= late
+        said = {key.partition(":")[0]: what for key, what in entry.tried.items()}
+        self.compiler_said = said.get("compiler", "")
         if entry.best is None:
             if late:
                 self.failed["in one piece"] = f"{NO_TIME} {ladder.under_way}"
-            self.failed.update({key.partition(":")[0]: what for key, what in entry.tried.items()})
+            self.failed.update(said)
             return []
         row = row_of(1, list(whole.groups), entry, 1.0)
         row = row.model_copy(update={"rung": entry.best.rung, "detail": ""})  # it is used, even if slower
