@@ -281,6 +281,31 @@ def test_a_convolution_is_not_asked_about_no_channels_where_pytorch_drops_its_fi
     assert judge.none_case(pose(graph, captured.part.arguments, shapes=shapes)) is None
 
 
+def test_sizes_at_which_the_reference_itself_strays_are_left_out() -> None:
+    """The sine of the fortieth octave is noise in single precision, and honest kernels were refused for it."""
+
+    class Octaves(torch.nn.Module):
+        def __init__(self, power: bool) -> None:
+            super().__init__()
+            self.power = power
+
+        def forward(self, x: torch.Tensor, octaves: torch.Tensor) -> torch.Tensor:
+            steps = torch.arange(octaves.shape[0])
+            return torch.sin(x[:, None] * 1.1 * (2.0**steps if self.power else steps) + octaves)
+
+    made = {}
+    for power in (True, False):
+        part = capture(Octaves(power), (torch.randn(64), torch.randn(6))).part
+        graph, shapes = shrunk(part.graph, part.arguments)
+        judge = Judge(protocol("strict"), "h200", secret=7)
+        task = pose(graph, part.arguments, shapes=shapes)
+        made[power] = {
+            one.name: len(one.cases[0].module.forward(*one.cases[0].inputs)[0]) for one in judge.cases(task)
+        }
+    assert max(made[True].values()) < 24 < max(made[False].values())
+    assert made[True].keys() <= made[False].keys()
+
+
 @pytest.mark.parametrize(
     "even",
     [

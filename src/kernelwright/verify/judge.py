@@ -36,6 +36,7 @@ from kernelwright.verify.protocol import BELOW_ZERO, Protocol
 from kernelwright.verify.reference import distributions, periodic
 from kernelwright.verify.reference.baseline import Baseline, baseline, forms
 from kernelwright.verify.reference.checkpoint import State
+from kernelwright.verify.reference.comparison import strays
 from kernelwright.verify.reference.gpu_cases import GpuCases
 from kernelwright.verify.reference.hidden_sizes import (
     AGAIN,
@@ -202,11 +203,17 @@ def _shorten(length: int, share: float) -> int:
     return int(length * share)
 
 
-def _takes_all(made: ShapeCases, own: Sequence[ShapeCases]) -> bool:
-    """Whether a slice that takes a part at the task's own sizes takes all at these, such as the first eight of three columns:
-    then the task means something else here."""
-    most = max(shape.operators.count("alias") for shape in own)
-    return bool(made.operators.count("alias") > most)
+def _means_another(made: ShapeCases, own: Sequence[ShapeCases], protocol: Protocol) -> bool:
+    """Whether the task means something else at these sizes than at its own: a slice that takes a part there takes all, such as the
+    first eight of three columns, or the reference strays there alone, such as a sine of the forty-second octave."""
+    if made.operators.count("alias") > max(shape.operators.count("alias") for shape in own):
+        return True
+
+    def wild(shape: ShapeCases) -> bool:
+        usual = (case for case in shape.cases if case.scale == 1.0 and not case.special)
+        return any(strays(one, protocol) for case in usual for one in case.expected)
+
+    return wild(made) and not any(map(wild, own))
 
 
 Work = Callable[[Mapping[str, int]], float]
@@ -389,7 +396,7 @@ class Judge:
                         made = self._shape_cases(task, name, sizes, position)
                 except UserError:
                     continue
-                if _takes_all(made, own):
+                if _means_another(made, own, self.protocol):
                     continue
                 found.append(made)
                 self._hidden_taken.setdefault(task.digest, {})[name] = sizes
@@ -437,7 +444,7 @@ class Judge:
                     continue
                 with contextlib.suppress(UserError):
                     made = self._at_named_sizes(task, name, sizes)
-                    if not _takes_all(made, self.cases(task)[: len(shapes)]):
+                    if not _means_another(made, self.cases(task)[: len(shapes)], self.protocol):
                         found.append(made)
                         break
         return found
@@ -488,7 +495,7 @@ class Judge:
             with contextlib.suppress(UserError), _ours("long sizes"):
                 wide = self._with_enough(task, sizes)
                 made = self._shape_cases(task, name, wide, long=True, bend=bend, **options)
-                if not _takes_all(made, self.cases(task)[:1]):
+                if not _means_another(made, self.cases(task)[:1], self.protocol):
                     found.append(made)
                     made.far |= name.startswith((BOTH_LONG, FAR_COUNTS))
                     self._long_sizes[task.digest, made.name] = sizes

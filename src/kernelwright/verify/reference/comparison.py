@@ -84,6 +84,16 @@ def rules(expected: Expected, protocol: Protocol) -> tuple[float, ...]:
     return rtol, atol, expected.typical, eps * of_value, floor, expected.slack
 
 
+def strays(expected: Expected, protocol: Protocol) -> bool:
+    """Whether the reference errs in single precision by more than is allowed even at its largest value, so that an honest kernel may
+    be refused: its own roundings are magnified without bound."""
+    if not (expected.dtype.is_floating_point and protocol.calibrated) or expected.half:
+        return False
+    rtol, atol = protocol.preset(str(expected.dtype).removeprefix("torch."))
+    finite = expected.value[torch.isfinite(expected.value)].abs()
+    return expected.honest_error > rtol * float(finite.max() if finite.numel() else 0.0) + atol
+
+
 def allowed_error(
     expected: Expected, value: torch.Tensor, protocol: Protocol, moved: torch.Tensor | None = None
 ) -> torch.Tensor:
