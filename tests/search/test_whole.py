@@ -15,12 +15,27 @@ from torch import nn
 from kernelwright.errors import UserError
 from kernelwright.graph import Graph
 from kernelwright.graph.capture import capture
-from kernelwright.graph.partition import partition
+from kernelwright.graph.execute import execute
+from kernelwright.graph.neighbours import rows
+from kernelwright.graph.partition import Partition, partition
+from kernelwright.graph.sizes import evaluate
+from kernelwright.graph.stitch import stitch
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Candidate, Task, Timing, Verdict
 from kernelwright.search.cache import KernelCache
+from kernelwright.search.cases import of_task
 from kernelwright.search.rung import CannotWrite
-from kernelwright.search.whole import Settings, _for_all, _kind, _repeats, _Search, search_whole, shrunk
+from kernelwright.search.whole import (
+    Settings,
+    _alike,
+    _for_all,
+    _kind,
+    _repeats,
+    _Search,
+    search_whole,
+    shrunk,
+    sizes_of,
+)  # fmt: skip
 
 
 def test_stages_of_a_network_share_kernels_and_their_widest_bounds() -> None:
@@ -255,3 +270,50 @@ def test_stitched_groups_that_are_priced_slower_are_judged_only_if_nothing_is_fa
     assert found.answer is not None
     assert judge.judge_of.judged == judged
     assert bool(found.slower) == (most == 50)
+
+
+WIDENING = """
+import torch
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        widths, layers = (3, 8, 8, 16, 16, 24, 24), []
+        for before, after in zip(widths, widths[1:]):
+            step = 1 if before == after else 2
+            layers += [torch.nn.Conv2d(before, after, 3, step, 1, bias=False), torch.nn.BatchNorm2d(after), torch.nn.ReLU()]
+        self.layers = torch.nn.Sequential(*layers)
+    def forward(self, x):
+        return self.layers(x).mean((2, 3))
+batch, height, width = 8, 64, 64
+def get_inputs():
+    return [torch.rand(batch, 3, height, width)]
+def get_init_inputs():
+    return []
+"""
+
+
+def test_layers_of_a_task_that_differ_in_width_and_extent_are_of_one_kind() -> None:
+    shapes = {
+        "small": {"batch": 2, "height": 32, "width": 32},
+        "small_odd": {"batch": 3, "height": 33, "width": 35},
+    }
+    case = of_task(Task(id="t", source=WIDENING, shapes=shapes), "auto")
+    cut = rows(case.graph)
+    made = _alike(cut)
+    assert [one.outputs for one in made.groups] == [one.outputs for one in cut.groups]
+
+    def kinds(whole: Partition) -> set[str]:
+        return {_kind(one) for one in whole.groups if "var_mean" in one.operators}
+
+    assert len(kinds(cut)) == 3
+    assert len(kinds(made)) == 1
+    text = stitch(made, {})
+    code: dict[str, Any] = {}
+    exec(text, code)
+    values = [torch.rand([evaluate(n, {"batch": 2, "height": 37, "width": 45}) for n in one.type.shape])  # type: ignore[union-attr]
+              for one in case.graph.arguments]  # fmt: skip
+    torch.testing.assert_close(code["run"](*values)[0], execute(case.graph, values)[0])
+    for group in made.groups:
+        if "var_mean" in group.operators:
+            found = sizes_of(case.graph, case.shapes, group)
+            assert all(len(one) == len(group.graph.symbols) for one in found.values())

@@ -5,7 +5,7 @@ import pytest
 from kernelwright.records import Task
 from kernelwright.shapes import constants
 from kernelwright.tasks import small_shapes
-from kernelwright.tasks.probe import ReferenceProbe
+from kernelwright.tasks.probe import NARROW, ReferenceProbe
 from kernelwright.tasks.shapes import kind_of
 
 CONV = """\
@@ -148,6 +148,33 @@ def get_init_inputs():
     assert not runs(task(source), {})
     assert runs(task(source), {"rows": 4})
     assert not runs(task(source.replace("512", "4096")), {"rows": 4})
+
+
+STRIDED = """\
+import torch
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        steps = (torch.nn.Conv2d(3, 4, 3, 2, 1), torch.nn.MaxPool2d(2), torch.nn.Conv2d(4, 4, 3, 2, 1), torch.nn.AvgPool2d(2))
+        self.steps = torch.nn.Sequential(*steps)
+    def forward(self, x):
+        return self.steps(x).relu()
+batch, height, width = 8, 224, 224
+def get_inputs():
+    return [torch.rand(batch, 3, height, width)]
+def get_init_inputs():
+    return []
+"""
+
+
+def test_windows_leave_more_than_one_element_if_they_can(runs):
+    for over in small_shapes(task(STRIDED), runs).shapes.values():
+        assert 32 <= min(over["height"], over["width"]) < 64
+    fixed = STRIDED.replace("height, width = 8, 224, 224", "height = 8, 224").replace(
+        "height, width)", "height, 16)"
+    )
+    assert runs(task(fixed), {"height": 16}) == NARROW
+    assert set(small_shapes(task(fixed), runs).shapes) == {"small", "small_odd"}
 
 
 def test_a_number_of_layers_is_no_size(runs):

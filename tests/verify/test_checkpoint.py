@@ -108,3 +108,20 @@ def test_what_cannot_be_told_apart_or_is_not_there_is_left() -> None:
     after = {"one": torch.randn(20), "two": torch.randn(20)}
     assert not checkpointed.loads_weights(trace(torch.stack([one, one])), before, after)
     assert not checkpointed.loads_weights(trace(torch.zeros(20)), before, after)
+
+
+def test_a_networks_weights_are_not_tried_one_by_one_for_tiny_elements() -> None:
+    def made() -> nn.Module:
+        return nn.Sequential(*(nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8)) for _ in range(30))).eval()
+
+    calls = 0
+
+    def call(module: nn.Module) -> list[torch.Tensor]:
+        nonlocal calls
+        calls += 1
+        return [(module[20][1].running_var + 1e-5).rsqrt()]
+
+    found = checkpoint.faint(made(), made(), [1e-5], 3, call)
+    assert found is not None
+    assert set(found) == {"20.1.running_var"}
+    assert calls < 30

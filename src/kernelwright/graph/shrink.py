@@ -95,6 +95,26 @@ def shrink(
     return Shrunk(general, running(general, values) if general.symbols else {})
 
 
+def freed(graph: Graph) -> Graph | None:
+    """The graph with a symbol for every free size of its tensors in place of its own symbols, and without number arguments that only
+    told these; None if it is another graph at other sizes than the captured ones."""
+    general = with_symbols(graph)
+    read = {name for node in general.nodes for name in node.refs()} | {*general.results}
+    told = tuple(one for one in general.arguments if isinstance(one.type, TensorType) or one.name in read)
+    general = general.model_copy(update={"arguments": told})
+    for more in (1, 5):
+        other = {one.name: min(one.hint + more, one.most or one.hint + more) for one in graph.symbols}
+        fixed = sizes.static(graph, other)
+        shapes = {one.name: one.type.shape for one in fixed.arguments if isinstance(one.type, TensorType)}
+        try:
+            bound = sizes.bind(general, shapes, {})  # type: ignore[arg-type]
+        except ValueError:
+            return None
+        if sizes.static(general, bound).nodes != fixed.nodes:
+            return None
+    return general
+
+
 def _with_own_symbols(general: Graph, graph: Graph) -> Graph | None:
     """`general` with the names and ranges of the symbols that `graph` has already; None if one has no counterpart, so that the two
     differ at other sizes than the captured ones."""

@@ -38,7 +38,7 @@ from kernelwright.graph import Graph, TensorType, draws, sizes
 from kernelwright.graph.neighbours import rows
 from kernelwright.graph.operators import packet
 from kernelwright.graph.partition import Group, Left, Partition, alone, part_of, partition
-from kernelwright.graph.shrink import Ties, running, runs, shrink
+from kernelwright.graph.shrink import Ties, freed, running, runs, shrink
 from kernelwright.graph.stitch import stitch
 from kernelwright.graph.types import Symbol
 from kernelwright.hardware import cores
@@ -589,7 +589,8 @@ class _Search:
         """The groups: where products stay with ATen, what lies between two of them is not divided."""
         if self._cut_of is None or self._cut_of.graph is not self.graph:
             auto = self.settings.contractions == "auto"
-            self._cut_of = rows(self.graph) if auto else partition(self.graph)
+            whole = rows(self.graph) if auto else partition(self.graph)
+            self._cut_of = _alike(whole) if self.form else whole
         return self._cut_of
 
     def _in_groups(self, ladder: Ladder) -> list[_Option]:
@@ -749,6 +750,31 @@ def _repeats(whole: Partition) -> bool:
     layers = sum(any(part_of(node) == "contraction" for node in one.nodes) for one in again)
     few = sum(kinds.values()) + EACH * len(kinds) <= REPEATED * len(whole.graph.nodes)
     return few and not steps and layers >= LAYERS * len(again)
+
+
+def _alike(whole: Partition) -> Partition:
+    """The same groups; distinct ones that differ only in free sizes have symbols for these. A module's widths are numbers in the graph
+    of a task, and its extents expressions, so layers of several sizes would be written one by one."""
+    wide = {digest: _freed(groups[0]) for digest, groups in whole.distinct().items()}
+    many = Counter(_kind(one) for one in wide.values() if one)
+    steps = tuple(
+        dataclasses.replace(step, graph=made.graph, inputs=made.inputs)
+        if isinstance(step, Group) and (made := wide[step.graph.digest]) and many[_kind(made)] > 1
+        else step
+        for step in whole.steps
+    )
+    return dataclasses.replace(whole, steps=steps)
+
+
+def _freed(group: Group) -> Group | None:
+    graph = freed(group.graph)
+    if graph is None:
+        return None
+    names = {one.name for one in graph.arguments}
+    given = zip(group.graph.arguments, group.inputs, strict=True)
+    return dataclasses.replace(
+        group, graph=graph, inputs=tuple(old for one, old in given if one.name in names)
+    )
 
 
 def _kind(group: Group, step: bool = True) -> str:

@@ -1,7 +1,7 @@
 """Tests whether a reference runs at given sizes, in a helper process that imports torch once and forks per question.
 
     with ReferenceProbe() as runs:
-        runs(task, {"N": 64})   # True, False, or None: it runs, but writes to one place in no defined order
+        runs(task, {"N": 64})   # True, False, None: it runs, but writes to one place in no defined order; NARROW
 
 "Runs" means: constructor and forward finish within the limits, no input or intermediate tensor has more than `max_elements`, and the
 outputs are non-empty tensors without NaN. Weights may have more, and tensors made of them, too: a network's widths are rarely constants
@@ -11,6 +11,7 @@ References are trusted code: the limits on time and memory contain accidents, no
 """
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any, BinaryIO
 
@@ -20,10 +21,13 @@ from kernelwright.records import Task
 from kernelwright.shapes import apply_shape
 from kernelwright.tasks.reference import Reference, on_meta
 
-Answer = bool | None
-"""None: it runs, but writes different values to one place in no defined order (`graph/disorder.py`)."""
+Answer = bool | str | None
+"""None: it runs, but writes different values to one place in no defined order (`graph/disorder.py`); or `NARROW`."""
+NARROW = "narrow"
+"""It runs, but a convolution or pooling leaves one element of several: what follows would be seen at a size of 1 only."""
 _MEMORY = 8 * 2**30
 """Bytes of address space per question."""
+_WINDOWED = re.compile(r"convolution|(max|avg)_pool\dd(_with_indices)?")
 _WEIGHT = 2**23
 """Most elements of one weight or buffer."""
 
@@ -66,9 +70,16 @@ def reference_runs(source: str, max_elements: int) -> Answer:
 
     from kernelwright.graph.disorder import Disorder
 
+    narrow = False
+
     class SizeLimit(TorchDispatchMode):
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            nonlocal narrow
             result = func(*args, **(kwargs or {}))
+            if _WINDOWED.fullmatch(func.overloadpacket.__name__):
+                made = result[0] if isinstance(result, tuple) else result
+                sizes = zip(args[0].shape[2:], made.shape[2:], strict=False)
+                narrow = narrow or any(after == 1 < before for before, after in sizes)
             for leaf in tree_leaves(result):
                 if isinstance(leaf, torch.Tensor) and leaf.numel() > max_elements:
                     raise MemoryError(f"a tensor of {leaf.numel()} elements")
@@ -87,7 +98,7 @@ def reference_runs(source: str, max_elements: int) -> Answer:
                 outputs = tree_leaves(module(*reference.inputs()))
         tensors = [leaf for leaf in outputs if isinstance(leaf, torch.Tensor)]
         right = bool(tensors) and all(t.numel() and not bool(t.isnan().any()) for t in tensors)
-        return None if right and disorder.found else right
+        return None if right and disorder.found else NARROW if right and narrow else right
     except (Exception, SystemExit):
         return False
 

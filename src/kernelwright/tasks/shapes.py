@@ -20,9 +20,9 @@ from kernelwright.parsing import names_within, parse
 from kernelwright.records import Task
 from kernelwright.shapes import bindings, constants
 
-Runs = Callable[[Task, Mapping[str, int]], bool | None]
+Runs = Callable[[Task, Mapping[str, int]], bool | str | None]
 """Whether the task's reference runs, quickly and on small tensors, with these overrides; None if it runs, but writes to one place
-in no defined order."""
+in no defined order; a text if it runs at sizes that tell less."""
 
 Weights = Callable[[Task, Mapping[str, int]], list[str] | None]
 """Names of the reference's weights with these overrides; None if it cannot be built."""
@@ -78,20 +78,22 @@ def small_shapes(task: Task, runs: Runs | None = None) -> Task:
 def _first(proposals: Iterable[dict[str, int]], task: Task, runs: Runs) -> dict[str, int] | None:
     """The first at which the reference runs and writes in a defined order, if need be with two sizes exchanged (more tokens than
     a line is long); else the first at which it runs."""
-    disordered = None
+    disordered = narrow = None
     for over in proposals:
         answer = runs(task, over)
-        if answer:
+        if answer is True:
             return over
+        if isinstance(answer, str):
+            narrow = narrow or over
         if answer is None:
             disordered = disordered or over
             exchanged = (
                 {**over, a: over[b], b: over[a]} for a, b in combinations(over, 2) if over[a] != over[b]
             )
-            ordered = next((one for one in exchanged if runs(task, one)), None)
+            ordered = next((one for one in exchanged if runs(task, one) is True), None)
             if ordered is not None:
                 return ordered
-    return disordered
+    return disordered or narrow
 
 
 def _without_layers(task: Task, runs: Runs) -> dict[str, int]:

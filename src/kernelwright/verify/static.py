@@ -22,7 +22,7 @@ from kernelwright.verify import static_rules as rules
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, *_COMPREHENSIONS)
 _JIT = ("triton.jit", "triton.runtime.jit.jit")
-_MOST_CHARACTERS = 100_000
+_MOST_CHARACTERS = 200_000
 _LONGEST_PATH = 40
 """Most names in a path from an imported module. Aliases of aliases could make paths that take hours to check."""
 

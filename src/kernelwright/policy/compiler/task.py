@@ -34,6 +34,18 @@ _LONG = 100
 """Nodes beyond which, for the time that a capture takes, each constant is varied once only."""
 _LITERAL = 256
 """Most elements of a constant tensor that is written out."""
+_REGISTERED = """\
+            *path, leaf = name.split(".")
+            home = self
+            for part in path:
+                if part not in home._modules:
+                    home.add_module(part, nn.Module())
+                home = home._modules[part]
+            if learnable:
+                home.register_parameter(leaf, nn.Parameter(value, requires_grad=value.is_floating_point()))
+            else:
+                home.register_buffer(leaf, value)"""
+"""Lines of a constructor that register a tensor by its dotted name."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +147,7 @@ def _builds(task: Task) -> tuple[list[Build], list[dict[str, int]]]:
     base = small[-1]
     for name in varying:
         wanted = 2 if len(varying) < 4 and len(found[0].graph.nodes) <= _LONG else 1
-        alone = [{name: size} for size in _near(sets[-1][name])]
+        alone = [{name: size} for size in _near(sets[-1][name], far=wanted == 1)]
         together = [
             {name: 2 * sets[-1][name], other: 2 * sets[-1][other]} for other in varying if other != name
         ]
@@ -164,9 +176,11 @@ def _sizes(task: Task, overrides: Mapping[str, int]) -> dict[str, int]:
     return {**constants(apply_shape(task.source, overrides)), **overrides}
 
 
-def _near(size: int) -> tuple[int, ...]:
-    """Other values of a constant, tried one at a time: the first that the reference accepts distinguish formulas."""
-    return size + 3, 2 * size, size + 8, 3 * size, size - 1
+def _near(size: int, far: bool) -> tuple[int, ...]:
+    """Other values of a constant, tried one at a time: the first that the reference accepts distinguish formulas. `far`: begin with one
+    that still differs from the other extents behind several strides."""
+    first, second = (2 * size, size + 3) if far else (size + 3, 2 * size)
+    return first, second, size + 8, 3 * size, size - 1
 
 
 def _alike(one: Build, other: Build) -> bool:
@@ -329,17 +343,12 @@ def module(whole: Whole, code: str, entry: str = "kernel") -> str:
         f"    def __init__({', '.join(['self', *whole.signature])}):",
         "        super().__init__()",
     ]
-    owners: dict[str, None] = {}
-    for name in whole.state:
-        parts = name.split(".")[:-1]
-        owners |= dict.fromkeys(".".join(parts[:count]) for count in range(1, len(parts) + 1))
-    for owner in owners:
-        lines.append(f"        {_owner(owner)}.add_module({owner.rpartition('.')[2]!r}, nn.Module())")
-    for name, (kind, dtype, dims) in whole.state.items():
-        tensor = f"torch.empty({_shape(dims)}, dtype={dtype})"
-        if kind == "parameter":
-            tensor = f"nn.Parameter({tensor}, requires_grad={'True' if 'float' in dtype else 'False'})"
-        lines.append(f"        {_owner(name)}.register_{kind}({name.rpartition('.')[2]!r}, {tensor})")
+    if whole.state:
+        rows = (
+            f"            ({name!r}, torch.empty({_shape(dims)}, dtype={dtype}), {kind == 'parameter'}),"
+            for name, (kind, dtype, dims) in whole.state.items()
+        )
+        lines += ["        for name, value, learnable in (", *rows, "        ):", _REGISTERED]
     for name, value in whole.constants.items():
         literal = f"torch.tensor({value.tolist()!r}, dtype={value.dtype})".replace(
             "inf", "float('inf')"
@@ -367,11 +376,6 @@ def module(whole: Whole, code: str, entry: str = "kernel") -> str:
             r"^import torch$", "import torch\nimport torch.nn as nn", code, count=1, flags=re.MULTILINE
         )
     return code.rstrip() + "\n\n\n" + "\n".join(lines) + "\n"
-
-
-def _owner(name: str) -> str:
-    path = name.rpartition(".")[0]
-    return f"self.get_submodule({path!r})" if path else "self"
 
 
 def _shape(dims: Sequence[int | str]) -> str:

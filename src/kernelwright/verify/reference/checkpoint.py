@@ -33,6 +33,9 @@ _STEPS = 3
 """How far integers are moved."""
 _MOST_ALONE = 64
 """The most tensors that are tried one by one if all at once are not accepted."""
+_FEW, _MOST_HALVES = 16, 48
+"""Up to how many tensors are tried with tiny elements one by one; and the most sets of more that are: beyond, a set that is felt is
+taken whole."""
 _TINY, _AROUND = 1e-3, (-0.5, 0.5)
 """Constants up to the first are tiny; small elements lie around them by these powers of ten."""
 _FELT = 1e-2
@@ -85,13 +88,30 @@ def faint(
             small[name].view(-1)[places] = (torch.tensor(tiny) * sizes).to(value.dtype)
             none[name].view(-1)[places] = 0.0
 
-    def felt(name: str) -> bool:
-        pairs = zip(*(call(_with(module, {name: one[name]})) for one in (small, none)), strict=True)
+    tried = 0
+
+    def felt(names: Sequence[str]) -> bool:
+        nonlocal tried
+        tried += 1
+        held = ({name: one[name] for name in names} for one in (small, none))
+        pairs = zip(*(call(_with(module, one)) for one in held), strict=True)
         apart = [(float((a - b).abs().max()), float(a.abs().max())) for a, b in pairs if a.numel()]
         return any(_FELT * most < far < math.inf for far, most in apart)
 
-    chosen = filter(felt, list(small)[:_MOST_ALONE])
-    return {name: small[name] for name in chosen} or None
+    def among(names: Sequence[str]) -> list[str]:
+        """Those that are felt: if the whole is, halves of it."""
+        if not names or not felt(names):
+            return []
+        if len(names) == 1 or tried >= _MOST_HALVES:
+            return list(names)
+        half = len(names) // 2
+        return [*among(names[:half]), *among(names[half:])]
+
+    # Tiny elements of one layer's tensors may hide each other; a network's many layers have the same tensors each.
+    alike: dict[str, list[str]] = {}
+    for name in small:
+        alike.setdefault(name.rpartition(".")[2] if len(small) > _FEW else name, []).append(name)
+    return {name: small[name] for names in alike.values() for name in among(names)} or None
 
 
 def _with(module: torch.nn.Module, values: Mapping[str, torch.Tensor]) -> torch.nn.Module:
