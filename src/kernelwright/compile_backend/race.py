@@ -2,14 +2,14 @@
 
 Arguments are random, never the model's: small floats, and integers of zero, so that indices stay in range. The two take turns,
 so that drift affects both; a turn is several calls in a row, as in a model with many layers, where the CPU runs ahead of the
-GPU. Inductor wins ties.
+GPU. Inductor wins ties. A graph with free sizes races again at half of them, where launches weigh more: it must not lose there.
 """
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -18,7 +18,7 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 ROUNDS, WARMUP, CALLS = 12, 2, 6
 """Measured turns, warm-up turns, calls per turn."""
 MARGIN = 0.99
-"""A spliced graph is kept if its time is below this share of Inductor's."""
+"""A spliced graph is kept if its time is below this share of Inductor's, and at half its free sizes not above its inverse."""
 _SHARE_OF_MEMORY = 0.4
 """If arguments take more than this share of free memory, nothing is timed and the graph stays Inductor's."""
 
@@ -29,9 +29,13 @@ class Race:
 
     ours_ms: float
     inductor_ms: float
+    smaller: Race | None = None
+    """The same at half the free sizes, if there are any and `ours` won."""
 
     @property
     def won(self) -> bool:
+        if self.smaller is not None and MARGIN * self.smaller.ours_ms > self.smaller.inductor_ms:
+            return False
         return self.ours_ms < MARGIN * self.inductor_ms
 
 
@@ -44,7 +48,25 @@ def race(ours: Callable[..., Any], inductor: Callable[..., Any], examples: Seque
     if needed > _SHARE_OF_MEMORY * torch.cuda.mem_get_info(device)[0]:
         return None
     with unset_fake_temporarily():  # we are still inside compilation, under fake tensors
-        return _race(ours, inductor, [draw_like(one) for one in examples])
+        return _at_all_sizes(ours, inductor, examples)
+
+
+def _at_all_sizes(ours: Callable[..., Any], inductor: Callable[..., Any], examples: Sequence[Any]) -> Race:
+    found = _race(ours, inductor, [draw_like(one) for one in examples])
+    halves = _halves(examples)
+    if not halves or not found.won:
+        return found
+    try:
+        return replace(found, smaller=_race(ours, inductor, [draw_like(one, halves) for one in examples]))
+    except (RuntimeError, AssertionError):  # sizes that the graph's guards exclude
+        return found
+
+
+def _halves(examples: Sequence[Any]) -> dict[Any, int]:
+    """Symbol -> half of its hint, at least 2, for the free sizes of a graph's arguments."""
+    sizes = [one for example in examples for one in (*getattr(example, "shape", ()), example)]
+    hints = {one.node.expr: int(one.node.hint) for one in sizes if isinstance(one, torch.SymInt)}
+    return {symbol: max(2, hint // 2) for symbol, hint in hints.items() if symbol.is_Symbol}
 
 
 def _race(ours: Callable[..., Any], inductor: Callable[..., Any], arguments: Sequence[Any]) -> Race:
@@ -58,13 +80,13 @@ def _race(ours: Callable[..., Any], inductor: Callable[..., Any], arguments: Seq
     return Race(statistics.median(times[0]), statistics.median(times[1]))
 
 
-def draw_like(example: Any) -> Any:
-    """A random value like `example`: a real tensor for a fake one, with hints for symbolic sizes."""
+def draw_like(example: Any, sizes: Mapping[Any, int] | None = None) -> Any:
+    """A random value like `example`: a real tensor for a fake one, with `sizes` or else hints for symbols."""
     if isinstance(example, torch.SymInt):
-        return int(example.node.hint)
+        return _size(example, sizes)
     if not isinstance(example, torch.Tensor):
         return example
-    shape, stride = [_hint(size) for size in example.shape], [_hint(size) for size in example.stride()]
+    shape, stride = ([_size(one, sizes) for one in many] for many in (example.shape, example.stride()))
     made = torch.empty_strided(shape, stride, dtype=example.dtype, device=example.device)
     return made.normal_(std=0.1) if example.dtype.is_floating_point else made.zero_()
 
@@ -82,9 +104,11 @@ def _clock(call: Callable[..., Any], arguments: Sequence[Any]) -> float:
 def _bytes(example: torch.Tensor) -> int:
     count = 1
     for size in example.shape:
-        count *= _hint(size)
+        count *= _size(size, None)
     return count * example.element_size()
 
 
-def _hint(size: Any) -> int:
-    return int(size.node.hint) if isinstance(size, torch.SymInt) else int(size)
+def _size(size: Any, sizes: Mapping[Any, int] | None) -> int:
+    if not isinstance(size, torch.SymInt):
+        return int(size)
+    return int(size.node.expr.xreplace(sizes)) if sizes else int(size.node.hint)
