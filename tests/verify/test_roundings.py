@@ -1,6 +1,7 @@
 """How far roundings move an output: no honest kernel is called wrong, and no more than that is allowed."""
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -95,7 +96,15 @@ def test_the_backward_pass_of_an_attention_is_spelled_out_as_it_is() -> None:
     with Compared():
         F.scaled_dot_product_attention(query, key, value, is_causal=True).sum().backward()
         torch.softmax(query, dim=-1).pow(2).sum().backward()
-    assert len(seen) == 2
+    assert len(seen) == 3
+
+
+def test_a_maximum_may_be_off_by_a_rounding_which_overflows_for_scores_of_1e12_alone() -> None:
+    x = torch.randn(4, 9, generator=torch.Generator().manual_seed(0))
+    softmax = functools.partial(torch.softmax, dim=-1)
+    assert bool((moved(softmax, 30.0 * x) < 1e-3).all())
+    assert bool(moved(softmax, 1e6 * x).isfinite().all())
+    assert bool(moved(softmax, 1e12 * x).isinf().any())
 
 
 def _attention_backward(kept: Callable[[torch.Tensor], torch.Tensor], *given: torch.Tensor) -> torch.Tensor:

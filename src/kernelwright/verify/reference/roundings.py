@@ -65,6 +65,17 @@ def _log_softmax(x: torch.Tensor, dim: int, half_to_float: bool) -> torch.Tensor
 
 
 def _softmax(x: torch.Tensor, dim: int, half_to_float: bool) -> torch.Tensor:
+    """With a maximum that is off by a rounding, as where a kernel contracts the product that makes a score with the subtraction: all
+    exponentials grow by the same factor, which overflows from scores of 1e9 on."""
+    if not x.numel():
+        return x
+    scores = x.float() if x.dtype in _HALF else x
+    weights = (scores - scores.amax(dim, keepdim=True)).exp()
+    made = weights / weights.sum(dim, keepdim=True)
+    return made if half_to_float else made.to(x.dtype)
+
+
+def _weights_again(x: torch.Tensor, dim: int, half_to_float: bool) -> torch.Tensor:
     """As a backward pass makes the weights again, from the logarithm of a row's sum: that is off by a rounding for the whole row."""
     return _log_softmax(x, dim, half_to_float).exp()
 
@@ -155,6 +166,7 @@ _ELEMENTARY: Mapping[str, Callable[..., object]] = MappingProxyType(
         "aten::mish": lambda x: x * _softplus(x).tanh(),
         "aten::elu": _elu,
         "aten::_log_softmax": _log_softmax,
+        "aten::_softmax": _softmax,
         "aten::_softmax_backward_data": _softmax_backward,
         "aten::native_layer_norm_backward": _layer_norm_backward,
         "aten::_scaled_dot_product_flash_attention_for_cpu_backward": _attention_backward,
@@ -162,7 +174,7 @@ _ELEMENTARY: Mapping[str, Callable[..., object]] = MappingProxyType(
     }
 )
 """Operations in which something cancels, spelled out as kernels do."""
-_MADE_AGAIN: Mapping[str, Callable[..., object]] = MappingProxyType({"aten::_softmax": _softmax})
+_MADE_AGAIN: Mapping[str, Callable[..., object]] = MappingProxyType({"aten::_softmax": _weights_again})
 """Operations whose results a backward pass makes again in another way, spelled out like that where gradients are asked."""
 
 
@@ -190,7 +202,7 @@ class _Rounding(DispatchMode):
     def __torch_dispatch__(self, func: Op, types: object, args: Args = (), kwargs: Kwargs = None) -> object:
         kwargs = kwargs or {}
         again = _MADE_AGAIN if _is_differentiated(args) else {}
-        if spelled := _ELEMENTARY.get(func._schema.name) or again.get(func._schema.name):
+        if spelled := again.get(func._schema.name) or _ELEMENTARY.get(func._schema.name):
             if spelled is _softmax_backward:
                 kwargs = {**kwargs, "kept": self._kept}
             with self:
