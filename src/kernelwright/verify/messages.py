@@ -130,6 +130,8 @@ class Run:
     """Let kernels do nothing."""
     races: bool = False
     """Run program instances in reverse order and check for races."""
+    switching: int = 0
+    """With `races`: interrupt instances after their first atomic operation (1), or after a drawn half of them (2)."""
     after: Sequence[int | str] = ()
     """Inputs (by index) and weights (by name) that the reference changes: restored before the call, returned after it."""
     copies: Sequence[int] = ()

@@ -345,6 +345,7 @@ class InterpretDevice(Service):
             "false_hints": self.engine.false_hints,
             "crossed": self.engine.crossed,
             "atomics": self.engine.atomics,
+            "interruptible": len(self.engine.interruptible) > 1,
             "together": sorted(self.engine.together),
             "launches": [describe(launch) for launch in self.engine.launches] if play.measured else [],
             "read": [self._share_loaded(session, view) for view in views] if play.measured else [],
@@ -381,6 +382,8 @@ class InterpretDevice(Service):
         self.engine.crossed, self.engine.following = False, play.following
         self.engine.rounding = play.rounding
         self.engine.brackets, self.engine.atomics = play.brackets, False
+        self.engine.switching = play.switching
+        self.engine.interruptible.clear()
         self.engine.contracting = bool(play.brackets % 2)  # in every second case, whichever
 
     def model(self, trace: dict[str, Any], depth: str, samples: int) -> dict[str, object]:

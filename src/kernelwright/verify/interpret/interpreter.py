@@ -56,7 +56,7 @@ from kernelwright.verify.interpret.recording import (
 )
 from kernelwright.verify.interpret.rounds import FEWEST, Rounds
 from kernelwright.verify.interpret.slices import MOST_ROUTES, THOROUGH_ROUTES, Planned, Route, plan
-from kernelwright.verify.interpret.together import HELD, Together, polls
+from kernelwright.verify.interpret.together import HELD, MOST_SWITCHED, Together, polls
 from kernelwright.verify.messages import ROUNDED, ROUNDS
 from kernelwright.verify.trace.binding import bind, plain
 from kernelwright.verify.trace.pretend_cuda import POISON_BF16
@@ -197,6 +197,10 @@ class Engine:
     """Kernels whose modelled accesses may stray, because unknown values decide where they go."""
     guess = 0
     """What loads in `model` mode give for unknown integers and booleans."""
+    switching = 0
+    """With `races`: interrupt instances after their first atomic operation (1), or after a drawn half of them (2)."""
+    _instance_at, _has_updated = (0, 0), False
+    """The current instance, and whether it has done an atomic operation."""
     atomics = False
     """Whether anything was updated atomically since this was reset."""
     following = False
@@ -252,8 +256,8 @@ class Engine:
         self.modelled_rounds: dict[tuple[str, int], int] = {}
         self._strays: list[tuple[int, OutOfBounds]] = []
         """Strays of the planned program, by number of the memory instruction; those due to invented values do not count."""
-        self.together: set[str] = set()
-        """Names of kernels with instances that waited for later ones."""
+        self.together, self.interruptible = set[str](), set[tuple[int, int]]()
+        """Kernels with instances that waited for later ones; (launch, instance) of those that others may come between (`_shares`)."""
         self._pipelines: list[Pipeline] = []
         """Running loops that may be pipelined, the innermost last."""
         self._stages = 0
@@ -427,13 +431,17 @@ class Engine:
             if self.following and isinstance(watch, Races) and self._together is None:
                 self._follow(body, arguments, watch)
                 return None
-            if self._before or self._together is not None or self.traffic is not None:
+            threaded = self._together is not None and self._together.running
+            if self._before or threaded or self.traffic is not None:
                 with kernel_errors():
                     body(**arguments)
                 return None
             return self.instances.run(body, arguments)
 
         try:
+            if self.switching:
+                self._switch(run, polls(function), math.prod(grid))
+                return
             if polls(function):
                 self._together = Together(run, self._place)
                 self._together.run(order, 0 if function.__name__ in self.together else HELD)
@@ -452,6 +460,26 @@ class Engine:
             self.crossed |= isinstance(watch, Races) and watch.crossed
             self.watch = self._together = self.traffic = None
             traced.traffic.extend(kept.values())
+
+    def _switch(self, run: Callable[[int], object], waits: bool, count: int) -> None:
+        """Run all instances, of which some are interrupted after atomic operations (`switching`)."""
+        if self.switching == 1:
+            stops: Callable[[int], bool] = lambda updates: updates == 1  # noqa: E731
+        else:
+            stops = lambda updates: self.dice.random() < 0.5  # noqa: E731
+        chosen: Collection[int] = range(
+            count
+        )  # in another order those that wait for earlier ones would wait for ever
+        if not waits:
+            chosen = sorted(self.dice.sample(range(count), min(count, MOST_SWITCHED)))
+        self._together = Together(run, self._place, waits, stops)
+
+        def between() -> None:
+            with kernel_errors():
+                for linear in () if waits else set(range(count)).difference(chosen):
+                    run(linear)
+
+        self._together.run(chosen, between=between)
 
     def _follow(self, body: Body, arguments: Arguments, watch: Races) -> None:
         """Run an instance and follow what it loads before or after a store of its own. Raises Race."""
@@ -474,6 +502,7 @@ class Engine:
     def _start(self, linear: int, grid: tuple[int, ...]) -> None:
         """Set the state for the beginning of an instance."""
         interpreter.interpreter_builder.set_grid_idx(*_index(linear, grid))
+        self._instance_at, self._has_updated = (len(self.launches), linear), False
         if isinstance(self.watch, Races):
             self.watch.start(linear)
         self._awaited, self._pipelines = not self._before, []
@@ -482,11 +511,13 @@ class Engine:
         """Returns a function that restores the current instance's state."""
         builder = interpreter.interpreter_builder
         at, awaited, pipelines = builder.grid_idx, self._awaited, self._pipelines
+        own = self._instance_at, self._has_updated
         watch = self.watch if isinstance(self.watch, Races) else None
         known = None if watch is None else watch.place()
 
         def back() -> None:
             builder.grid_idx, self._awaited, self._pipelines = at, awaited, pipelines
+            self._instance_at, self._has_updated = own
             if watch is not None and known is not None:
                 watch.come_back(known)
 
@@ -502,6 +533,16 @@ class Engine:
             dtype = interpreter._get_np_dtype(ptrs.get_element_ty())
             nothing = np.zeros(ptrs.data.shape, dtype)
             self._together.asks(ptrs.data, meant, interpreter._interpreter.load(real, meant, nothing, dtype))
+
+    def updated(self) -> None:
+        """Called when the current instance has done an atomic operation or volatile load."""
+        if self._together is not None:
+            self._together.updated()
+
+    def _shares(self) -> None:
+        """Called when the current instance touches what others may have changed: perhaps since an atomic operation of its own."""
+        if self._has_updated and not (self.uses is not None and self.uses.many):
+            self.interruptible.add(self._instance_at)
 
     def _did(self, operations: float) -> float:
         """Count operations and return their total."""
@@ -732,6 +773,8 @@ class Engine:
             self.sampled.reads(region, partial(_offsets, ptrs.data, mask.data), mask.data, dtype_np.itemsize)
         if volatile:
             self._poll(ptrs, mask.data, region)
+        if volatile or region is None or region.name in self._storing:
+            self._shares()
         if self.measured and region is not None:
             self._note_read(region, _offsets(ptrs.data, mask.data), dtype_np.itemsize)
         if self.watch is not None and self.watch.minds(region):
@@ -741,6 +784,8 @@ class Engine:
         found = interpreter._interpreter.load(real, mask.data, fallback, dtype_np)
         if self._pipelines and not volatile:
             self._pipelines[-1].load(ptrs.data, mask.data, found)
+        if volatile:
+            self.updated()
         return interpreter.TensorHandle(found, dtype)
 
     def _note_read(self, region: Region, offsets: np.ndarray, itemsize: int) -> None:
@@ -834,7 +879,8 @@ class Engine:
         if self.uses is not None:
             self.uses.note(region, mask, "update")
         self._poll(ptrs, mask, region)
-        self.atomics = True
+        self._shares()
+        self.atomics = self._has_updated = True
         self.memory.note_stores(ptrs.data, mask, region)
         if self.marks is not None:
             self.marks.store(self.memory, ptrs.data, mask, itemsize)

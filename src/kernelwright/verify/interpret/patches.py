@@ -85,6 +85,7 @@ class Watcher(Protocol):
     def load(self, ptrs: Handle, mask: Handle, other: Handle | None, volatile: bool = False) -> Handle: ...
     def store(self, ptrs: Handle, value: Handle, mask: Handle) -> None: ...
     def real_pointers(self, ptrs: Handle, mask: np.ndarray, sem: object, scope: object) -> Handle | None: ...
+    def updated(self) -> None: ...
     def serving(self, lanes: int) -> np.ndarray: ...
     def found_by(self, op: object, ptr: Handle, val: Handle) -> np.ndarray: ...
     def meet(self) -> None: ...
@@ -437,11 +438,10 @@ def _memory(engine: Watcher) -> list[Patch]:
         real = engine.real_pointers(ptr, np.broadcast_to(mask.data, ptr.data.shape), sem, scope)
         if real is None:
             return interpreter.TensorHandle(engine.found_by(op, ptr, val), val.dtype.scalar)
-        if real.data.size == 1:
-            return update(self, op, real, val, mask, sem, scope)
         order = engine.serving(real.data.size)
         real, val, mask = (_lanes_in_order(handle, ptr.data.shape, order) for handle in (real, val, mask))
         made = update(self, op, real, val, mask, sem, scope)
+        engine.updated()
         return interpreter.TensorHandle(_given_back(made.data, ptr.data.shape, order), made.dtype)
 
     def update(
@@ -466,6 +466,7 @@ def _memory(engine: Watcher) -> list[Patch]:
             for handle in (real, as_integers(cmp), as_integers(val))
         )
         found = _given_back(cas(self, *served, sem, scope).data, ptr.data.shape, order)
+        engine.updated()
         return interpreter.TensorHandle(found.view(cmp.data.dtype), cmp.dtype.scalar)
 
     return [

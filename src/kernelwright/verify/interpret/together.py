@@ -1,8 +1,10 @@
-"""Runs program instances that wait for later ones (a grid-wide barrier) concurrently.
+"""Runs program instances concurrently: those that wait for later ones (a grid-wide barrier), and some of any launch, which are
+interrupted after atomic operations as on a GPU.
 
 Each has its own thread, of which one runs at a time. An instance hands over when it polls: when an atomic operation or volatile
 load repeats an earlier one and finds the same. Waiting instances are resumed in turn until all have ended or none makes
 progress. When a kernel first waits, all others are held back while it polls for long: a loop that gives up takes its other way out.
+Instances that are interrupted go on in reverse order, after all others have begun (and ended, if nobody waits).
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ HELD = 2048
 """How often the first that waits may poll in vain before the others go on."""
 _ASKED = 4
 """Accesses of an instance that are remembered."""
+MOST_SWITCHED, _WAITING = 64, 8
+"""The most instances of a launch that are interrupted at a time; the second if any may wait for another."""
 
 
 class _Ended(BaseException):
@@ -42,6 +46,8 @@ class _Instance:
         self.done = self.ended = False
         self.moved = True
         """Whether it did anything but poll since it was resumed."""
+        self.updates = 0
+        """Atomic operations and volatile loads so far."""
         self.error: BaseException | None = None
         self.back: Callable[[], None] = lambda: None
         self._thread = threading.Thread(
@@ -73,6 +79,10 @@ class _Instance:
             self._recent.append(key)
             self.moved = True
             return
+        self.hand_over(keep)
+
+    def hand_over(self, keep: Callable[[], Callable[[], None]]) -> None:
+        """Let others run until it is resumed; `keep` as in `asks`."""
         self.back = keep()
         self._others.release()
         self._mine.acquire()
@@ -98,19 +108,34 @@ class _Instance:
 class Together:
     """The instances of one launch."""
 
-    def __init__(self, run: Callable[[int], object], keep: Callable[[], Callable[[], None]]) -> None:
-        """`run` runs one instance, by number; `keep` returns a function that restores the current one's state."""
-        self._one, self._keep = run, keep
+    def __init__(
+        self,
+        run: Callable[[int], object],
+        keep: Callable[[], Callable[[], None]],
+        polls: bool = True,
+        stops: Callable[[int], bool] | None = None,
+    ) -> None:
+        """`run` runs one instance, by number; `keep` returns a function that restores the current one's state; `polls`: whether any
+        may wait; `stops` tells whether to interrupt one after so many atomic operations of its own."""
+        self._one, self._keep, self._polls, self._stops = run, keep, polls, stops
+        self._waiting: deque[_Instance] = deque()
         self._at: _Instance | None = None
         self.waited = False
         """Whether any instance had to wait for a later one."""
 
-    def run(self, programs: Iterable[int], held: int = 0) -> None:
+    @property
+    def running(self) -> bool:
+        """Whether an instance is running in its thread."""
+        return self._at is not None
+
+    def run(
+        self, programs: Iterable[int], held: int = 0, between: Callable[[], object] = lambda: None
+    ) -> None:
         """Run all instances, in this order unless one waits; the first that does is asked again up to `held` times before the
-        next one begins. Raises Stuck if they wait for ever."""
-        waiting: deque[_Instance] = deque()
+        next one begins. `between` is called when all have begun. Raises Stuck if they wait for ever."""
+        waiting, room = self._waiting, self._room
         try:
-            for one in self._begun(programs, waiting):
+            for one in self._begun(programs):
                 self._at = one
                 one.step()
                 while held and not one.done:
@@ -119,24 +144,39 @@ class Together:
                 if not one.done:
                     waiting.append(one)
                     self.waited = True
-            idle = 0
-            while waiting:
-                self._at = one = waiting[0]
-                one.step()
-                waiting.popleft()
-                if not one.done:
-                    waiting.append(one)
-                idle = 0 if one.done or one.moved else idle + 1
-                if idle > _ROUNDS * len(waiting):
-                    raise Stuck(f"{len(waiting)} programs wait for one another for ever")
+                if self._stops is not None and self._polls and len(waiting) >= room:
+                    self._resume(1)  # what comes later may wait for these
+                    room = 2 * max(self._room, len(waiting))
+            self._at = None
+            between()
+            self._resume(_ROUNDS)
+            if waiting:
+                raise Stuck(f"{len(waiting)} programs wait for one another for ever")
         finally:
             self._at = None
             for one in waiting:
                 one.end()
 
-    def _begun(self, programs: Iterable[int], waiting: deque[_Instance]) -> Iterator[_Instance]:
+    @property
+    def _room(self) -> int:
+        return _WAITING if self._polls else MOST_SWITCHED
+
+    def _resume(self, rounds: int) -> None:
+        """Resume those that wait in turn, until all have ended or none finds anything new for so many rounds."""
+        waiting, idle = self._waiting, 0
+        if self._stops is not None:
+            waiting.reverse()
+        while waiting and not (self._polls and idle > rounds * len(waiting)):
+            self._at = one = waiting[0]
+            one.step()
+            waiting.popleft()
+            if not one.done:
+                waiting.append(one)
+            idle = 0 if one.done or one.moved else idle + 1
+
+    def _begun(self, programs: Iterable[int]) -> Iterator[_Instance]:
         for program in programs:
-            if len(waiting) >= _MOST:
+            if len(self._waiting) >= _MOST:
                 raise Stuck(
                     f"more than {_MOST} programs wait for later ones, which a GPU may not hold at a time"
                 )
@@ -144,13 +184,20 @@ class Together:
 
     def asks(self, pointers: np.ndarray, mask: np.ndarray, found: np.ndarray) -> None:
         """The current instance is about to read `found` by an atomic operation or volatile load."""
-        if self._at is not None:
+        if self._at is not None and self._polls:
             self._at.asks(tuple(one.tobytes() for one in (pointers, mask, found)), self._keep)
 
     def did(self) -> None:
         """The current instance has stored something."""
         if self._at is not None:
             self._at.did()
+
+    def updated(self) -> None:
+        """The current instance has done an atomic operation or volatile load."""
+        if (at := self._at) is not None:
+            at.updates += 1
+            if self._stops is not None and len(self._waiting) <= self._room and self._stops(at.updates):
+                at.hand_over(self._keep)
 
 
 def polls(function: jit.JITFunction) -> bool:

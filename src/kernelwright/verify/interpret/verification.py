@@ -64,6 +64,8 @@ _ROOMS = (1, 8, 32)
 """Factors on the reference's work allowed at long sizes, while something of full size was not met."""
 _WHEN_ENLARGED = ("rows", "ties", "far", "offset", "tiny", "masked", "lone", "degenerate")
 """Kinds of special values that are asked with the constants of the full size."""
+_MOST_SWITCHED = 3
+"""Most sizes at which programs are interrupted after atomic operations."""
 _MOST_FROZEN = 8
 """The most gradients of which each is frozen at full size."""
 _CONFIGURATIONS = 8
@@ -132,6 +134,8 @@ class InterpretedVerification(Verification):
         """Floating-point operations of the last run, by shape."""
         self._together: set[str] = set()
         """Kernels with programs that waited for later ones."""
+        self._interruptible, self._switched = False, 0
+        """Whether the last call had programs that others may come between, and at how many sizes they did."""
 
     def _funnel(self) -> Timing | None:
         self._read()
@@ -397,7 +401,10 @@ class InterpretedVerification(Verification):
                 before = shape.cases[other]
                 worst = max(worst, self._play(Gate.SMALL, shape, before, call, position, other))
         try:
-            return max(worst, self._play(Gate.SMALL, shape, case, -1, position, number, races=races))
+            worst = max(worst, self._play(Gate.SMALL, shape, case, -1, position, number, races=races))
+            if races:
+                self._switch(Gate.SMALL, shape, case, position, number)
+            return worst
         except Stop as stop:
             if not races or stop.outcome is Outcome.NONDETERMINISTIC or not self.device.alive:
                 raise
@@ -421,6 +428,7 @@ class InterpretedVerification(Verification):
         worst, answer, outputs = self._interpret(gate, run, case, position, number)
         self._executed[shape.name] = float(answer["flops"])
         self._together |= set(answer["together"])
+        self._interruptible = bool(answer["interruptible"])
         if run.measured:
             self._measured = list(answer["launches"]), list(answer["read"])
         self._not_summed_in_half(case.name)
@@ -431,6 +439,17 @@ class InterpretedVerification(Verification):
         elif not self._first and call == -1 and (position, number) == (0, 0) and self.protocol.honesty:
             self._first = [tensor.clone() for tensor in outputs]
         return worst
+
+    def _switch(self, gate: Gate, shape: ShapeCases, case: Case, position: int = 0, number: int = 0) -> None:
+        """Repeat a case, at a few sizes, with programs interrupted after atomic operations, if in the last call several touched what
+        others may have changed in between. Raises Stop."""
+        most = 1 if shape.name == WHOLE_SIZE else _MOST_SWITCHED
+        if self._interruptible and self._switched < most:
+            self._switched += 1
+            used = 0 if shape.name == WHOLE_SIZE else position + number
+            for switching in (1, 2):
+                run = Run(shape.name, races=True, switching=switching, configuration=used)
+                self._interpret(gate, run, case, position, number)
 
     def _none(self) -> None:
         """Outputs must match the reference's if a size is 0; raising is allowed. Raises Stop."""
@@ -683,6 +702,7 @@ class InterpretedVerification(Verification):
         with self._timed(Gate.DETERMINISM):
             try:
                 self._play(Gate.DETERMINISM, shape, shape.cases[0], races=True)
+                self._switch(Gate.DETERMINISM, shape, shape.cases[0])
             except Stop as stop:
                 if stop.outcome is Outcome.NONDETERMINISTIC or not self.device.alive:
                     raise
@@ -1265,7 +1285,7 @@ class BeforeGpu(InterpretedVerification):
 
 
 def _order(gate: Gate, stop: Stop) -> Stop:
-    detail = f"right at first, wrong when programs run in another order: {stop.detail}"
+    detail = f"right at first, wrong when programs run in another order or interleave: {stop.detail}"
     return Stop(Outcome.NONDETERMINISTIC, gate, detail)
 
 
