@@ -433,3 +433,22 @@ def test_gradients_of_a_convolution_are_asked_for_one_by_one(
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-3)
     replaced = [one for one in last_report().replaced if "convolution_backward" in one]
     assert len(replaced) == {"both": 4, "weights": 2, "none": 0}[wanted]
+
+
+def test_what_is_saved_for_the_backward_graph_keeps_its_layout_where_sizes_vary(
+    source: Callable[..., Known],
+) -> None:
+    """AOTAutograd takes strides that differ from the traced ones for fixed: the backward graph failed at the second size."""
+    source()
+    weight = torch.randn(3, 16, 16, requires_grad=True)
+
+    def experts(x: torch.Tensor, gate: torch.Tensor) -> torch.Tensor:
+        each = torch.einsum("nd,edf->enf", x, weight)
+        return torch.einsum("ne,enf->nf", gate, torch.einsum("enf,efd->end", each.sin() * each, weight))
+
+    fast = torch.compile(experts, backend=kernelwright_backend, options=ALWAYS, dynamic=True)
+    for rows in (10, 13):
+        x, gate = torch.randn(rows, 16, requires_grad=True), torch.randn(rows, 3, requires_grad=True)
+        made, wanted = (torch.autograd.grad(one(x, gate).sum(), (x, gate, weight)) for one in (fast, experts))
+        torch.testing.assert_close(made, wanted, rtol=1e-4, atol=1e-4)
+    assert last_report().replaced

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch import fx
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, statically_known_true, sym_eq
 
 from kernelwright.compile_backend.grouping import Choose, best_of
 from kernelwright.errors import UserError, one_line
@@ -186,10 +186,16 @@ def _write(
             for old, name in zip(outputs, converted.outputs, strict=True)
             if isinstance(name, str)
         ]
+        saved = _saved(graph)
         for old, one in pairs:
             made, was = one.meta["val"], old.meta["val"]
             if made.shape != was.shape or made.dtype != was.dtype:
                 raise ValueError(f"{old.name} would become {made}")
+            free = any(isinstance(by, torch.SymInt) for by in (*made.stride(), *was.stride()))
+            if free and old in saved and not statically_known_true(sym_eq(made.stride(), was.stride())):
+                raise ValueError(
+                    f"{old.name} would be in another layout, whose strides AOTAutograd takes for fixed"
+                )
     except Exception:
         for node in reversed(added):
             graph.erase_node(node)
@@ -197,6 +203,14 @@ def _write(
     members = set(run)
     for old, one in pairs:
         old.replace_all_uses_with(one, delete_user_cb=lambda user: user not in members)
+
+
+def _saved(graph: fx.Graph) -> set[fx.Node]:
+    """What a forward graph keeps for its backward graph."""
+    output = graph.output_node()
+    shown = output.meta.get("user_visible_output_idxs", ())
+    given = output.args[0] if isinstance(output.args[0], tuple | list) else output.args
+    return {one for at, one in enumerate(given) if isinstance(one, fx.Node) and at not in shown}
 
 
 def _as_inductor_has_it(node: fx.Node) -> fx.Node:
