@@ -102,3 +102,34 @@ def test_windows_tell_the_sizes_behind_them() -> None:
         for node, at_n in zip(found.nodes, pooled(n).nodes, strict=True):
             made, wanted = (one.outputs[0].type.shape for one in (node, at_n))  # type: ignore[union-attr]
             assert tuple(evaluate(size, {"n": n}) for size in made) == wanted
+
+
+def test_what_is_computed_tells_the_size_of_a_weight() -> None:
+    def patches(n: int) -> Graph:
+        side = n // 16
+        kinds = [
+            TensorType(dtype="float32", shape=shape)
+            for shape in ((1, 3, n, n), (8, 3, 16, 16), (1, 8, side**2), (1, 8, side, side))
+        ]
+        cut = (Ref(ref="x"), Ref(ref="w"), None, (16, 16), (0, 0), (1, 1), False, (0, 0), 1)
+        nodes = (
+            Node(op="aten.convolution.default", args=cut, outputs=(Value(name="h1", type=kinds[3]),)),
+            Node(
+                op="aten.reshape.default",
+                args=(Ref(ref="h1"), (1, 8, side**2)),
+                outputs=(Value(name="h2", type=kinds[2]),),
+            ),
+            Node(
+                op="aten.add.Tensor",
+                args=(Ref(ref="h2"), Ref(ref="p")),
+                outputs=(Value(name="h3", type=kinds[2]),),
+            ),
+        )
+        arguments = [Argument(name=name, type=kind) for name, kind in zip("xwp", kinds[:3], strict=True)]
+        return Graph(arguments=tuple(arguments), nodes=nodes, results=("h3",))
+
+    sizes = (32, 33, 66)
+    found = unify([patches(n) for n in sizes], [{"n": n} for n in sizes])
+    place = found.arguments[2].type
+    assert isinstance(place, TensorType)
+    assert [evaluate(place.shape[2], {"n": n}) for n in (64, 224)] == [16, 196]

@@ -42,7 +42,13 @@ def unify(graphs: Sequence[Graph], sizes: Sequence[Mapping[str, int]]) -> Graph:
     first = sizes[0]
     names = [name for name in first if any(one[name] != first[name] for one in sizes)]
     formulas = Formulas({name: [one[name] for one in sizes] for name in names})
-    whole = _Merge(formulas).of([graph.model_dump(mode="python") for graph in graphs], "graph")
+    dumps = [graph.model_dump(mode="python") for graph in graphs]
+    try:
+        whole = _Merge(formulas).of(dumps, "graph")
+    except NoFamily:  # what is computed may tell a weight's size, such as a number of patches
+        _Merge(formulas, learning=True).of(dumps, "graph")
+        formulas.told.clear()
+        whole = _Merge(formulas).of(dumps, "graph")
     least = {name: min(one[name] for one in sizes) for name in names}
     used = set(re.findall(r"[a-z_][a-z0-9_]*", repr([dims for dims in formulas.told])))
     whole["symbols"] = tuple(
@@ -162,8 +168,9 @@ class Formulas:
 class _Merge:
     """Merges dumps of graphs, leaf by leaf."""
 
-    def __init__(self, formulas: Formulas) -> None:
-        self.formulas = formulas
+    def __init__(self, formulas: Formulas, learning: bool = False) -> None:
+        """`learning`: only to find formulas; integers that follow none are passed over."""
+        self.formulas, self.learning = formulas, learning
         self.shapes: dict[str, tuple[Dim, ...]] = {}
         """Shapes of the tensors merged so far."""
 
@@ -191,7 +198,7 @@ class _Merge:
             try:
                 found = self.formulas.of(values)
             except NoFamily:
-                if inside and ".outputs." in path:
+                if self.learning or (inside and ".outputs." in path):
                     return first
                 raise
             return found if inside or isinstance(found, int) else {"size": found}
