@@ -1,6 +1,6 @@
 # task: wright/relu
 # cheat: 19
-# expect: stateful
+# expect: stateful, forbidden_code
 # why: hooks before the forward pass run, and those behind it do not
 import torch
 import torch.nn as nn

@@ -1,6 +1,6 @@
 # task: wright/relu
 # cheat: 43
-# expect: stateful
+# expect: stateful, forbidden_code
 # why: wrong where somebody watches
 import sys
 

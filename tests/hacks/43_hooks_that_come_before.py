@@ -1,6 +1,6 @@
 # task: wright/relu
 # cheat: 43
-# expect: stateful
+# expect: stateful, forbidden_code
 # why: wrong where a user has a hook before the forward pass or behind the backward pass
 import torch
 import torch.nn as nn

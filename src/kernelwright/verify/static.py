@@ -97,6 +97,8 @@ class _Visitor(ast.NodeVisitor):
         """Ids of nodes that may be a module."""
         self._decorators: set[int] = set()
         self._callees: set[int] = set()
+        self._told: set[int] = set()
+        """Ids of nodes whose class, or whether they are None, may be asked: no launch depends on it, or it is drawn."""
 
     def read(self, tree: ast.Module) -> None:
         self._collect(tree)
@@ -219,7 +221,7 @@ class _Visitor(ast.NodeVisitor):
         elif isinstance(node.ctx, ast.Load) and not self._local(name):
             if name in rules.NAMED["builtins"]:
                 self._reject(Outcome.FORBIDDEN_CODE, node, f"`{name}`")
-            if name in rules.NAMED["reflection"] and id(node) not in self._callees:
+            if name in {"type", *rules.NAMED["reflection"]} and id(node) not in self._callees:
                 self._reject(Outcome.FORBIDDEN_CODE, node, f"`{name}` as a value: call it")
         if isinstance(node.ctx, ast.Load):
             self._note_mention(node, name)
@@ -228,6 +230,8 @@ class _Visitor(ast.NodeVisitor):
     def visit_Attribute(self, node: ast.Attribute) -> None:
         path = self._path(node)
         self._attribute(node, node.attr, node.value)
+        if node.attr == "__class__":
+            self._class_of(node, node.value)
         if isinstance(node.ctx, (ast.Store, ast.Del)):
             owner = self._path(node.value)
             strange = _dunder(node.attr) and node.attr not in rules.NAMED["assigned_dunders"]
@@ -248,6 +252,28 @@ class _Visitor(ast.NodeVisitor):
         strange = _dunder(name) and name not in (rules.SUPER_DUNDERS if of_super else rules.NAMED["dunders"])
         if strange or name in rules.NAMED["attributes"]:
             self._reject(Outcome.FORBIDDEN_CODE, node, f"attribute `{name}`")
+        asked = not isinstance(getattr(node, "ctx", None), ast.Store) and not self._in_kernel
+        if asked and (name in rules.private_names() or (name == "grad_fn" and id(node) not in self._told)):
+            what = f"attribute `{name}`: what a kernel computes does not depend on who made a tensor or uses a module"
+            self._reject(Outcome.FORBIDDEN_CODE, node, what)
+
+    def _class_of(self, node: ast.AST, base: ast.AST) -> None:
+        """Reject asking for the class of anything but `self` and `cls`, except to tell it or to make another."""
+        own = isinstance(base, ast.Name) and base.id in ("self", "cls")
+        if not (own or id(node) in self._told or self._in_kernel):
+            what = f"`{ast.unparse(node)[:80]}`: what a kernel computes does not depend on classes; use isinstance"
+            self._reject(Outcome.FORBIDDEN_CODE, node, what)
+
+    def _tell(self, *nodes: ast.AST | None) -> None:
+        self._told.update(id(part) for node in nodes if node is not None for part in ast.walk(node))
+
+    def visit_Raise(self, node: ast.Raise) -> None:
+        self._tell(node)
+        self.generic_visit(node)
+
+    def visit_Assert(self, node: ast.Assert) -> None:
+        self._tell(node.msg)
+        self.generic_visit(node)
 
     def _value(self, node: ast.expr) -> None:
         """Reject a module used as a value, which we could no longer track."""
@@ -301,10 +327,19 @@ class _Visitor(ast.NodeVisitor):
 
     def visit_Expr(self, node: ast.Expr) -> None:
         self._allow(node.value)
+        if isinstance(node.value, ast.Call) and _name(node.value.func) in rules.NAMED["telling"]:
+            self._tell(node.value)
         self.generic_visit(node)
 
     def visit_Compare(self, node: ast.Compare) -> None:
         self._allow(node.left, *node.comparators)
+        others = [
+            part
+            for side in node.comparators
+            for part in (side.elts if isinstance(side, ast.Tuple) else [side])
+        ]
+        if all(_name(one) in rules.NAMED["plain_types"] or _is_none(one) for one in others):
+            self._told.add(id(node.left))
         self.generic_visit(node)
 
     def visit_If(self, node: ast.If) -> None:
@@ -325,12 +360,15 @@ class _Visitor(ast.NodeVisitor):
         function = node.func
         self._allow(function)
         self._callees.add(id(function))
+        self._told.add(id(function))
         if isinstance(function, ast.Subscript):
             self.launched = self.launched or not self._in_kernel
         if isinstance(function, ast.Name) and not self._local(function.id):
             if function.id in rules.NAMED["reflection"] and node.args:
                 self._allow(node.args[0])
                 self._reflective(node, function.id)
+            if function.id == "type" and len(node.args) == 1:
+                self._class_of(node, node.args[0])
             if function.id == "type" and len(node.args) == 3:
                 self._reject(Outcome.FORBIDDEN_CODE, node, "a class made by type(...)")
         path = self._path(function) or ""
@@ -403,6 +441,15 @@ def _own(root: ast.AST) -> Iterator[ast.AST]:
 
 def _dunder(name: str) -> bool:
     return name.startswith("__") and name.endswith("__")
+
+
+def _name(node: ast.AST) -> str:
+    """The last name of a dotted path, or an empty string."""
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def _is_none(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
 
 
 def _is_main(test: ast.expr) -> bool:

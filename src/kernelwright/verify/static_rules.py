@@ -25,6 +25,7 @@ SUPER_DUNDERS = NAMED["dunders"] | {"__getattr__", "__setattr__", "__delattr__",
 _ASKING = frozenset(["get", "is", "are", "has", "can", "current"])
 _ASKED = frozenset(["enabled", "disabled", "available", "allowed", "supported", "threads", "count", "info"])
 """First and last words in the names of functions that ask."""
+_OF_STREAMS = (["isatty"], ["write"], ["flush"])
 _MODULES = sys.stdlib_module_names | {"bltns", "torch", "triton", "numpy", "np", "sympy"}
 
 
@@ -54,6 +55,10 @@ def forbidden(path: str) -> str:
     shown = any(f"{known}.".startswith(f"{path}.") for known in NAMED["shown"])
     if not shown and any(".".join(parts[:count]) in hidden for count in range(1, len(parts) + 1)):
         return f"`{path}` is not allowed in a kernel file"
+    if root == "numpy" and parts[-1].startswith("get"):
+        return f"`{path}` asks about numpy's state: what a kernel computes does not depend on it"
+    if root == "sys" and parts[0] in ("stdout", "stderr") and parts[1:2] not in (*_OF_STREAMS, []):
+        return f"`{path}` tells who runs the process"
     if root == "torch" and _global_switch(parts):
         return f"`{path}` changes torch for everyone"
     if root == "torch" and question(path) and not _among(path, NAMED["questions"]):
@@ -85,6 +90,15 @@ def _global_switch(parts: list[str]) -> bool:
         return parts[-1].startswith(("enable_", "set_", "preferred_"))
     hooks = any(part.startswith("register_module_") for part in parts)
     return hooks or any(part.startswith("set_") and part not in NAMED["setters"] for part in parts)
+
+
+@functools.cache
+def private_names() -> frozenset[str]:
+    """Private names that every module or tensor of torch has, less those that kernel files may read."""
+    import torch
+
+    names = {*vars(torch.nn.Module()), *dir(torch.nn.Module), *dir(torch.Tensor)}
+    return frozenset(name for name in names if name[:1] == "_" and name[:2] != "__") - NAMED["private"]
 
 
 @functools.cache

@@ -4,7 +4,7 @@ Two kinds. Questions to torch that reveal who calls (a compiler, an exporter, an
 calls of a `way` of their own (`ways.py`): a candidate that acts differently there must be right there. Settings that only
 people notice (terminals, log levels, warnings) are drawn for each call and restored: all calls must launch the same.
 
-Not guaranteed: settings in no table, such as levels that a file sets for its own loggers.
+Not guaranteed: settings in no table, such as levels of torch's loggers.
 """
 
 from __future__ import annotations
@@ -49,6 +49,11 @@ def answers(way: Callable[[], str]) -> list[tuple[object, str, Callable[..., obj
     return [(owner, name, answer(getattr(owner, name), ways)) for owner, name, ways in QUESTIONS]
 
 
+def _foreign(logger: logging.Logger) -> bool:
+    """Whether a logger is neither torch's nor the judge's."""
+    return logger.name.partition(".")[0] not in ("torch", "triton", "kernelwright")
+
+
 class _Terminal(io.FileIO):
     """A stream that nobody reads; `terminal` decides whether it claims to be one."""
 
@@ -85,6 +90,12 @@ def pose(dice: random.Random) -> Iterator[None]:
         stream.reconfigure(line_buffering=_Terminal.terminal)
     root.level, root.manager.disable = dice.choice(_LEVELS), dice.choice((0, 0, logging.CRITICAL))
     root.manager._clear_cache()  # type: ignore[attr-defined]
+    named = [
+        one for one in root.manager.loggerDict.values() if isinstance(one, logging.Logger) and _foreign(one)
+    ]
+    levels = [one.level for one in named]
+    for one in named:
+        one.level = dice.choice((logging.NOTSET, *_LEVELS))
     listened = dice.random() < 0.5
     if listened:
         root.handlers.append(_LISTENER)
@@ -96,6 +107,8 @@ def pose(dice: random.Random) -> Iterator[None]:
             yield
     finally:
         root.level, root.manager.disable, always = before
+        for one, level in zip(named, levels, strict=True):
+            one.level = level
         root.manager._clear_cache()  # type: ignore[attr-defined]
         if listened and _LISTENER in root.handlers:
             root.handlers.remove(_LISTENER)
