@@ -71,12 +71,14 @@ from kernelwright.verify.reference.long_sizes import (
     between_sets,
     both_long,
     long_sets,
+    of_lists,
     one_more_full,
     stretched,
 )
 from kernelwright.verify.reference.named_values import at_named_values, named_values
 from kernelwright.verify.reference.operators import BUCKETS, NO_CHANNELS
 from kernelwright.verify.reference.oracle import (
+    LISTS,
     ShapeCases,
     has_special,
     shape_cases,
@@ -87,7 +89,7 @@ from kernelwright.verify.reference.periodic import Patch
 from kernelwright.verify.reference.reach import MOST_OPERATORS, farther, small_parameters
 from kernelwright.verify.reference.special_values import averages, rounds_once, weighs
 from kernelwright.verify.reference.task_module import NotModelled, Reference, for_task, init_seed
-from kernelwright.verify.reference.whole_numbers import are_offsets
+from kernelwright.verify.reference.whole_numbers import are_offsets, groups, lists
 from kernelwright.verify.sandbox.zygote import Zygote
 from kernelwright.verify.store import Store
 from kernelwright.verify.structures import equal_plain, flatten
@@ -491,15 +493,32 @@ class Judge:
                     for number, sizes in enumerate(self._long_sets(task, _BOTH_ROOM))
                     if sizes not in usual
                 ]
+        if room == 1 and (sizes := self._sizes_of_lists(task)):
+            wanted.append((LISTS, sizes, {"special": False}))
         for name, sizes, options in wanted:
             with contextlib.suppress(UserError), _ours("long sizes"):
                 wide = self._with_enough(task, sizes)
                 made = self._shape_cases(task, name, wide, long=True, bend=bend, **options)
                 if not _means_another(made, self.cases(task)[:1], self.protocol):
                     found.append(made)
-                    made.far |= name.startswith((BOTH_LONG, FAR_COUNTS))
+                    made.far |= name.startswith((BOTH_LONG, FAR_COUNTS, LISTS))
                     self._long_sizes[task.digest, made.name] = sizes
         return found
+
+    def _sizes_of_lists(self, task: Task) -> dict[str, int]:
+        """See `long_sizes.of_lists`."""
+
+        def measure(sizes: Mapping[str, int]) -> tuple[int, int]:
+            with contextlib.suppress(UserError):
+                return lists(Reference(task, dict(sizes)).inputs(self._secret))
+            return 0, 0
+
+        if not groups(self.cases(task)[0].operators):
+            return {}
+        with _ours("long sizes"):
+            return of_lists(
+                task, self.small(task), measure, lambda sizes: self._cost(task, sizes) / _BOTH_ROOM
+            )
 
     def _long_sets(self, task: Task, room: int) -> list[dict[str, int]]:
         """Sets of long sizes at which the reference does at most `room` times the usual work. We estimate the work from the graph's

@@ -37,7 +37,7 @@ def expectations_at(
         expected = [dataclasses.replace(one, elementwise=True, slack=_EXACTLY) for one in expected]
     if kind == "degenerate":
         expected = list(map(_any_number, expected))
-    if kind == "ladder" and usual:
+    if kind in ("ladder", "apart", "least") and usual:
         expected = [_each_its_own(*pair) for pair in zip(expected, usual, strict=True)]
     return expected
 

@@ -31,6 +31,12 @@ _TWO_BLOCKS = 256
 """The least full size of a length that has two blocks."""
 _STEPS = 6
 """Geometric steps between the small sizes and the full ones."""
+_LISTS, _FEWEST_LISTS = 16, 8
+"""Lists of uneven length: how many are asked for, and the fewest that tell a long one from all of it."""
+_ENTRIES, _ENTRIES_EACH = 1024, 4
+"""The entries of such lists that are asked for, and the fewest for each list on average."""
+_GROWN = 4
+"""Factor on a size that tells what depends on it."""
 _LONGER = 2.0
 """A size must be this many times the longest small one for a set to tell anything new."""
 
@@ -75,6 +81,37 @@ def both_long(
             length = 2 * dice.randrange(65, 90) + 1
             return base | least | {short: length, long: length + 32 + 2 * dice.randrange(1, 8)}
     return {}
+
+
+def of_lists(
+    task: Task,
+    shapes: Sequence[str],
+    measure: Callable[[Mapping[str, int]], tuple[int, int]],
+    cost: Callable[[Mapping[str, int]], float],
+) -> dict[str, int]:
+    """Sizes at which integers are many and name or divide some sixteen lists (groups, neighbours, documents), the others very small,
+    so that one list may be far longer than the mean; empty if there are none. `measure`: how many entries integers stand for,
+    and of how many lists, at some sizes."""
+    sets, full = [task.shapes[name] for name in shapes], full_sizes(task)
+    base = dict(sets[min(1, len(sets) - 1)])
+    free = [name for name in varying(base, sets) if full.get(name, 0) > base[name] > 0]
+    usual = measure(base)
+    grown = {name: measure(base | {name: _GROWN * base[name]}) for name in free}
+    longer = [name for name in free if grown[name][0] >= _LONGER * usual[0] > 0]
+    if not longer:
+        return {}
+    long = max(longer, key=full.__getitem__)
+    start = base | {name: _least(task, sets, name, base) for name in free}
+    start |= {
+        name: max(base[name], min(full[name], _LISTS))
+        for name in free
+        if grown[name][1] >= _LONGER * usual[1] > 0
+    }
+    length = min(full[long], _ENTRIES * base[long] // usual[0])
+    length = _reach(start, long, length, cost) if math.isfinite(cost(start | {long: length})) else 0
+    made = start | {long: length}
+    entries, lists = measure(made) if length > base[long] else (0, 0)
+    return made if entries >= _ENTRIES_EACH * lists >= _ENTRIES_EACH * _FEWEST_LISTS else {}
 
 
 def held_sizes(

@@ -193,6 +193,8 @@ _CLAMPS = ("clamp", "clamp_min", "clamp_max")
 """Operators that pass a gradient at their bounds."""
 _SHARING = {"amax": -1, "amin": 0}
 """Operators that share a gradient evenly among equal elements, and the place of theirs in order of size."""
+REDUCING = ("scatter_reduce", "index_reduce")
+"""Operators that do so by the name of a reduction, and take what they reduce after an index."""
 _SIDED = ("gt", "ge", "lt", "le", "eq", "ne")
 _SOME = 5
 """Values that are taken of an input that is compared with an input."""
@@ -226,7 +228,14 @@ class _OfInputs(DispatchMode):
                 self._known[out.untyped_storage()._cdata] = place
             if place is not None and value.numel() > 1:
                 self._note_ties(name, place, value, args[1] if len(args) > 1 else None)
+        if self._gradients and name in REDUCING:
+            self._note_ties_in_groups(args[3], args[4])
         return out
+
+    def _note_ties_in_groups(self, source: Any, reduction: Any) -> None:
+        place = self._known.get(source.untyped_storage()._cdata)
+        if place is not None and source.numel() > 1 and reduction in _SHARING:
+            self._note_ties(reduction, place, source, None)
 
     def _note_ties(self, name: str, place: int, value: torch.Tensor, other: object) -> None:
         if self._gradients and name in _SHARING:

@@ -54,7 +54,14 @@ from kernelwright.verify.reference.hidden_sizes import (
     full_sizes,
     own_only,
 )
-from kernelwright.verify.reference.operators import Operators, Side, bounds_of_inputs, operators, sides
+from kernelwright.verify.reference.operators import (
+    REDUCING,
+    Operators,
+    Side,
+    bounds_of_inputs,
+    operators,
+    sides,
+)
 from kernelwright.verify.reference.outweighed import outweigh
 from kernelwright.verify.reference.renumbered import in_another_type, names_of_inputs, with_other_numbers
 from kernelwright.verify.reference.rounded import Wide
@@ -75,6 +82,8 @@ _SPECIAL_SEED = 49_979_687
 _UP = ("far", "distant", "ladder", "scores", "long", "degenerate", "apart", "least")
 _SCALED_UP, _SPECIAL = 30.0, -1.0
 """`Case.scale` of special values: none are the task's own, and some are as far off as inputs that are scaled up."""
+_BESIDE_ENDS = 1e-6
+"""How near ranges of positive numbers come to 0 and 1 where the reference is not finite there."""
 _WIDE = (31, 30, 28)
 """Bits of 32-bit integers that are tried."""
 _FACTORS = (1e2, -1e2, 1e3, -1e3, 1e4, -1e4, 1e5, -1e5, 1e-3, 0.0)
@@ -86,6 +95,8 @@ _MORE_OF_THEM = 16.0
 """How many times as many elements full size, or an input, must have for sums to be taken to be larger there."""
 _WEIGHT_DRAWS = 24
 """The most draws of wild weights in search of one that crosses a bound."""
+LISTS = "long_lists"
+"""Name of the set of sizes at which one list of many has nearly all entries."""
 _ALIKE = "alike"
 """The kind of integers that are all equal."""
 _OUTWEIGHED = "outweighed"
@@ -384,7 +395,7 @@ def _cases_of(making: _Making, of_weights: int, long: bool, special: bool, few: 
         inputs = reference.changed_inputs(seed, functools.partial(scale_inputs, scale=scale))
         called = case_name(name, scale)
         if long:
-            inputs = near_one_number(inputs, seed)
+            inputs = near_one_number(inputs, seed) if name != LISTS else _uneven(making, inputs)
         if task.gradients and making.position == 0 and scale in _OF_COTANGENTS:
             factor, size = _OF_COTANGENTS[scale]
             inputs = reference.with_scaled_cotangents(inputs, factor)
@@ -408,7 +419,7 @@ def _cases_of(making: _Making, of_weights: int, long: bool, special: bool, few: 
         local = _local_case(making, found, cases[0]) if making.position < 2 or long else None
         cases += _special_cases(making, found, cases[0].expected, long)
         cases += [local] if local else []
-    elif protocol.affine and long:
+    elif protocol.affine and long and name != LISTS:
         cases += _of_whole_numbers(making, found)
     if protocol.affine and long and (special or few):
         cases += _with_few_scaled(making, special_values.weighs(found))
@@ -429,6 +440,13 @@ def _cases_of(making: _Making, of_weights: int, long: bool, special: bool, few: 
         lambda: twin(reference, module, cases[0], protocol, making.secret),
         found,
     )
+
+
+def _uneven(making: _Making, inputs: object) -> Any:
+    call = functools.partial(_in_some_order, making.module)
+    if (made := whole_numbers.uneven(inputs, call, making.seed)) is None:
+        raise UserError(f"task {making.reference.task.id}: no list may have nearly all")
+    return made
 
 
 def _tells_nothing(name: str, task: Task, case: Case) -> bool:
@@ -535,6 +553,7 @@ def _special_cases(
     pointwise, whole = special_values.pointwise(found), special_values.sums_whole(found)
     weighed = special_values.weighs(found)
     tried = [scale_inputs(drawn, factor) for factor in (1.0, _FAR_FACTOR, -_FAR_FACTOR)]
+    one_sided = any(one.is_floating_point() and one.numel() > 1 and one.min() >= 0 for one in flatten(drawn))
     kinds = special_kinds(making.module, found, drawn, position, _AT_LONG_SIZES if long else None)
     if making.name == AGAIN:  # the first kind was asked at these sizes
         kinds = [kind for kind in kinds if kind in _SECOND]
@@ -545,12 +564,12 @@ def _special_cases(
             continue
         direct = kind == "bounds" and special_values.alone(found)
 
-        def make(closed: bool, kind: str = kind, direct: bool = direct) -> Case | None:
+        def make(end: float | None, kind: str = kind, direct: bool = direct) -> Case | None:
             root = position == 0
 
             def change(widest: int = 0) -> Any:
                 return special_values.with_special_values(
-                    drawn, kind, seed, found.landmarks, closed, root, pointwise, whole, widest, weighed
+                    drawn, kind, seed, found.landmarks, end, root, pointwise, whole, widest, weighed
                 )
 
             inputs = change((_widest(making.module, change) or 0) if kind == "integers" and pointwise else 0)
@@ -558,9 +577,7 @@ def _special_cases(
                 inputs = _with_what_never_changes(drawn, inputs, reference, seed)
             return making.case(kind, inputs, _SCALED_UP if kind in _UP else _SPECIAL, direct)
 
-        case = make(closed=True)
-        if case is None or any(one.judged is not None for one in case.expected):
-            case = make(closed=False)
+        case = _first_whole(map(make, (0.0, *[_BESIDE_ENDS] * one_sided, None)))
         if case is not None:
             seen = usual if case.few else ()
             case.expected = allowances.expectations_at(kind, case.expected, case.inputs, found, seen, direct)
@@ -585,6 +602,15 @@ def _special_cases(
     for kind, find in _TO_CROSS.items() if met else ():
         inputs = find(making, found, met)
         yield from filter(None, [inputs and making.case(kind, inputs, _SCALED_UP)])
+
+
+def _first_whole(cases: Iterator[Case | None]) -> Case | None:
+    """The first case with outputs that are judged throughout, or else the last."""
+    case = None
+    for case in cases:
+        if case is not None and all(one.judged is None for one in case.expected):
+            break
+    return case
 
 
 def _as_large_as_at_full_size(making: _Making, ordinary: Case) -> Case | None:
@@ -734,6 +760,14 @@ def _in_order(module: torch.nn.Module, inputs: object) -> tuple[list[torch.Tenso
     return outputs, disorder.found
 
 
+def _in_some_order(module: torch.nn.Module, inputs: object) -> list[torch.Tensor]:
+    """Outputs of a reference. Raises NotModelled if it writes different values to one place in no defined order."""
+    outputs, disordered = _in_order(module, inputs)
+    if disordered:
+        raise NotModelled("which of two values stays at one place, nobody says")
+    return outputs
+
+
 @where_possible()
 def _only_here(making: _Making) -> bool:
     """Whether the reference writes in no defined order at these sizes, which the judge drew, but in one at the task's first."""
@@ -750,12 +784,7 @@ def _of_whole_numbers(making: _Making, found: Operators) -> Iterator[Case]:
     (also at long sizes), then others."""
     reference, seed = making.reference, making.seed
 
-    def call(inputs: object) -> list[torch.Tensor]:
-        outputs, disordered = _in_order(making.module, inputs)
-        if disordered:
-            raise NotModelled("which of two values stays at one place, nobody says")
-        return outputs
-
+    call = functools.partial(_in_some_order, making.module)
     with where_possible():
         again = reference.inputs(seed + 1)
         if any(1 < one.numel() < _FEW_INTEGERS and not one.is_floating_point() for one in flatten(again)):
@@ -768,7 +797,9 @@ def _of_whole_numbers(making: _Making, found: Operators) -> Iterator[Case]:
         if making.position < 2 and not all(one.is_floating_point() for one in flatten(making.drawn)):
             named = whole_numbers.named_in(reference.task.source, reference.overrides or ())
             named = [one for one in named if one in found.landmarks]
-            made["whole numbers"] = whole_numbers.wider(making.drawn, again, call, found, named, seed)
+            other = whole_numbers.wider(making.drawn, again, call, found, named, seed)
+            agreeing = whole_numbers.agreeing(other or making.drawn, call, found.among, seed)
+            made["whole numbers"] = agreeing or other
         for kind, inputs in made.items():
             case = inputs and making.case(kind, inputs)
             if case:
@@ -842,14 +873,24 @@ def _at_bounds_of_inputs(making: _Making, found: Operators) -> Case | None:
     if not any(values.values()):
         return None
 
+    meet = gradients and not {one.rstrip("_") for one in found}.isdisjoint(REDUCING)
+
     def changed(drawn: object) -> object:
         for place, some in values.items():
             drawn = with_values(drawn, place, some) if some else drawn
-        return drawn
+        # Equal elements of one group; most groups have few.
+        return convert(drawn, lambda one: one if one.is_floating_point() else _of_one(one)) if meet else drawn
 
     inputs = making.reference.changed_inputs(making.seed, changed)
     case = making.case("bounds of inputs", inputs, direct=True)
     return case and dataclasses.replace(case, given=True, tied=gradients)
+
+
+def _of_one(integers: torch.Tensor) -> torch.Tensor:
+    """Integers with those at even places equal to the first."""
+    made = integers.clone(memory_format=torch.contiguous_format)
+    made.view(-1)[::2] = made.view(-1)[:1]
+    return made
 
 
 def _met(module: torch.nn.Module, drawn: object, tried: Sequence[object]) -> set[Side]:

@@ -27,10 +27,11 @@
 `bounds`    only numbers that the reference names, if it compares or counts in bins
 `signs`     zeros of both signs, equal to each other, among numbers of one sign: if an output is of integers
 `sparse`    with products, half of each input's elements 0, as after a ReLU
-`faint`     with products, the first input 1e-8 throughout
+`faint`     with products, the first input 1e-8 throughout; of inputs in pairs (real and imaginary parts) the second of each 1e-4
 `degenerate`, `level`, `apart` (also for maxima), `least`, `near`: see `degenerate.py`
 `crowded`   at long sizes, rows whose largest or least lie side by side, or some power of two apart, if several are asked for
 `beyond`    the last odd integers and halves that single precision holds, if one operator rounds to integers
+`powers`    rows whose largest element is the last number below a power of two, if exponents of floats are asked for
 `named`     numbers that a candidate's kernels compare with (`named_values.py`)
 `outlier`   see `locality.py`
 `reach`     scaled so that values in the middle of a chain cross a bound that no other case crosses
@@ -81,7 +82,10 @@ their number, at most the third."""
 _SHARE_NAMED = 0.125
 _LARGEST = 4
 """Neighbours of nearly the largest number that a type holds."""
-_FAINT = 1e-8
+_FAINT, _BESIDE_FIRST = 1e-8, 1e-4
+"""Factors on the first input, and on the second of each pair."""
+_OCTAVES = 8
+"""Powers of two by which rows are scaled to lie below one: logarithms lose the step where they are large."""
 _KEPT = 1 / 7
 """Share of elements that are not 0 in a sparse tensor."""
 _PRODUCT, _BESIDE = 0.9, 1e-3
@@ -96,12 +100,12 @@ _DIRECT = 2
 """The most operators that leave no choice of formula."""
 
 
-def _of_products(names: set[str], ladder: list[str], plain: bool) -> list[str]:
+def _of_products(names: set[str], ladder: list[str], plain: bool, centred: bool) -> list[str]:
     """Kinds for a reference with products. With equal or large rows the result of a softmax depends on a score's last digit, and
     that of a matrix decomposition on its pivots."""
     sums = not _among(names, "sensitive") and not _among(names, "orders")
     whole = not _among(names, "factors", "decompositions", "orders", "steps")
-    behind = _behind_products(names) + (["sparse", "faint"] if whole else [])
+    behind = _behind_products(names, centred) + (["sparse", "faint"] if whole else [])
     behind += ["scores"] if whole and weighs(names) else []
     return (["rows"] if plain and sums else []) + ladder + (behind if plain else [])
 
@@ -119,7 +123,7 @@ def kinds(
     ladder = _padding(names, given)
     ladder += ["ladder"] if floating and smooth and not _names_any(names, ("linalg",)) else []
     if _among(names, "factors", "products"):
-        return _of_products(names, ladder, floating and not whole_outputs)
+        return _of_products(names, ladder, floating and not whole_outputs, _centred(operators))
     found = []
     elementwise = pointwise(operators)
     stepped = whole_outputs and _among(names, "steps") and len(names) > 1
@@ -168,9 +172,11 @@ def kinds(
 
 
 def _of_picks(names: set[str]) -> list[str]:
-    """Kinds for references that sort or select."""
+    """Kinds for references that sort, select, or take exponents of floats."""
     largest = _among(names - {"clamp_max"}, "picks") and not _among(names, "variances")
-    return ["apart"] * largest + ["least"] * _among(names - {"clamp_min"}, "least")
+    stepped = _among(names, "exponents") or ("log2" in names and _among(names, "steps"))
+    least = _among(names - {"clamp_min"}, "least")
+    return ["apart"] * largest + ["least"] * least + ["powers"] * stepped
 
 
 def _multiplied(operators: Sequence[str]) -> bool:
@@ -184,12 +190,19 @@ def _padding(names: set[str], given: Sequence[torch.Tensor]) -> list[str]:
     return ["padding"] if weighed and any(map(is_mask, given)) else []
 
 
-def _behind_products(names: set[str]) -> list[str]:
-    """Kinds for references that magnify differences of products."""
-    if _among(names, "factors", "decompositions") or not _among(names, "sensitive"):
+def _centred(operators: Sequence[str]) -> bool:
+    """Whether a mean is taken, and something subtracted, before a product."""
+    order = [name for name in operators if name in ("mean", "sub") or _among({name}, "products")]
+    return order[:2] == ["mean", "sub"] and len(order) > 2
+
+
+def _behind_products(names: set[str], centred: bool) -> list[str]:
+    """Kinds for references that magnify differences of products, or multiply what is `centred`."""
+    if _among(names, "factors", "decompositions"):
         return []
-    varied = _among(names, "variances") and not _among(names, "weighed", "steps")
-    return ["degenerate", "level"] if varied else ["degenerate"]
+    varied = (centred or _among(names, "variances")) and not _among(names, "weighed", "steps")
+    sensitive = _among(names, "sensitive")
+    return ["degenerate"] * sensitive + ["level"] * (varied and (sensitive or centred))
 
 
 def is_mask(tensor: torch.Tensor) -> bool:
@@ -255,9 +268,17 @@ def averages(operators: Iterable[str]) -> bool:
 
 
 def takes_windows(operators: Iterable[str]) -> bool:
-    """Whether a reference sums windows, or views an input as windows, and neither multiplies matrices nor draws numbers."""
+    """Whether a reference sums windows, views an input as windows, or sums from the beginning of an axis, and neither multiplies
+    matrices nor draws numbers."""
     names = set(operators)
-    return _among(names, "windows") and not _among(names, "factors", "products", "random")
+    summed = _among(names, "windows") or sums_from_the_beginning(names)
+    return summed and not _among(names, "factors", "products", "random")
+
+
+def sums_from_the_beginning(operators: Iterable[str]) -> bool:
+    """Whether a reference has running sums, and turns no axis round."""
+    names = set(operators)
+    return "cumsum" in names and "flip" not in names
 
 
 def relative(operators: Sequence[str]) -> bool:
@@ -286,15 +307,15 @@ def with_special_values(
     kind: str,
     seed: int,
     landmarks: Sequence[float],
-    closed: bool = False,
+    end: float | None = None,
     root: bool = True,
     elementwise: bool = True,
     whole: int = 0,
     widest: int = 0,
     weighed: bool = False,
 ) -> Any:
-    """The inputs with special values of one kind, including `landmarks`, numbers that the reference names. `closed`: ranges
-    include their ends. `root`: tiny values are as small as a constant's root, not the constant. `elementwise`: integers are
+    """The inputs with special values of one kind, including `landmarks`, numbers that the reference names. `end`: how near
+    to their ends, 0 and 1, ranges reach; as near as drawn without. `root`: tiny values are as small as a constant's root, not the constant. `elementwise`: integers are
     not summed. `whole`: see `sums_whole`. `widest`: the most bits of 32-bit integers. `weighed`: a softmax of products follows."""
     generator = torch.Generator().manual_seed(seed)
     if kind in degenerate.KINDS:
@@ -302,11 +323,17 @@ def with_special_values(
     if kind == "padding":
         return convert(inputs, lambda tensor: _with_padding(tensor) if is_mask(tensor) else tensor)
     change = _CHANGES.get(kind, _rows)
-    first = next((one for one in flatten(inputs) if one.is_floating_point() and one.numel() > 1), None)
+    floating = [one for one in flatten(inputs) if one.is_floating_point() and one.numel() > 1]
+    paired = _seconds(floating) if kind == "faint" else []
+    few = paired or floating[:1]
 
     def special(tensor: torch.Tensor) -> torch.Tensor:
-        if kind in ("faint", "scores") and (tensor is not first or tensor.dtype == torch.float16):
+        if kind in ("faint", "scores") and (
+            not any(tensor is one for one in few) or tensor.dtype == torch.float16
+        ):
             return tensor
+        if paired:
+            return tensor * _BESIDE_FIRST
         if kind == "integers":
             large = _counts(tensor)
             return _large_integers(tensor, generator, not elementwise, whole, widest) if large else tensor
@@ -321,24 +348,31 @@ def with_special_values(
         near = max(_NEAR_END, min(_MOST_NEAR, _NEAR_END_OF / tensor.numel()))
         if kind != "annulled":
             ends = float(tensor.min()), float(tensor.max())
-            made = _of_one_sign(made, *ends, near * (closed or kind == "tiny"))
+            made = _of_one_sign(made, *ends, near * (end is not None or kind == "tiny"), end or 0.0)
         kept = tensor == 0 if bool((tensor == 0).any()) else None
         return in_order(tensor, made if kept is None else torch.where(kept, tensor, made))
 
     return convert(inputs, special)
 
 
-def _of_one_sign(made: torch.Tensor, low: float, high: float, near: float) -> torch.Tensor:
+def _seconds(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """The second of each pair, if tensors come in several pairs of one form, like real and imaginary parts."""
+    pairs = list(zip(tensors[::2], tensors[1::2], strict=False))
+    alike = all((one.shape, one.dtype) == (two.shape, two.dtype) for one, two in pairs)
+    return [two for _, two in pairs] if alike and len(tensors) % 2 == 0 and len(pairs) > 1 else []
+
+
+def _of_one_sign(made: torch.Tensor, low: float, high: float, near: float, end: float) -> torch.Tensor:
     """Clamped to the drawn range if that is of positive numbers, and made negative if it is of negative ones, like logarithms of
     decays. The range includes 0 and 1 if draws are within a share `near` of them."""
     if low >= 0:
-        return made.clamp(*(_ends(low, high, near)))
+        return made.clamp(*(_ends(low, high, near, end)))
     return -made.abs() if high <= 0 else made
 
 
-def _ends(low: float, high: float, near: float) -> tuple[float, float]:
-    """The ends of the range from which values between these were drawn."""
-    return (0.0 if low < near * high else low, 1.0 if 1.0 - near < high < 1.0 else high)
+def _ends(low: float, high: float, near: float, end: float) -> tuple[float, float]:
+    """The ends of the range from which values between these were drawn, or numbers as far as `end` from them."""
+    return (min(low, end) if low < near * high else low, 1.0 - end if 1.0 - near < high < 1.0 - end else high)
 
 
 def _quiet() -> frozenset[str]:
@@ -556,6 +590,18 @@ def _far(x: torch.Tensor, draw: _Draw) -> torch.Tensor:
     scale = 8.0 if draw.dtype == torch.float16 else 1.0
     patterns = [lambda row: row * _FAR / scale, lambda row: (_LOW - row.abs() * 100.0) / scale]
     return _by_row(x, patterns, 0)
+
+
+def _powers(x: torch.Tensor, draw: _Draw) -> torch.Tensor:
+    made = x.clone(memory_format=torch.contiguous_format)
+    rows = made.reshape(-1, x.shape[-1] if x.ndim > 1 else x.numel())
+    most, place = rows.abs().max(-1, keepdim=True)
+    shift = torch.randint(-_OCTAVES, _OCTAVES + 1, most.shape, generator=draw.generator)
+    below = (most.log2().floor() + shift).exp2() * (1.0 - torch.finfo(draw.dtype).eps / 2.0)
+    rows.mul_(below / most.clamp_min(torch.finfo(draw.dtype).tiny)).scatter_(
+        1, place, below * rows.gather(1, place).sign()
+    )
+    return made
 
 
 def _offset(x: torch.Tensor, draw: _Draw) -> torch.Tensor:
@@ -783,6 +829,7 @@ _CHANGES: Mapping[str, Callable[[torch.Tensor, _Draw], torch.Tensor]] = {
     "thin": _thin,
     "far": _far,
     "offset": _offset,
+    "powers": _powers,
     "annulled": _annulled,
     "extreme": _extreme,
     "distant": _distant,

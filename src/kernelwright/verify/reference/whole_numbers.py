@@ -25,6 +25,7 @@ from typing import Any
 import torch
 
 from kernelwright.parsing import parse
+from kernelwright.verify.reference.distributions import in_order, orders
 from kernelwright.verify.reference.operators import Operators
 from kernelwright.verify.structures import flatten, with_changed
 
@@ -44,6 +45,12 @@ _TABLES = {"index", "index_select", "embedding", "gather"}
 """Operators to which an integer is a place in a table."""
 _MORE_KINDS = (2, 7)
 """The last of several kinds."""
+_GROUPING = {
+    "scatter_add", "scatter_reduce", "index_add", "index_reduce", "index_put", "_index_put_impl", "bincount", "one_hot",
+    "searchsorted", "bucketize", "repeat_interleave", "_embedding_bag", "_embedding_bag_forward_only", "segment_reduce",
+    "sort", "argsort", "nonzero",
+}  # fmt: skip
+"""Operators that make lists of what integers name alike."""
 _TRUTHS = ("eq", "ne", "where", "masked_fill", "logical_not", "logical_and", "bitwise_and", "_to_copy")
 """Operators that may use an integer as a boolean."""
 _WIDE = {2: 13, 4: 30, 8: 40}
@@ -55,6 +62,11 @@ digits."""
 _MANY = 1 << 16
 """Integers drawn from so many are numbers, no indices or kinds."""
 _SHARE, _HALF = 0.25, 0.5
+_RUN, _AGREE, _FEW_ROWS = 16, (4, 4), 4
+"""Integers that agree in part: the length of a pattern, bounds of how many agree first and how many then do not, and the most rows
+of a tensor that are compared with each other."""
+_OTHERS = 1 / 16
+"""Share of the entries that a long list leaves to the others."""
 _POWERS = 2 / 3
 """Of numbers next to powers of two and squares, the share that is next to powers: those of logarithms are fewer."""
 _ROUNDED = 1e-5
@@ -179,6 +191,95 @@ def alike(
         for tensor, other in zip(given, flatten(again), strict=True)
     ]
     return _take(inputs, changes, call)
+
+
+def agreeing(inputs: object, call: Callable[[object], list[torch.Tensor]], among: bool, seed: int) -> Any:
+    """The inputs with integers that agree in part: two of one form that the reference compares (`among`), and the few rows of one.
+    In every other row, or throughout a vector, those at each multiple of 16 and a few behind agree, then some do not, then
+    the rest of 16. None if the reference accepts none. `call` as in `wider`."""
+    generator = torch.Generator().manual_seed(seed)
+    known: dict[object, torch.Tensor] = {}
+
+    def changes(tensor: torch.Tensor) -> Iterator[Change]:
+        if tensor.dtype not in (torch.int32, torch.int64) or tensor.numel() < 2 or orders(tensor):
+            return
+        form = tensor.shape, tensor.dtype
+        if among and form in known:
+            first = known[form]
+            yield lambda old: torch.where(_in_part(old.shape, generator), first, old)
+        known.setdefault(form, tensor)
+        if tensor.ndim > 1 and 1 < tensor.shape[0] <= _FEW_ROWS:
+            yield lambda old: torch.where(_in_part(old.shape[1:], generator), old[:1], old)
+
+    return _take(inputs, [changes(one) for one in flatten(inputs)], call)
+
+
+def _in_part(shape: Sequence[int], generator: torch.Generator) -> torch.Tensor:
+    """Where integers agree (see `agreeing`)."""
+    count = math.prod(shape[:-1])
+    agree, differ = (torch.randint(1, most, (count, 1), generator=generator) for most in _AGREE)
+    place = torch.arange(shape[-1]) % _RUN
+    made = (place < agree) | (place >= agree + differ)
+    made[1::2] = False
+    return made.reshape(shape)
+
+
+def groups(operators: Operators) -> bool:
+    """Whether a reference may make lists (of each expert's tokens) of what integers name."""
+    named = {name.rstrip("_") for name in operators}
+    return operators.among or len(operators.kinds) > 2 or not named.isdisjoint(_GROUPING)
+
+
+def lists(inputs: object) -> tuple[int, int]:
+    """(entries, number) of the lists that integers among the inputs name or divide; of several the most. Zeros if none do."""
+    given = flatten(inputs)
+    extents = _extents(given)
+    found = [(0, 0)]
+    for one in given:
+        if _names_lists(one):
+            ends = _divides(one, extents)
+            found.append((int(one[-1]), len(one) - 1) if ends else (one.numel(), int(one.max()) + 1))
+    return max(one[0] for one in found), max(one[1] for one in found)
+
+
+def uneven(inputs: object, call: Callable[[object], list[torch.Tensor]], seed: int) -> Any:
+    """The inputs with integers that give one list nearly all entries; None if the reference accepts none. `call` as in `wider`."""
+    generator = torch.Generator().manual_seed(seed)
+    given = flatten(inputs)
+    extents = _extents(given)
+
+    def changes(tensor: torch.Tensor) -> Iterator[Change]:
+        if not _names_lists(tensor) or _are_positions(tensor, extents):
+            return
+        chosen = int(torch.randint(tensor.numel() - 1, (), generator=generator))
+        if _divides(tensor, extents):
+            yield functools.partial(_with_a_long_one, place=chosen)
+            return
+        others = torch.rand(tensor.shape, generator=generator) < _OTHERS
+        number = tensor.reshape(-1)[chosen]
+        yield lambda old: in_order(old, torch.where(others, old, number))
+
+    return _take(inputs, [changes(one) for one in given], call)
+
+
+def _names_lists(tensor: torch.Tensor) -> bool:
+    return tensor.dtype in (torch.int32, torch.int64) and tensor.numel() > 2 and int(tensor.min()) >= 0
+
+
+def _extents(given: Sequence[torch.Tensor]) -> set[int]:
+    return {extent for one in given for extent in one.shape}
+
+
+def _divides(tensor: torch.Tensor, extents: Collection[int]) -> bool:
+    """Whether integers are offsets of groups, from 0 to a length among the inputs, rather than each element's group."""
+    return are_offsets(tensor) and int(tensor[0]) == 0 and int(tensor[-1]) in extents
+
+
+def _with_a_long_one(offsets: torch.Tensor, place: int) -> torch.Tensor:
+    """Offsets whose groups are all much shorter, but for one."""
+    shorter = (offsets * _OTHERS).to(offsets)
+    later = torch.arange(len(offsets)) > place
+    return torch.where(later, offsets[-1] - shorter[-1] + shorter, shorter)
 
 
 def _take(
