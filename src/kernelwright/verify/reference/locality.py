@@ -3,9 +3,8 @@
 A window sum taken as a difference of running sums is right only until a number before it takes all their digits. The reference's
 own bits tell which outputs an element reaches; all others must be as they are without it.
 
-Running sums are asked in front of the element: behind it they depend on it. Not asked: sums from the other end of an axis
-(published kernels compute them as a total less what comes before), products (Winograd, Fourier), float16, inputs that are
-sorted, for windows those of one sign, for running sums those between 0 and 1, and gradients.
+Not asked: sums from one end of an axis (from the other end published kernels compute them as a total less what comes before),
+products (Winograd, Fourier), float16, inputs that are sorted or of one sign, and gradients.
 """
 
 from __future__ import annotations
@@ -34,8 +33,7 @@ def with_lone_elements(case: Case, name: str, operators: Sequence[str], seed: in
     the reference takes no windows or is not finite with them."""
     if case.after or not special_values.takes_windows(operators):
         return None
-    scans = special_values.sums_from_the_beginning(operators)
-    places = [place for place, one in enumerate(flatten(case.inputs)) if _is_free(one, scans)][:1]
+    places = [place for place, one in enumerate(flatten(case.inputs)) if _is_free(one)][:1]
     if not places:
         return None
     generator = torch.Generator().manual_seed(seed)
@@ -54,12 +52,11 @@ def with_lone_elements(case: Case, name: str, operators: Sequence[str], seed: in
     return dataclasses.replace(case, name=name, inputs=inputs, expected=expected, special=True)
 
 
-def _is_free(tensor: torch.Tensor, positive: bool) -> bool:
-    """Whether a tensor has numbers of both signs, or positive ones above 1 if that is enough, in no order."""
+def _is_free(tensor: torch.Tensor) -> bool:
+    """Whether a tensor has numbers of both signs, in no order."""
     if tensor.dtype not in (torch.float32, torch.float64, torch.bfloat16) or tensor.numel() < 2:
         return False
-    free = bool(tensor.min() < 0) or (positive and bool(tensor.max() > 1))
-    return free and bool(tensor.max() > 0) and not orders(tensor)
+    return bool(tensor.min() < 0) and bool(tensor.max() > 0) and not orders(tensor)
 
 
 def _put(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
@@ -68,6 +65,5 @@ def _put(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     some = torch.randperm(len(rows), generator=generator)[: -(-len(rows) // _SHARE)]
     at = torch.randint(rows.shape[1], some.shape, generator=generator)
     signs = 2.0 * torch.randint(0, 2, some.shape, generator=generator) - 1.0
-    signs = signs if bool(tensor.min() < 0) else signs.abs()
     rows[some, at] = torch.where(rows[some, at] == 0, rows[some, at], (_FAR * signs).to(made))
     return made

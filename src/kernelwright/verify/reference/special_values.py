@@ -268,17 +268,9 @@ def averages(operators: Iterable[str]) -> bool:
 
 
 def takes_windows(operators: Iterable[str]) -> bool:
-    """Whether a reference sums windows, views an input as windows, or sums from the beginning of an axis, and neither multiplies
-    matrices nor draws numbers."""
+    """Whether a reference sums windows, or views an input as windows, and neither multiplies matrices nor draws numbers."""
     names = set(operators)
-    summed = _among(names, "windows") or sums_from_the_beginning(names)
-    return summed and not _among(names, "factors", "products", "random")
-
-
-def sums_from_the_beginning(operators: Iterable[str]) -> bool:
-    """Whether a reference has running sums, and turns no axis round."""
-    names = set(operators)
-    return "cumsum" in names and "flip" not in names
+    return _among(names, "windows") and not _among(names, "factors", "products", "random")
 
 
 def relative(operators: Sequence[str]) -> bool:
