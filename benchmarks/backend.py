@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import copy
+import dataclasses
 import json
 import logging
 import statistics
@@ -223,7 +224,8 @@ def family(base: nn.Module, shapes: tuple[tuple[int, ...], ...], search: float) 
         ms = median_ms([forward(plain, inputs), forward(ours, inputs)])
         report = last_report()
         rows.append({"sizes": sizes, "first_call_s": first, "compile_ms": ms[0], "ours_ms": ms[1],
-                     "over_compile": ms[0] / ms[1], "kept": report.kept, "replaced": report.replaced})  # fmt: skip
+                     "over_compile": ms[0] / ms[1], "kept": report.kept, "replaced": report.replaced,
+                     "races": [dataclasses.asdict(race) for race in report.races]})  # fmt: skip
     return rows
 
 

@@ -1,6 +1,6 @@
 """Compares rewards: the same weights after SFT, the same tasks and seeds; only the reward per token differs.
 
-    python benchmarks/rewards.py OUT [KEY=VALUE]... [--seeds 0 1 2] [--rewards NAME...] [--recipe FILE] [--jobs N] [--seconds S]
+    python benchmarks/rewards.py OUT [KEY=VALUE]... [--seeds 0,1,2] [--rewards NAME,...] [--recipe FILE] [--jobs N] [--seconds S]
         [--report]
 
 `hierarchical` rewards plan tokens for speed and code tokens for correctness (`wright`, separate segments); `uniform` gives every
@@ -293,11 +293,22 @@ def work(args: argparse.Namespace, out: Path) -> None:
             report(out, args.seeds, args.rewards)
 
 
+def _seeds(text: str) -> tuple[int, ...]:
+    return tuple(map(int, text.split(",")))
+
+
+def _names(text: str) -> tuple[str, ...]:
+    names = tuple(text.split(","))
+    if wrong := [name for name in names if name not in REWARDS]:
+        raise argparse.ArgumentTypeError(f"no reward {wrong[0]!r}: {', '.join(REWARDS)}")
+    return names
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("out", type=Path)
-    parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS)
-    parser.add_argument("--rewards", nargs="+", default=COMPARED, choices=REWARDS)
+    parser.add_argument("--seeds", type=_seeds, default=SEEDS)
+    parser.add_argument("--rewards", type=_names, default=COMPARED, help=",".join(REWARDS))
     parser.add_argument("--recipe", type=Path, default=RECIPE)
     parser.add_argument("--jobs", type=int, default=1, help="runs at once")
     parser.add_argument("--seconds", type=float, default=0.0, help="0: for as long as it takes")
