@@ -13,7 +13,7 @@ from kernelwright.compile_backend.race import Race
 
 
 def free_sizes() -> list[Any]:
-    """The arguments of a graph with free sizes as Inductor gets them: (6, 10, 3) and (10,)."""
+    """The arguments of a graph with free sizes as Inductor gets them: (6, 40, 3) and (40,)."""
     found: list[Any] = []
 
     def keep(module: Any, examples: Any, **options: Any) -> Any:
@@ -24,35 +24,36 @@ def free_sizes() -> list[Any]:
     backend = functools.partial(compile_fx, inner_compile=keep)
     with pytest.raises(Exception, match="kept"):
         torch.compile(lambda x, y: x.sum(-1) + y, backend=backend, dynamic=True)(
-            torch.ones(6, 10, 3), torch.ones(10)
+            torch.ones(6, 40, 3), torch.ones(40)
         )
     return found
 
 
-def test_half_of_every_free_size_is_drawn() -> None:
+def test_smaller_free_sizes_are_drawn() -> None:
     examples = free_sizes()
     with unset_fake_temporarily():
         full = [race.draw_like(one) for one in examples]
-        half = [race.draw_like(one, race._halves(examples)) for one in examples]
-    assert [tuple(one.shape) for one in full if isinstance(one, torch.Tensor)] == [(6, 10, 3), (10,)]
-    assert [tuple(one.shape) for one in half if isinstance(one, torch.Tensor)] == [(3, 5, 2), (5,)]
-    assert sorted(one for one in half if isinstance(one, int)) == [2, 3, 5]
+        half = [race.draw_like(one, race._smaller(examples)[0]) for one in examples]
+    assert [tuple(one.shape) for one in full if isinstance(one, torch.Tensor)] == [(6, 40, 3), (40,)]
+    assert [tuple(one.shape) for one in half if isinstance(one, torch.Tensor)] == [(3, 16, 2), (16,)]
+    assert sorted(one for one in half if isinstance(one, int)) == [2, 3, 16]
 
 
 @pytest.mark.parametrize(("at_half", "won"), [(0.4, True), (0.504, True), (0.56, False)])
-def test_a_graph_that_loses_at_half_its_sizes_is_not_kept(
+def test_a_graph_that_loses_at_a_smaller_size_is_not_kept(
     monkeypatch: pytest.MonkeyPatch, at_half: float, won: bool
 ) -> None:
     def clock(call: Any, arguments: Any) -> float:
-        large = next(one for one in arguments if isinstance(one, torch.Tensor)).shape[0] == 6
-        return {"ours": 0.9 if large else at_half, "inductor": 1.0 if large else 0.5}[call]
+        columns = next(one for one in arguments if isinstance(one, torch.Tensor)).shape[1]
+        return {"ours": at_half if columns == 16 else 0.9, "inductor": 0.5 if columns == 16 else 1.0}[call]
 
     monkeypatch.setattr(race, "_clock", clock)
     with unset_fake_temporarily():
         found = race._at_all_sizes("ours", "inductor", free_sizes())  # type: ignore[arg-type]
-    assert found == Race(0.9, 1.0, Race(at_half, 0.5))
+    assert found == Race(0.9, 1.0, (Race(at_half, 0.5), *[Race(0.9, 1.0)] * (len(found.smaller) - 1)))
+    assert len(found.smaller) > 1
     assert found.won == won
 
 
 def test_fixed_sizes_race_once() -> None:
-    assert race._halves([torch.ones(3, 4), 5]) == {}
+    assert race._smaller([torch.ones(3, 4), 5]) == []

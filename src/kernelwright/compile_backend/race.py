@@ -2,7 +2,8 @@
 
 Arguments are random, never the model's: small floats, and integers of zero, so that indices stay in range. The two take turns,
 so that drift affects both; a turn is several calls in a row, as in a model with many layers, where the CPU runs ahead of the
-GPU. Inductor wins ties. A graph with free sizes races again at half of them, where launches weigh more: it must not lose there.
+GPU. Inductor wins ties. A graph with free sizes races again at smaller ones, where launches weigh more and tiles of a product fill
+the GPU less evenly: it must not lose at any of them.
 """
 
 from __future__ import annotations
@@ -18,7 +19,11 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 ROUNDS, WARMUP, CALLS = 12, 2, 6
 """Measured turns, warm-up turns, calls per turn."""
 MARGIN = 0.99
-"""A spliced graph is kept if its time is below this share of Inductor's, and at half its free sizes not above its inverse."""
+"""A spliced graph is kept if its time is below this share of Inductor's,"""
+LEAST = 0.98
+"""and if Inductor's is not below this share of its own at any of smaller free sizes:"""
+SMALLER = (0.5, 0.625, 0.75, 0.875)
+"""all of them so many times the hints."""
 _SHARE_OF_MEMORY = 0.4
 """If arguments take more than this share of free memory, nothing is timed and the graph stays Inductor's."""
 
@@ -29,12 +34,12 @@ class Race:
 
     ours_ms: float
     inductor_ms: float
-    smaller: Race | None = None
-    """The same at half the free sizes, if there are any and `ours` won."""
+    smaller: tuple[Race, ...] = ()
+    """The same at smaller free sizes, if there are any and `ours` won."""
 
     @property
     def won(self) -> bool:
-        if self.smaller is not None and MARGIN * self.smaller.ours_ms > self.smaller.inductor_ms:
+        if any(one.inductor_ms < LEAST * one.ours_ms for one in self.smaller):
             return False
         return self.ours_ms < MARGIN * self.inductor_ms
 
@@ -53,20 +58,27 @@ def race(ours: Callable[..., Any], inductor: Callable[..., Any], examples: Seque
 
 def _at_all_sizes(ours: Callable[..., Any], inductor: Callable[..., Any], examples: Sequence[Any]) -> Race:
     found = _race(ours, inductor, [draw_like(one) for one in examples])
-    halves = _halves(examples)
-    if not halves or not found.won:
-        return found
-    try:
-        return replace(found, smaller=_race(ours, inductor, [draw_like(one, halves) for one in examples]))
-    except (RuntimeError, AssertionError):  # sizes that the graph's guards exclude
-        return found
+    smaller = []
+    for sizes in _smaller(examples) if found.won else ():
+        try:
+            smaller.append(_race(ours, inductor, [draw_like(one, sizes) for one in examples]))
+        except (RuntimeError, AssertionError):  # sizes that the graph's guards exclude
+            continue
+    return replace(found, smaller=tuple(smaller))
 
 
-def _halves(examples: Sequence[Any]) -> dict[Any, int]:
-    """Symbol -> half of its hint, at least 2, for the free sizes of a graph's arguments."""
+def _smaller(examples: Sequence[Any]) -> list[dict[Any, int]]:
+    """Values of the free sizes of a graph's arguments by symbol: shares of their hints, at least 2, multiples of 8 if those are."""
     sizes = [one for example in examples for one in (*getattr(example, "shape", ()), example)]
     hints = {one.node.expr: int(one.node.hint) for one in sizes if isinstance(one, torch.SymInt)}
-    return {symbol: max(2, hint // 2) for symbol, hint in hints.items() if symbol.is_Symbol}
+    hints = {symbol: hint for symbol, hint in hints.items() if symbol.is_Symbol}
+
+    def part(hint: int, share: float) -> int:
+        step = 8 if hint % 8 == 0 else 1
+        return max(2, step, int(hint * share) // step * step)
+
+    found = [{symbol: part(hint, share) for symbol, hint in hints.items()} for share in SMALLER]
+    return [sizes for place, sizes in enumerate(found) if sizes and sizes not in (hints, *found[:place])]
 
 
 def _race(ours: Callable[..., Any], inductor: Callable[..., Any], arguments: Sequence[Any]) -> Race:
