@@ -253,7 +253,8 @@ class _Visitor(ast.NodeVisitor):
         if strange or name in rules.NAMED["attributes"]:
             self._reject(Outcome.FORBIDDEN_CODE, node, f"attribute `{name}`")
         asked = not isinstance(getattr(node, "ctx", None), ast.Store) and not self._in_kernel
-        if asked and (name in rules.private_names() or (name == "grad_fn" and id(node) not in self._told)):
+        private = name in rules.private_names(of_self=_name(base) in ("self", "cls"))
+        if asked and (private or (name == "grad_fn" and id(node) not in self._told)):
             what = f"attribute `{name}`: what a kernel computes does not depend on who made a tensor or uses a module"
             self._reject(Outcome.FORBIDDEN_CODE, node, what)
 

@@ -93,11 +93,11 @@ def _global_switch(parts: list[str]) -> bool:
 
 
 @functools.cache
-def private_names() -> frozenset[str]:
-    """Private names that every module or tensor of torch has, less those that kernel files may read."""
+def private_names(of_self: bool) -> frozenset[str]:
+    """Private names that every module of torch has, or every tensor unless asked `of_self`, less those that kernel files may read."""
     import torch
 
-    names = {*vars(torch.nn.Module()), *dir(torch.nn.Module), *dir(torch.Tensor)}
+    names = {*vars(torch.nn.Module()), *dir(torch.nn.Module)} | (set() if of_self else {*dir(torch.Tensor)})
     return frozenset(name for name in names if name[:1] == "_" and name[:2] != "__") - NAMED["private"]
 
 
