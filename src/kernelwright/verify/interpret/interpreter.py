@@ -463,16 +463,11 @@ class Engine:
 
     def _switch(self, run: Callable[[int], object], waits: bool, count: int) -> None:
         """Run all instances, of which some are interrupted after atomic operations (`switching`)."""
-        if self.switching == 1:
-            stops: Callable[[int], bool] = lambda updates: updates == 1  # noqa: E731
-        else:
-            stops = lambda updates: self.dice.random() < 0.5  # noqa: E731
-        chosen: Collection[int] = range(
-            count
-        )  # in another order those that wait for earlier ones would wait for ever
+        # In another order those that wait for earlier ones would wait for ever.
+        chosen: Collection[int] = range(count)
         if not waits:
             chosen = sorted(self.dice.sample(range(count), min(count, MOST_SWITCHED)))
-        self._together = Together(run, self._place, waits, stops)
+        self._together = Together(run, self._place, waits, self._interrupts)
 
         def between() -> None:
             with kernel_errors():
@@ -480,6 +475,10 @@ class Engine:
                     run(linear)
 
         self._together.run(chosen, between=between)
+
+    def _interrupts(self, updates: int) -> bool:
+        """Whether to interrupt an instance that has done so many atomic operations."""
+        return updates == 1 if self.switching == 1 else self.dice.random() < 0.5
 
     def _follow(self, body: Body, arguments: Arguments, watch: Races) -> None:
         """Run an instance and follow what it loads before or after a store of its own. Raises Race."""
