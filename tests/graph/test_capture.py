@@ -371,3 +371,34 @@ def test_a_count_whose_size_no_value_decides_is_a_sum_by_index(weighted: bool) -
     graph = capture(count, args).graph
     assert {"bincount", "scatter_add"} & {packet(node.op) for node in graph.nodes} == {"scatter_add"}
     assert_same(run(count, args), count(*args))
+
+
+class Equation(nn.Module):
+    """What a network's output changes by along its inputs, as physics-informed networks have it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        slope = torch.func.jacrev(lambda one: self.net(one).squeeze(-1))
+        return torch.vmap(slope)(x)[:, 0] + torch.vmap(torch.func.jacfwd(slope))(x)[:, 1, 1]
+
+
+def test_derivatives_within_a_forward_pass_are_traced() -> None:
+    module, x = Equation(), torch.rand(5, 2)
+    captured = capture(module, (x,))
+    assert captured.how == "traced"
+    origins = {one.origin for one in captured.graph.arguments}
+    assert {"args_0", "net.0.weight"} < origins < {"args_0", *dict(module.named_parameters())}
+    agree(captured.part)
+    torch.testing.assert_close(run(module, (x,)), module(x))
+
+
+def test_a_failure_within_a_derivative_leaves_no_transform_behind() -> None:
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        return torch.func.jacrev(lambda one: one.sin() * one.sum().item())(x)
+
+    with pytest.raises(UserError):
+        capture(forward, (torch.rand(3),))
+    assert torch._C._functorch.maybe_current_level() is None

@@ -1,6 +1,6 @@
 # task: hacks/tasks/logsumexp_of_heads
 # cheat: 15
-# expect: wrong_on_shape
+# expect: wrong_on_shape, wrong_on_distribution
 # why: each program takes as many tiles, rounded down, and nobody takes the rest: only at some sizes between small and full
 import torch
 import torch.nn as nn

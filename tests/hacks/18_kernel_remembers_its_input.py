@@ -1,6 +1,6 @@
 # task: wright/softmax_rows
 # cheat: 18, 7
-# expect: stateful, timing_forged, wrong_on_distribution
+# expect: stateful, timing_forged, wrong_on_distribution, wrong_on_shape
 # why: the kernel keeps a fingerprint and the answer in scratch, and replays it while the fingerprint fits
 import torch
 import torch.nn as nn

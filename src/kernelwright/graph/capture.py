@@ -31,9 +31,10 @@ from kernelwright.graph.execute import DTYPE_NAMES
 from kernelwright.graph.normalise import Constant, Converted, NotStatic, Origin, decompose, from_exported
 from kernelwright.graph.pairs import REAL, complex_view, is_complex, real_view
 from kernelwright.graph.task import densify
+from kernelwright.graph.traced import trace
 from kernelwright.graph.types import Graph
 
-How = Literal["export", "strict export", "dynamo"]
+How = Literal["export", "strict export", "dynamo", "traced"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -211,6 +212,12 @@ def capture(
         found = _attempt(called, args, kwargs, False, reasons) if strangers else None
         if found is not None:
             return _capture(*found, called, args, kwargs, prefix, label)
+        with contextlib.suppress(Exception):  # user code under tracing may raise anything
+            with _transforms_kept():
+                plain = trace(called, args, kwargs)
+            if (found := _attempt(plain, args, kwargs, False, [])) is not None:
+                part = _capture(*found, plain, args, kwargs, f"owner.{prefix}", label).part
+                return Captured((dataclasses.replace(part, module=called),), "traced")
         if breaks:
             parts = _broken(called, args, kwargs, prefix, label)
             if parts:
@@ -277,7 +284,8 @@ def _attempt(
     hows: tuple[tuple[bool, How], ...] = ((False, "export"), (True, "strict export"))
     for strict, how in hows:
         try:
-            with contextlib.redirect_stderr(io.StringIO()):  # on failure it prints half a graph
+            # On failure it prints half a graph.
+            with contextlib.redirect_stderr(io.StringIO()), _transforms_kept():
                 program = torch.export.export(module, args, kwargs, strict=strict, dynamic_shapes=shapes)
             return decompose(program), how
         except UserError as error:  # about the graph, which is the same under strict export
@@ -375,7 +383,7 @@ def _broken(
 
         return run
 
-    with state_kept(module), torch._dynamo.config.patch(recompile_limit=64):
+    with state_kept(module), _transforms_kept(), torch._dynamo.config.patch(recompile_limit=64):
         try:
             torch.compile(module, backend=collect, dynamic=False)(*_clone(args), **_clone(kwargs))
         except Exception as error:  # user code under tracing may raise anything
@@ -389,6 +397,18 @@ def _broken(
         part = _capture(*exported, found, inputs, {}, "", f"{name}_{number}", own).parts[0]
         parts.append(part)
     return tuple(parts)
+
+
+@contextlib.contextmanager
+def _transforms_kept() -> Iterator[None]:
+    """Tracing leaves transforms of torch.func on their stack where it fails within one; all later calls would be under them."""
+    level = torch._C._functorch.maybe_current_level
+    before = level() or 0
+    try:
+        yield
+    finally:
+        while (level() or 0) > before:
+            torch._C._functorch.pop_dynamic_layer_stack()
 
 
 def _tensors_of(module: torch.nn.Module, prefix: str) -> dict[int, Origin]:
