@@ -71,7 +71,7 @@ LATER = 7
 """Position of a shape set that is not one of the first."""
 LONG_PROGRAMS = 256
 """A call at long sizes with at most this many program instances is run in full."""
-_MOST_CONFIGURATIONS = 32
+MOST_CONFIGURATIONS = 32
 """Most configurations of an autotuned kernel that are run."""
 _MOST_FROZEN = 8
 """Most calls judged whose only difference is that some gradients are frozen."""
@@ -815,7 +815,7 @@ class Verification:
     def _other_configurations(self, gate: Gate, key: str, case: Case, tried: int) -> None:
         """Check the configurations that autotuning may choose and no case has used, and the call in which it tries them. Raises
         Stop."""
-        for number in range(tried, min(self._configurations, _MOST_CONFIGURATIONS)):
+        for number in range(tried, min(self._configurations, MOST_CONFIGURATIONS)):
             self._interpret(gate, Run(key, configuration=number), case, 0, 0)
         if self._configurations > 1 and self.protocol.honesty:
             with self._said_of("at the first call, in which configurations are tried"):

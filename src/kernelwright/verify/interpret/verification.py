@@ -45,7 +45,15 @@ from kernelwright.verify.sandbox.zygote import Zygote
 from kernelwright.verify.structures import describe, flatten, same_bits
 from kernelwright.verify.trace import ways
 from kernelwright.verify.traced import Kind, Trace, storages_of
-from kernelwright.verify.verification import EVALUATING, LATER, LONG_PROGRAMS, Verification, explain, specs
+from kernelwright.verify.verification import (
+    EVALUATING,
+    LATER,
+    LONG_PROGRAMS,
+    MOST_CONFIGURATIONS,
+    Verification,
+    explain,
+    specs,
+)
 
 _MODEL_UNCERTAINTY = 0.15
 """Half-width of the interval given to a modelled ratio, until the model is calibrated against measured times."""
@@ -944,6 +952,10 @@ class InterpretedVerification(Verification):
         few = trace.programs() <= LONG_PROGRAMS
         self._call_later(shape, trace, shape.cases if few else shape.cases[:1])
         self._meet(Run(shape.name, met=True), shape.cases[0])
+        for number in range(1, min(self._configurations, MOST_CONFIGURATIONS)):
+            if not self._unproven:
+                break
+            self._meet(Run(shape.name, met=True, configuration=number), shape.cases[0])
         return True
 
     def _also_meets(self, item: str, sizes: dict[str, int]) -> bool:
@@ -955,7 +967,10 @@ class InterpretedVerification(Verification):
             if trace is None:
                 return False
             body = {"command": "sample", "trace": trace.only(), "names": [], "repeats": []}
-            return item in self.device.ask(Gate.FULL, body)[0].get("new", ())
+            new = self.device.ask(Gate.FULL, body)[0].get("new", ())
+            kernel = item.partition(" with ")[0]  # a tuner may choose other numbers there
+            tuned = self._configurations > 1 and any(one.partition(" with ")[0] == kernel for one in new)
+            return item in new or tuned
         except Stop:
             if not self.host.alive or not self.device.alive:
                 raise
