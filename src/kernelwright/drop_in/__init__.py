@@ -35,7 +35,7 @@ from kernelwright.errors import UserError
 from kernelwright.graph import Graph, TensorType, sizes
 from kernelwright.graph.capture import Call, state_kept
 from kernelwright.graph.execute import DTYPES
-from kernelwright.graph.pairs import complex_view, real_view
+from kernelwright.graph.pairs import complex_view, real_view, tensors_in
 from kernelwright.graph.task import lay_out, order_of
 from kernelwright.precision import HALF
 from kernelwright.records import Record, Verdict
@@ -248,7 +248,7 @@ class _State:
             made = self(*tensors)
         known = {_memory(one) for one in (*tensors, *(table[key] for table, key in self._sources.values()))}
         found = []
-        for one in _tensors(made):
+        for one in tensors_in(made):
             found.append(one.clone() if _memory(one) in known else one)
             known.add(_memory(found[-1]))
         return found
@@ -299,7 +299,7 @@ class _State:
 
     def _kernels(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the kernels. Raises _Unfit if they do not apply."""
-        if self.written and any(one.is_conj() or one.is_neg() for one in _tensors((args, kwargs))):
+        if self.written and any(one.is_conj() or one.is_neg() for one in tensors_in((args, kwargs))):
             raise _Unfit("an argument is a conjugate or negative view, and the call writes to arguments")
         try:
             values = self.call.bind(*self._arranged(args, kwargs))
@@ -381,7 +381,7 @@ class _State:
         for at, (one, known) in enumerate(zip(ours, shared, strict=False)):
             if one - known - self.apart:
                 self.apart.add(at)
-        mine, theirs = _tensors((list(results[: len(new)]), made)), _tensors((new, answer))
+        mine, theirs = tensors_in((list(results[: len(new)]), made)), tensors_in((new, answer))
         if len(mine) != len(theirs) or not all(
             close(a, b, self.half) for a, b in zip(mine, theirs, strict=True)
         ):
@@ -542,10 +542,6 @@ def close(made: torch.Tensor, wanted: torch.Tensor, half: bool = False) -> bool:
     a, b = a[finite], b[finite]
     allowed = 2e-2 if half else 1e-3
     return float((a - b).norm()) <= allowed * float(b.norm()) + 1e-12
-
-
-def _tensors(tree: Any) -> list[torch.Tensor]:
-    return [one for one in pytree.tree_leaves(tree) if isinstance(one, torch.Tensor)]
 
 
 def _memory(tensor: torch.Tensor) -> int:

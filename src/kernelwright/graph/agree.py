@@ -27,7 +27,7 @@ from kernelwright.errors import UserError
 from kernelwright.graph import draws, narrow, operators
 from kernelwright.graph.capture import Part, state_kept
 from kernelwright.graph.execute import Runner
-from kernelwright.graph.pairs import complex_view, real_view
+from kernelwright.graph.pairs import complex_view, real_view, tensors_in
 from kernelwright.graph.types import Argument, NumberType, TensorType
 from kernelwright.precision import FLOATS
 
@@ -172,7 +172,7 @@ class _Widened(TorchDispatchMode):
         args, kwargs = pytree.tree_map(wide, (args, kwargs or {}))
         if func._schema.name in ("aten::_softmax", "aten::_log_softmax"):
             args = (*args[:2], False)
-        given = [one for one in pytree.tree_leaves((args, kwargs)) if isinstance(one, torch.Tensor)]
+        given = tensors_in((args, kwargs))
         out = func(*args, **kwargs)
         narrow = isinstance(out, torch.Tensor) and out.is_floating_point() and out.dtype != torch.float64
         if narrow and not given and any(one.name == "dtype" for one in func._schema.arguments):

@@ -31,7 +31,7 @@ from kernelwright.graph.execute import DTYPE_NAMES
 from kernelwright.graph.normalise import Constant, Converted, NotStatic, Origin, decompose, from_exported
 from kernelwright.graph.pairs import REAL, complex_view, is_complex, real_view
 from kernelwright.graph.task import densify
-from kernelwright.graph.traced import trace
+from kernelwright.graph.traced import Traced, trace
 from kernelwright.graph.types import Graph
 
 How = Literal["export", "strict export", "dynamo", "traced"]
@@ -212,12 +212,11 @@ def capture(
         found = _attempt(called, args, kwargs, False, reasons) if strangers else None
         if found is not None:
             return _capture(*found, called, args, kwargs, prefix, label)
-        with contextlib.suppress(Exception):  # user code under tracing may raise anything
-            with _transforms_kept():
-                plain = trace(called, args, kwargs)
-            if (found := _attempt(plain, args, kwargs, False, [])) is not None:
-                part = _capture(*found, plain, args, kwargs, f"owner.{prefix}", label).part
-                return Captured((dataclasses.replace(part, module=called),), "traced")
+        plain = _trace(called, args, kwargs, reasons)
+        found = None if plain is None else _attempt(plain, args, kwargs, False, reasons)
+        if plain is not None and found is not None:
+            part = _capture(*found, plain, args, kwargs, f"owner.{prefix}", label).part
+            return Captured((dataclasses.replace(part, module=called),), "traced")
         if breaks:
             parts = _broken(called, args, kwargs, prefix, label)
             if parts:
@@ -294,6 +293,18 @@ def _attempt(
         except Exception as error:  # user code under tracing may raise anything
             reasons.append(error)
     return None
+
+
+def _trace(
+    module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], reasons: list[Exception]
+) -> Traced | None:
+    """The module's operators on fake tensors; None if that fails, with the reason added to `reasons`."""
+    try:
+        with _transforms_kept():
+            return trace(module, args, kwargs)
+    except Exception as error:  # user code under tracing may raise anything
+        reasons.append(error)
+        return None
 
 
 def _capture(

@@ -35,6 +35,11 @@ class Pair(NamedTuple):
     im: Any
 
 
+def tensors_in(tree: Any) -> list[Tensor]:
+    """The tensors of a structure of arguments or results, in order."""
+    return [one for one in pytree.tree_leaves(tree) if isinstance(one, Tensor)]
+
+
 def real_view(value: Any) -> Any:
     """A complex tensor's memory as `[..., 2]`, the real part first; anything else unchanged. Conjugates and negatives that torch
     has put off are carried out, in a copy."""

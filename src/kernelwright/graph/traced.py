@@ -12,6 +12,8 @@ from torch import fx, nn
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
+from kernelwright.graph.pairs import tensors_in
+
 
 class Traced(nn.Module):
     """Runs the traced operators on the weights and buffers of `owner`."""
@@ -22,7 +24,9 @@ class Traced(nn.Module):
         self.train(owner.training)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        return pytree.tree_unflatten(self.operators(_tensors(self.owner), _leaves(args, kwargs)), self.form)
+        return pytree.tree_unflatten(
+            self.operators(_tensors(self.owner), tensors_in((args, kwargs))), self.form
+        )
 
 
 def trace(module: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Traced:
@@ -39,13 +43,9 @@ def trace(module: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> 
         forms.append(form)
         return made
 
-    operators = make_fx(run, tracing_mode="fake")(_tensors(module), _leaves(args, kwargs))
+    operators = make_fx(run, tracing_mode="fake")(_tensors(module), tensors_in((args, kwargs)))
     return Traced(module, operators, forms[-1])
 
 
 def _tensors(module: nn.Module) -> dict[str, torch.Tensor]:
     return dict(module.named_parameters()) | dict(module.named_buffers())
-
-
-def _leaves(args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[torch.Tensor]:
-    return [one for one in pytree.tree_leaves((tuple(args), dict(kwargs))) if isinstance(one, torch.Tensor)]
