@@ -27,6 +27,8 @@ from kernelwright.errors import UserError
 from kernelwright.graph import Graph
 from kernelwright.graph.capture import capture
 from kernelwright.graph.partition import partition
+from kernelwright.graph.shrink import shrink
+from kernelwright.graph.types import TensorType
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Timing, Verdict
 from kernelwright.search.cache import Answer, Entry
@@ -42,6 +44,7 @@ class Known:
         self.wanted, self.code = wanted, CODE
         self.asked: list[Graph] = []
         self.searched: list[tuple[int, float]] = []
+        self.sought: list[Graph] = []
         self.verdict = Verdict(task_id="t", outcome=Outcome.CORRECT, gate=Gate.TIMING)
 
     def lookup(self, graph: Graph, contractions: str) -> Any:
@@ -52,6 +55,7 @@ class Known:
 
     def search(self, graphs: Sequence[Graph], contractions: str, seconds: float) -> None:
         self.searched.append((len(graphs), seconds))
+        self.sought += graphs
 
 
 @pytest.fixture
@@ -163,6 +167,27 @@ def test_sizes_may_vary_where_arguments_have_their_multiples_alone(source: Calla
         torch.testing.assert_close(fast(x), called(x))
     assert [one.left for one in last_report().graphs] == [[]]
     assert last_report().replaced
+
+
+def test_a_square_image_of_any_size_is_searched_for_at_small_sizes(source: Callable[..., Known]) -> None:
+    """Height and width are one size; torch writes the rows of an image after a linear layer as `s1*s1 // s1`."""
+    known = source()
+    conv, up = nn.Conv2d(8, 8, 7, padding=3, groups=8), nn.Linear(8, 32)
+
+    def called(x: torch.Tensor) -> torch.Tensor:
+        return functional.gelu(up(conv(x).permute(0, 2, 3, 1))).permute(0, 3, 1, 2) * 2
+
+    options = {**ALWAYS, "search": 1}
+    fast = torch.compile(called, backend=kernelwright_backend, options=options, dynamic=True)
+    x = torch.randn(2, 8, 28, 28)
+    torch.testing.assert_close(fast(x), called(x))
+    assert known.sought
+    for graph in known.sought:
+        shapes = [one.type.shape for one in graph.arguments if isinstance(one.type, TensorType)]
+        assert not any("//" in str(size) for one in shapes for size in one)
+        small = shrink(graph)
+        assert {"small", "small_odd"} <= small.shapes.keys()
+        assert {one.name for one in graph.symbols} <= {one.name for one in small.graph.symbols}
 
 
 def test_a_size_may_be_handed_over_twice(source: Callable[..., Known]) -> None:

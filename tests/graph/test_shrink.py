@@ -12,7 +12,7 @@ from kernelwright.graph import sizes
 from kernelwright.graph.capture import capture
 from kernelwright.graph.dims import Expr, Unknowns
 from kernelwright.graph.execute import execute
-from kernelwright.graph.shrink import counted_to, cut_into, generalise, scaled_by, shrink
+from kernelwright.graph.shrink import counted_to, cut_into, generalise, scaled_by, shrink, terms_of
 from kernelwright.graph.task import to_task
 from kernelwright.graph.types import Graph, TensorType
 from kernelwright.shapes import apply_shape
@@ -291,3 +291,8 @@ def test_symbols_that_a_graph_has_already_keep_name_and_range() -> None:
         size = {name: one.hint + more for name, one in own.items()}
         assert sizes.static(small.graph, size | hints) == sizes.static(graph, size)
     assert {"small", "small_odd"} <= small.shapes.keys()
+
+
+def test_a_size_that_is_no_sum_of_products_is_one_term() -> None:
+    assert terms_of("2*s0*s1 - s1 + 3") == [(2, ("s0", "s1")), (1, ("s1",)), (3, ())]
+    assert terms_of("(s1*s1 + s0) // max(2, s1)") == [(1, ("s1", "s0"))]

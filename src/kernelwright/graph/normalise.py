@@ -456,7 +456,7 @@ class _Symbols:
                 )
             self._names.setdefault(symbol, f"s{len(self._names)}")
         named = expression.xreplace({old: _integer_symbol(new) for old, new in self._names.items()})
-        text = PythonPrinter().doprint(named)
+        text = PythonPrinter().doprint(_divided(named))
         try:
             sizes.parse(text)
         except ValueError as error:
@@ -481,6 +481,19 @@ def _integer_symbol(name: str) -> Any:
     import sympy
 
     return sympy.Symbol(name, integer=True, positive=True)
+
+
+def _divided(expression: Any) -> Any:
+    """The expression with every quotient divided out that leaves no remainder: `s1` for `s1*s1 // s1`."""
+    import sympy
+    from torch.utils._sympy.functions import FloorDiv
+
+    def quotient(top: Any, bottom: Any) -> Any:
+        found = sympy.cancel(top / bottom)
+        left = found.as_coefficients_dict().values() if found.is_polynomial() else [found]
+        return found if all(one.is_Integer for one in left) else FloorDiv(top, bottom)
+
+    return expression.replace(FloorDiv, quotient) if expression.has(FloorDiv) else expression
 
 
 def _live(nodes: Sequence[fx.Node]) -> set[fx.Node]:

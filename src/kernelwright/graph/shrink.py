@@ -89,10 +89,20 @@ def shrink(
     `values` are those of the capture, which determine how arguments are drawn; `ties` and `kept` are as in `generalise`. Symbols
     that the graph has already keep name and range; if they cannot, the graph is not changed.
     """
-    general = with_symbols(graph, kept, ties)
+    general = with_symbols(graph, kept, (*ties, *_equal_by_name(graph)))
     if graph.symbols:
         general = _with_own_symbols(general, graph) or graph
     return Shrunk(general, running(general, values) if general.symbols else {})
+
+
+def _equal_by_name(graph: Graph) -> Ties:
+    """The dimensions of a graph's arguments that its own symbols say are equal."""
+    places: dict[Dim, list[tuple[str, int]]] = {}
+    for one in graph.arguments:
+        for at, size in enumerate(one.type.shape if isinstance(one.type, TensorType) else ()):
+            if isinstance(size, str):
+                places.setdefault(size, []).append((one.name, at))
+    return [found for found in places.values() if len(found) > 1]
 
 
 def freed(graph: Graph) -> Graph | None:
@@ -513,7 +523,9 @@ def _in_weights(graph: Graph) -> set[str]:
 
 
 def terms_of(size: Dim) -> list[tuple[int, tuple[str, ...]]]:
-    """Coefficient and symbols of each term of a size that `generalise` wrote."""
+    """Coefficient and symbols of each term of a sum of products; any other formula counts as one term with all of its symbols."""
+    if not sizes.is_sum_of_products(str(size)):
+        return [(1, tuple(sizes.symbols_in_order(str(size))))]
     found = []
     for term in str(size).replace(" - ", " + ").split(" + "):
         factors = term.strip().lstrip("-").split("*")

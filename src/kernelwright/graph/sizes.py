@@ -128,7 +128,17 @@ _WORD = re.compile(r"[a-z_][a-z0-9_]*")
 
 def symbols_of(size: Dim) -> set[str]:
     """Names of the symbols in a size."""
-    return set() if isinstance(size, int) else set(_WORD.findall(size)) - set(_CALLS)
+    return set() if isinstance(size, int) else set(symbols_in_order(size))
+
+
+def symbols_in_order(text: str) -> list[str]:
+    """Names of the symbols in a size, each once."""
+    return [word for word in dict.fromkeys(_WORD.findall(text)) if word not in _CALLS]
+
+
+def is_sum_of_products(text: str) -> bool:
+    """Whether a size is a sum of products of numbers and symbols, without brackets, quotients and powers."""
+    return re.fullmatch(r"[\w*+\- ]+", text) is not None and "**" not in text
 
 
 def substitute(size: Dim, names: Mapping[str, Dim]) -> Dim:
@@ -342,7 +352,7 @@ def _without_factors(graph: Graph) -> Graph:
 
 def _factor(size: str, name: str) -> int:
     """The greatest common divisor of a symbol's terms in a sum; 1 if the size is not a plain sum of products."""
-    if not re.fullmatch(r"[\w*+\- ]+", size) or "**" in size:
+    if not is_sum_of_products(size):
         return 1
     terms = [term.strip(" -").split("*") for term in re.split(r" [+-] ", size)]
     return math.gcd(*(math.prod(int(one) for one in term if one.isdigit()) for term in terms if name in term))
