@@ -153,3 +153,20 @@ def test_likelihoods_are_drawn_as_such() -> None:
     part = capture(loss, (torch.randn(64, 64), torch.rand(64, 64))).part
     for seed in range(5):
         agree(part, seed=seed)
+
+
+def test_a_number_written_into_a_tensor_has_its_digits_in_fp64() -> None:
+    class Step(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            step = torch.eye(4, dtype=x.dtype)
+            step[0, 2] = 0.1
+            moved = (x @ step)[:, 2] - x[:, 2]
+            return 1.0 / (moved - 0.0999 * x[:, 0])
+
+    part = capture(Step(), (torch.rand(32, 4) + 1,)).part
+    apart = agree(part, seed=1).fp64
+    assert apart is not None
+    assert apart > 1e-6
+    [times] = [node for node in part.graph.nodes if node.op == "aten.mul.Tensor"]
+    with pytest.raises(UserError, match="away from the module"):
+        agree(changed(part, times.op, args=(times.args[0], 0.09991)), seed=1)

@@ -165,6 +165,18 @@ def test_what_is_finite_for_positive_numbers_alone_is_drawn_positive() -> None:
     assert bool((drawn > 0).all())
 
 
+def test_moments_of_zeros_are_drawn_from_zero_on_where_a_root_needs_it() -> None:
+    def step(p: torch.Tensor, g: torch.Tensor, m: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        return p - m.lerp(g, 0.1) / (v.mul(0.9).addcmul(g, g, value=0.1).sqrt() + 1e-8)
+
+    args = (torch.randn(64), torch.randn(64), torch.zeros(64), torch.zeros(64))
+    captured = capture(step, args)
+    task = to_task(captured.graph, "graph/test", values=captured.part.arguments)
+    drawn = namespace(task)["get_inputs"]()
+    assert bool((drawn[3] >= 0).all())
+    assert bool((drawn[1] < 0).any())
+
+
 def test_ends_of_segments_are_drawn_in_order() -> None:
     def pooled(x: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
         segment = torch.bucketize(torch.arange(x.shape[0]), ends, right=True)

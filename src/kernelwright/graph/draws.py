@@ -368,7 +368,7 @@ def _normal(mean: float, scale: float) -> Draw:
 
 def _between(low: float, high: float) -> Draw:
     if high - low < 1e-30:
-        low, high = (low - 0.1, high + 0.1) if low == 0 else tuple(sorted((0.9 * low, 1.1 * low)))
+        low, high = (0.0, 0.1) if low == 0 else tuple(sorted((0.9 * low, 1.1 * low)))
     if low >= 0 and 0.9 < high <= 1 and high - low > 0.9:  # shares and probabilities, which never exceed 1
         return Draw("0.998 * torch.rand({shape}{dtype}) + 0.001")
     width = "" if math.isclose(high - low, 1.0, rel_tol=0.05) else f"{_number(high - low)} * "
