@@ -20,7 +20,7 @@ from kernelwright.verify.reference import distributions
 from kernelwright.verify.reference.cases import Case, make_case
 from kernelwright.verify.reference.comparison import allowed_error, compare
 from kernelwright.verify.reference.expected import Expected, expected_of
-from kernelwright.verify.reference.oracle import _turn, telling
+from kernelwright.verify.reference.oracle import _turn, shape_cases, telling
 from kernelwright.verify.reference.task_module import INIT_SEED, Reference
 from kernelwright.verify.trace.pretend_cuda import poison_
 
@@ -611,3 +611,13 @@ def test_integers_that_roundings_of_the_reference_decide_are_not_judged_where_nu
         told[case.name] = kind(case, got), kind(case, one.value.reshape(one.shape))
     assert told["small x1"] == told["small x30"] == ("wrong_value", "")
     assert told["small x0.01"] == ("", "")
+
+
+def test_a_reference_that_raises_for_some_draws_alone_is_the_tasks_fault_not_ours() -> None:
+    """Hidden sizes at which it does are passed over."""
+    extra = "drawn = []"
+    inputs = "torch.randn(N), torch.tensor([drawn.append(1) or 4 + len(drawn)])"
+    source = MODULE.replace("(self, x)", "(self, x, at)")
+    source = source.format(body="return x[at]", inputs=inputs, n=8, extra=extra, init="")
+    with pytest.raises(UserError, match="raises IndexError"):
+        shape_cases(Task(id="test/task", source=source), "small", {}, STRICT, 1, 0)

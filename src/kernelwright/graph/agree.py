@@ -106,14 +106,14 @@ def _by_rounded_numbers(
     if all(_distance(*pair) <= _FP64 for pair in zip(got, expected, strict=False) if _comparable(*pair)):
         return moved
     for one in part.graph.arguments:
-        if one.role == "constant" and isinstance(one.type, TensorType) and not one.type.shape:
-            if (value := values[one.name]).is_floating_point():
-                other = value.double() * (1.0 + torch.finfo(value.dtype).eps)
-                made = _of_graph(part, _wide({**values, one.name: other}), True)
-                moved = [
-                    by + (_distance(*pair) if _comparable(*pair) else 0.0)
-                    for by, pair in zip(moved, zip(made, got, strict=True), strict=True)
-                ]
+        scalar = one.role == "constant" and isinstance(one.type, TensorType) and not one.type.shape
+        if scalar and (value := values[one.name]).is_floating_point():
+            other = value.double() * (1.0 + torch.finfo(value.dtype).eps)
+            made = _of_graph(part, _wide({**values, one.name: other}), True)
+            moved = [
+                by + (_distance(*pair) if _comparable(*pair) else 0.0)
+                for by, pair in zip(moved, zip(made, got, strict=True), strict=True)
+            ]
     return moved
 
 

@@ -569,7 +569,7 @@ class Judge:
         for name, sizes in stretched(
             task, self.small(task), lambda sizes: self._cost(task, sizes, operators=MOST_OPERATORS)
         ):
-            with contextlib.suppress(UserError), _ours("how far elements reach"):
+            with contextlib.suppress(NotModelled, UserError), _ours("how far elements reach"):
                 reference = Reference(task, sizes)
                 if found := farther(reference.build(), reference.inputs(self._secret), dice):
                     return name, found

@@ -69,6 +69,7 @@ from kernelwright.verify.reference.task_module import (
     NotModelled,
     Reference,
     drawing,
+    failing_as,
     finite,
     for_task,
     init_seed,
@@ -257,7 +258,7 @@ def shape_cases(
     inputs of few elements are scaled even without `special`; those at `bend` are known to be (`few_that_bend`). `moved`: state
     in place of the constructor's. `numbers`: Python integers, by place, in place of the drawn ones. Raises UserError if the task
     fails."""
-    with narrow.of_bytes(task.source):
+    with narrow.of_bytes(task.source), failing_as(task):
         protocol = for_task(protocol, task)
         reference = Reference(task, dict(sizes), device)
         reference.numbers = dict(numbers)
@@ -366,7 +367,7 @@ def step_counts(
     inputs = reference.inputs(secret)
     if task.gradients or not any(type(one) is int for one in inputs):
         return []
-    with narrow.of_bytes(task.source):
+    with narrow.of_bytes(task.source), failing_as(task):
         module = reference.build(protocol.affine, init_seed(protocol, secret))
         named = [one for one in whole_numbers.named_in(task.source, sizes) if 1 < one <= _MOST_STEPS]
         return list(renumbered.step_counts(module, inputs, named))

@@ -81,6 +81,15 @@ def runs_reference() -> Iterator[None]:
         raise NotModelled(f"the reference raises {type(error).__name__}: {error}") from error
 
 
+@contextlib.contextmanager
+def failing_as(task: Task) -> Iterator[None]:
+    """Turns NotModelled into a UserError that names the task: its reference raises for some of the values drawn at these sizes."""
+    try:
+        yield
+    except NotModelled as error:
+        raise UserError(f"task {task.id}: {error}") from error
+
+
 _compiled = functools.lru_cache(maxsize=256)(lambda source, name: compile(source, f"<{name}>", "exec"))
 
 
@@ -340,8 +349,8 @@ def drawing(inputs: object) -> Iterator[None]:
 
 
 def outputs_of(module: torch.nn.Module, inputs: Any) -> list[torch.Tensor]:
-    """Outputs of a copy of the module on copies of the inputs, without gradients."""
-    with torch.no_grad(), drawing(inputs):
+    """Outputs of a copy of the module on copies of the inputs, without gradients. Raises NotModelled."""
+    with torch.no_grad(), drawing(inputs), runs_reference():
         return flatten(copy.deepcopy(module)(*convert(inputs, torch.clone)))
 
 
