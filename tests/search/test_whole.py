@@ -48,7 +48,7 @@ def test_stages_of_a_network_share_kernels_and_their_widest_bounds() -> None:
     groups = partition(graph).groups
     leasts = [max(one.least for one in group.graph.symbols) for group in groups]
     assert len(groups) == 3
-    assert len({_kind(one) for one in groups}) == 1
+    assert len({_kind(one.graph) for one in groups}) == 1
     assert len(set(leasts)) > 1
     assert max(one.least for one in _for_all(groups).symbols) == min(leasts)
 
@@ -301,9 +301,12 @@ def test_layers_of_a_task_that_differ_in_width_and_extent_are_of_one_kind() -> N
     cut = rows(case.graph)
     made = _alike(cut)
     assert [one.outputs for one in made.groups] == [one.outputs for one in cut.groups]
+    assert all(
+        set(one.inputs) <= set(other.inputs) for one, other in zip(made.groups, cut.groups, strict=True)
+    )
 
     def kinds(whole: Partition) -> set[str]:
-        return {_kind(one) for one in whole.groups if "var_mean" in one.operators}
+        return {_kind(one.graph) for one in whole.groups if "var_mean" in one.operators}
 
     assert len(kinds(cut)) == 3
     assert len(kinds(made)) == 1

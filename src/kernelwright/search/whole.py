@@ -510,11 +510,11 @@ class _Search:
         rows = []
         alike: dict[str, list[Group]] = {}
         for groups in distinct.values():
-            alike.setdefault(_kind(groups[0]), []).append(groups[0])
+            alike.setdefault(_kind(groups[0].graph), []).append(groups[0])
         written: dict[str, tuple[str, Rung | None, str]] = {}
         for number, digest in enumerate(sorted(distinct, key=lambda one: -cost[one]), 1):
             group, why = distinct[digest][0], NO_TIME
-            if (kind := _kind(group)) in written or time.monotonic() < self._until(share):
+            if (kind := _kind(group.graph)) in written or time.monotonic() < self._until(share):
                 if kind not in written:
                     written[kind] = self._write(ladder, alike[kind], self._until(share))
                 text, rung, why = written[kind]
@@ -743,10 +743,10 @@ def _repeats(whole: Partition) -> bool:
     """Whether a graph's distinct kinds of groups have few of its nodes, and are not the steps of a recurrent cell, which would be
     alike but for the step of a sequence that they read, nor of a loop without contractions."""
     groups = whole.groups
-    kinds = {_kind(one): len(one.nodes) for one in groups}
-    steps = len(kinds) >= 2 * len({_kind(one, step=False) for one in groups})
-    many = Counter(_kind(one) for one in groups)
-    again = [one for one in groups if many[_kind(one)] > 1]
+    kinds = {_kind(one.graph): len(one.nodes) for one in groups}
+    steps = len(kinds) >= 2 * len({_kind(one.graph, step=False) for one in groups})
+    many = Counter(_kind(one.graph) for one in groups)
+    again = [one for one in groups if many[_kind(one.graph)] > 1]
     layers = sum(any(part_of(node) == "contraction" for node in one.nodes) for one in again)
     few = sum(kinds.values()) + EACH * len(kinds) <= REPEATED * len(whole.graph.nodes)
     return few and not steps and layers >= LAYERS * len(again)
@@ -755,36 +755,31 @@ def _repeats(whole: Partition) -> bool:
 def _alike(whole: Partition) -> Partition:
     """The same groups; distinct ones that differ only in free sizes have symbols for these. A module's widths are numbers in the graph
     of a task, and its extents expressions, so layers of several sizes would be written one by one."""
-    wide = {digest: _freed(groups[0]) for digest, groups in whole.distinct().items()}
-    many = Counter(_kind(one) for one in wide.values() if one)
-    steps = tuple(
-        dataclasses.replace(step, graph=made.graph, inputs=made.inputs)
-        if isinstance(step, Group) and (made := wide[step.graph.digest]) and many[_kind(made)] > 1
-        else step
-        for step in whole.steps
-    )
-    return dataclasses.replace(whole, steps=steps)
+    wide = {digest: freed(groups[0].graph) for digest, groups in whole.distinct().items()}
+    made = {digest: _kind(graph) for digest, graph in wide.items() if graph}
+    many = Counter(made.values())
+
+    def as_written(step: Group | Left) -> Group | Left:
+        graph = wide[step.graph.digest] if isinstance(step, Group) else None
+        if not isinstance(step, Group) or graph is None or many[made[step.graph.digest]] == 1:
+            return step
+        names = {one.name for one in graph.arguments}
+        given = zip(step.graph.arguments, step.inputs, strict=True)
+        return dataclasses.replace(
+            step, graph=graph, inputs=tuple(old for one, old in given if one.name in names)
+        )
+
+    return dataclasses.replace(whole, steps=tuple(map(as_written, whole.steps)))
 
 
-def _freed(group: Group) -> Group | None:
-    graph = freed(group.graph)
-    if graph is None:
-        return None
-    names = {one.name for one in graph.arguments}
-    given = zip(group.graph.arguments, group.inputs, strict=True)
-    return dataclasses.replace(
-        group, graph=graph, inputs=tuple(old for one, old in given if one.name in names)
-    )
-
-
-def _kind(group: Group, step: bool = True) -> str:
-    """A digest shared by groups that differ only in the values of their sizes, and without `step` in the index that they select."""
-    symbols = tuple(Symbol(name=one.name, hint=0) for one in group.graph.symbols)
+def _kind(graph: Graph, step: bool = True) -> str:
+    """A digest shared by groups' graphs that differ only in the values of their sizes, and without `step` in the index that they select."""
+    symbols = tuple(Symbol(name=one.name, hint=0) for one in graph.symbols)
     nodes = tuple(
         one if step or packet(one.op) != "select" else one.model_copy(update={"args": (*one.args[:2], 0)})
-        for one in group.graph.nodes
+        for one in graph.nodes
     )
-    return group.graph.model_copy(update={"symbols": symbols, "nodes": nodes}).digest
+    return graph.model_copy(update={"symbols": symbols, "nodes": nodes}).digest
 
 
 def _for_all(groups: Sequence[Group]) -> Graph:
