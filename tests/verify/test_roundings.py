@@ -447,3 +447,14 @@ def test_with_given_inputs_no_rounding_decides_at_a_bound() -> None:
     module = Module(lambda x: F.hardshrink(x.clone(), 0.5) + 1.0)
     assert roundings.largest_moves(module, [x], exact)[0][0] > 0.1
     assert roundings.largest_moves(module, [x], exact, given=True)[0][0] < 1e-6
+
+
+def test_what_torch_itself_makes_of_roundings_counts() -> None:
+    """Exact cancellation, which no random rounding makes."""
+    tiny = torch.full((4,), 1e-9)
+
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        return ((x + 1.0) - 1.0 == 0.0).float()
+
+    [far] = roundings.largest_moves(Module(forward), [tiny], [forward(tiny.double()).double()])
+    assert far.tolist() == [1.0] * 4

@@ -187,6 +187,13 @@ def _elu(args: Args, kwargs: Kwargs) -> str:
     return f"{_F}.elu({', '.join(args)})" if len(args) < 3 and not kwargs else ""
 
 
+def _solve(args: Args, kwargs: Kwargs) -> str:
+    given = ", ".join([*args, *(f"left={kwargs['left']}" for _ in range("left" in kwargs))])
+    if kwargs.get("check_errors") == "True":
+        return f"torch.linalg.solve({given})"
+    return f"torch.linalg.solve_ex({given})[0]"
+
+
 def _other(name: str, two: str) -> Callable[[Args, Kwargs], str]:
     """`max` of two tensors; that of one tensor has no special form."""
     return lambda args, kwargs: (
@@ -220,6 +227,8 @@ _FORMS: dict[str, Callable[[Args, Kwargs], str]] = {
     "col2im": _plain(f"{_F}.fold"), "linalg_vector_norm": lambda args, kwargs: (
         f"torch.linalg.vector_norm({', '.join([*args, *(f'{key}={value}' for key, value in kwargs.items())])})"
     ),
+    "_linalg_det": _plain("torch.linalg.det"), "_linalg_solve_ex": _solve,
+    "_linalg_eigh": _plain("torch.linalg.eigvalsh", 2),
     "_prelu_kernel": lambda args, kwargs: f"torch.where({args[0]} > 0, {args[0]}, {args[1]} * {args[0]})",
     "max": _other("max", "maximum"), "min": _other("min", "minimum"), "lift_fresh_copy": _plain("torch.clone"),
 }  # fmt: skip
@@ -229,6 +238,8 @@ _SEVERAL: dict[str, Callable[[Args], str]] = {
     "split": lambda args: f"torch.split({', '.join(args)})",
     "_embedding_bag": lambda args: _bags(args),
     "_embedding_bag_forward_only": lambda args: _bags(args),
+    "_linalg_slogdet": lambda args: f"(*torch.linalg.slogdet({args[0]}), None, None)",
+    "_linalg_eigh": lambda args: f"torch.linalg.eigh({', '.join(args[:2])})",
     "max_pool2d_with_indices": lambda args: f"{_F}.max_pool2d_with_indices({', '.join(args)})",
     "max_pool3d_with_indices": lambda args: f"{_F}.max_pool3d_with_indices({', '.join(args)})",
     "adaptive_max_pool2d": lambda args: f"{_F}.adaptive_max_pool2d_with_indices({', '.join(args)})",

@@ -384,6 +384,25 @@ def test_linear_algebra_stays_with_torch_between_kernels(compiler: Compiler) -> 
     assert compiler.answer(given).reason == "extern: aten.linalg_inv_ex"
 
 
+@pytest.mark.parametrize(
+    ("function", "call"),
+    [
+        (lambda x: torch.linalg.det(x * 2.0).exp(), "h1 = torch.linalg.det(h0)"),
+        (lambda x: torch.logdet(x * 2.0).exp(), "h1, h2, _, _ = (*torch.linalg.slogdet(h0), None, None)"),
+        (lambda x: torch.linalg.solve(x * 2.0, x).exp(), "h1 = torch.linalg.solve(h0, x1)"),
+        (lambda x: torch.linalg.eigh(x + x.mT).eigenvectors.exp(), "_, h1 = torch.linalg.eigh(h0)"),
+        (lambda x: torch.linalg.eigvalsh(x + x.mT).exp(), "h1 = torch.linalg.eigvalsh(h0)"),
+    ],
+    ids=["det", "logdet", "solve", "eigh", "eigvalsh"],
+)
+def test_linear_algebra_that_torch_lowers_to_operators_of_its_own_has_its_public_name(
+    compiler: Compiler, function: Any, call: str
+) -> None:
+    code = compiler.answer(capture(function, (torch.eye(4) + torch.rand(6, 4, 4),)).graph, "auto").code
+    assert call in code
+    assert "@triton.jit" in code
+
+
 def test_strides_that_differ_unless_a_size_is_one_are_no_limit() -> None:
     size = sympy.Symbol("s1", integer=True, positive=True)
     symbols = {"n": SimpleNamespace(node=SimpleNamespace(_expr=size))}
@@ -403,3 +422,13 @@ def test_strides_that_differ_unless_a_size_is_one_are_no_limit() -> None:
     ):
         with pytest.raises(CannotCompile, match="specialised"):
             check(guard)
+
+
+def test_what_a_slice_leaves_may_be_nothing(compiler: Compiler) -> None:
+    """A next-token loss of one token: blocks are powers of two of the number of elements, which then is 0."""
+    given = graph(
+        ("aten.slice.Tensor", (X, 1, 1, Size(size="n")), tensor("m", "n - 1")),
+        ("aten.sum.default", (Ref(ref="h1"),), tensor()),
+        x=tensor("m", "n"),
+    )
+    assert "triton.next_power_of_2(max(" in compiler.answer(given).code

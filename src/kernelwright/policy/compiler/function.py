@@ -322,7 +322,10 @@ class _Host:
             return str(size)
         count = use.arguments[f"{tile[:2].lower()}_numel"]
         assert isinstance(count, ast.expr)
-        return f"triton.next_power_of_2({counted.get(ast.unparse(count)) or self.text(count)})"
+        text = counted.get(ast.unparse(count)) or self.text(count)
+        # What a slice leaves of a size may be nothing.
+        less = any(isinstance(one, ast.Sub | ast.USub) for one in ast.walk(count))
+        return f"triton.next_power_of_2({f'max({text}, 1)' if less else text})"
 
     def tensor(self, tensor: Tensor) -> str:
         """A tensor as a launch argument; for a view, only its start matters."""

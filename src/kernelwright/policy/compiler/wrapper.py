@@ -86,7 +86,7 @@ _PUBLIC = {
     "grouped_convolution": "torch.convolution",
 }  # fmt: skip
 """Calls in Inductor's wrapper that may stay, by the last part of their name."""
-_LINEAR_ALGEBRA = re.compile(r"aten\.(linalg_|cholesky|triangular_solve)")
+_LINEAR_ALGEBRA = re.compile(r"aten\.(_?linalg_|cholesky|triangular_solve)")
 """Decompositions and systems, for which nobody has code but the library."""
 _IN_PLACE = {
     "aten.scatter_reduce_.two": "torch.Tensor.scatter_reduce_",

@@ -10,6 +10,7 @@ Source: Monte Carlo arithmetic (Parker 1997).
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import itertools
 import math
@@ -25,6 +26,8 @@ from kernelwright.verify.reference.task_module import where_possible
 from kernelwright.verify.structures import Args, DispatchMode, Kwargs, Op, convert, flatten
 
 RUNS = 16
+_FINE_RUNS, _FINE = 4, 0.125
+"""More runs, with roundings of this share: where large ones move an element one way only, those of a kernel may move it the other."""
 _HALF = (torch.float16, torch.bfloat16)
 _SUMMED = 128
 """Steps whose decays are added up in one piece: the most of published kernels' chunks."""
@@ -190,10 +193,12 @@ class _Rounding(DispatchMode):
         kept: torch.dtype | None = None,
         inward: bool = False,
         given: bool = False,
+        share: float = 1.0,
     ) -> None:
         """`kept`: the half-precision dtype of the task's inputs, if any. `inward`: all results move towards 0. `given`: copies and
-        magnitudes do not move."""
+        magnitudes do not move. `share` of these roundings: their size."""
         super().__init__()
+        self._share = share
         self._seed, self._ties, self._kept, self._inward, self._given = seed, ties, kept, inward, given
         self._generators: dict[torch.device, torch.Generator] = {}
         self._whole: list[torch.Tensor] = []
@@ -252,15 +257,18 @@ class _Rounding(DispatchMode):
         if self._ties:
             noise = _by_value(tensor, self._seed)
             noise = -noise.abs_() if self._inward else noise
-            return tensor.copy_(tensor.double() * noise.mul_(torch.finfo(tensor.dtype).eps).add_(1.0))
+            return tensor.copy_(tensor.double() * noise.mul_(self._eps(tensor)).add_(1.0))
         if tensor.device not in self._generators:
             self._generators[tensor.device] = torch.Generator(tensor.device).manual_seed(self._seed)
         generator, device = self._generators[tensor.device], tensor.device
         noise = torch.rand(tensor.shape, generator=generator, device=device, dtype=torch.float64)
         noise = noise.mul_(2.0).sub_(1.0)  # from -1 to 1
         noise.add_(noise.sign())
-        noise = (-noise.abs_() if self._inward else noise).mul_(torch.finfo(tensor.dtype).eps)
+        noise = (-noise.abs_() if self._inward else noise).mul_(self._eps(tensor))
         return tensor.copy_(tensor.double() * noise.add_(1.0))
+
+    def _eps(self, tensor: torch.Tensor) -> float:
+        return self._share * torch.finfo(tensor.dtype).eps
 
 
 def _is_differentiated(args: Args) -> bool:
@@ -302,8 +310,8 @@ def _by_value(tensor: torch.Tensor, seed: int) -> torch.Tensor:
 def largest_moves(
     module: torch.nn.Module, inputs: Any, exact: list[torch.Tensor], ties: bool = False, given: bool = False
 ) -> list[torch.Tensor]:
-    """By output, the most that each element moves away from `exact` (fp64; integers as they are) in `RUNS` runs: infinity
-    where a rounding makes it infinite or NaN, 0 where it is so without one.
+    """By output, the most that each element moves away from `exact` (fp64; integers as they are) in `RUNS` runs, a few with smaller
+    roundings, and torch's own: infinity where a rounding makes it infinite or NaN, 0 where it is so without one.
 
     Copies of the inputs are off by a rounding as well, like sums of them in another order; not in half precision or 8 bits,
     which are summed in single; logarithms of decays as if they were differences of running sums. Integers and booleans move where a rounding decides a step or a comparison. With `ties`, neither inputs
@@ -312,10 +320,11 @@ def largest_moves(
     """
     largest = [torch.zeros_like(right, dtype=torch.float64) for right in exact]
     decays = set() if ties or given else logs_of_decays(module, inputs)
-    for run in range(RUNS):
-        outputs = _moved(module, inputs, run, ties, given, decays=decays)
+    for run in range(RUNS + _FINE_RUNS + 1):
+        share = 1.0 if run < RUNS else _FINE if run < RUNS + _FINE_RUNS else 0.0
+        outputs = _moved(module, inputs, run, ties, given, decays=decays, share=share)
         if outputs is None:
-            outputs = _moved(module, inputs, run, ties, given=True, inward=True)
+            outputs = _moved(module, inputs, run, ties, given=True, inward=True, share=share)
         for index, (output, right) in enumerate(zip(outputs or exact, exact, strict=True)):
             output = output.detach()
             same = right.isnan() | (output.isinf() & (output == right.to(output.dtype)))
@@ -332,9 +341,11 @@ def _moved(
     given: bool,
     inward: bool = False,
     decays: Collection[int] = (),
+    share: float = 1.0,
 ) -> list[torch.Tensor] | None:
-    """Outputs of one run of `largest_moves`; None if the reference refuses it. `decays`: see `logs_of_decays`."""
-    rounding = _Rounding(run, ties, _half_of(inputs), inward, given)
+    """Outputs of one run of `largest_moves`; None if the reference refuses it. `decays`: see `logs_of_decays`. `share` of the
+    usual roundings: their size; with 0, the reference as it is."""
+    rounding = _Rounding(run, ties, _half_of(inputs), inward, given, share)
     places = itertools.count()
 
     def moved(one: torch.Tensor) -> torch.Tensor:
@@ -348,8 +359,8 @@ def _moved(
     near = convert(inputs, moved)
     device = next((tensor.device for tensor in flatten(near)), torch.device("cpu"))
     fresh = copy.deepcopy(module).to(device)
-    with where_possible(), rounding:
-        return flatten(fresh(*near))
+    with where_possible(), rounding if share else contextlib.nullcontext():
+        return flatten(fresh(*near if share else convert(inputs, torch.clone)))
     return None
 
 
