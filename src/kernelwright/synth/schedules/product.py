@@ -26,7 +26,7 @@ from kernelwright.synth.index import Base, Index, split_index
 from kernelwright.synth.primitives import Prim, Unsupported, Val
 from kernelwright.synth.program import ProductSchedule, TileDecisions
 from kernelwright.synth.shapes import groups_of
-from kernelwright.synth.sizes import ONE, Size, product
+from kernelwright.synth.sizes import ONE, ZERO, Size, product
 from kernelwright.synth.source import Buffer, Source, numel
 
 _NAMES = ("m", "n", "k", "acc", "left", "right", "tile", "tiles", "batch", "start", "in_m", "in_n", "in_k", "m_at", "n_at", "tile_m", "tile_n",
@@ -113,8 +113,8 @@ class ProductPrinter:
         self.batch = out[:-2] if self.batched else ()
         self.row_shape = (out[-2],) if self.batched else out[:-1]
         self.m, self.n = numel(self.row_shape), out[-1]
-        if ONE in (self.m, self.n):
-            raise Unsupported("a product with one row or column, which is no tile")
+        if ONE in (self.m, self.n) or self.k == ZERO:
+            raise Unsupported("a product with one row or column, or of nothing, which is no tile")
         self.emitter: Emitter = source.emitter()
         self.loops = frozenset({"tile"}) if schedule.persistent else frozenset()
         self.m_base = Base("m[:, None]", self.m, frozenset({0}), ("in_m[:, None]",), self.loops)
@@ -189,8 +189,13 @@ class ProductPrinter:
         k = emitter.size(self.k)
         for acc in self.accumulators:
             emitter.line(f"{acc} = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)")
-        low, high = ("begin", "end") if self.schedule.split_k > 1 else ("0", k)
-        emitter.open("k", f"for start in range({low}, {high}, BLOCK_K):")
+        low, high, last = (
+            ("begin", "end", "tl.maximum(end, begin + 1)") if self.schedule.split_k > 1 else ("0", k, k)
+        )
+        if self.schedule.split_k == 1 and not self.schedule.persistent:
+            emitter.line(f"tl.assume({k} > 0)")
+        # A loop that may be empty has a second way to its end, for which the assembler waits after each wgmma.
+        emitter.open("k", f"for start in range({low}, {last}, BLOCK_K):")
         names = ["left", *self.right_names]
         sides = list(zip(names, (self.a, *self.rights), strict=True))
         loads = [f"{name} = {self._tile_load(side)}" for name, side in sides] if self.through else []
