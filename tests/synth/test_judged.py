@@ -9,8 +9,9 @@ from running_programs import graph_of
 from kernelwright.graph.shrink import with_symbols
 from kernelwright.graph.task import to_task
 from kernelwright.graph.types import Graph
-from kernelwright.records import Candidate
+from kernelwright.records import Candidate, Verdict
 from kernelwright.synth.library import program_of, schedules_of
+from kernelwright.synth.program import AttentionSchedule, ConvolutionSchedule, MapSchedule, Program
 from kernelwright.synth.to_triton import print_triton
 from kernelwright.verify.pool import VerifierPool
 
@@ -72,18 +73,56 @@ def graphs() -> dict[str, Graph]:
     return {make.__name__: graph_of(make) for make in makes}
 
 
-@pytest.mark.parametrize("what", graphs())
-def test_the_library_is_accepted_at_other_sizes(what: str, pool: VerifierPool) -> None:
-    graph = with_symbols(graphs()[what])
+def judged(name: str, graph: Graph, schedule: Any, pool: VerifierPool) -> Verdict:
+    """The verdict on a schedule, or on the library's first program, for a graph whose sizes are free."""
+    graph = with_symbols(graph)
     sets = {
         name: {one.name: min(sizes[at % len(sizes)], one.hint) for at, one in enumerate(graph.symbols)}
         for name, sizes in zip(("small", "small_odd"), SIZES, strict=True)
     }
-    program = program_of(graph)
+    program = Program(graph=graph, schedule=schedule) if schedule is not None else program_of(graph)
     assert program is not None
-    verdict = pool.verify(
-        to_task(graph, f"graph/{what}", shapes=sets), Candidate(code=print_triton(program) + MODULE)
-    )
+    code = print_triton(program) + MODULE
+    return pool.verify(to_task(graph, f"graph/{name}", shapes=sets), Candidate(code=code))
+
+
+@pytest.mark.parametrize("what", graphs())
+def test_the_library_is_accepted_at_other_sizes(what: str, pool: VerifierPool) -> None:
+    verdict = judged(what, graphs()[what], None, pool)
+    assert verdict.correct, verdict.detail
+
+
+def chosen() -> dict[str, tuple[Graph, Any]]:
+    """Graphs with schedules that are not the library's first."""
+
+    def image(b: Any) -> Any:
+        x, w = (
+            b.input("x", "bfloat16", (2, 32, 8, 8)),
+            b.input("w", "bfloat16", (32, 32, 3, 3), role="weight"),
+        )
+        return b.op("aten.relu.default", b.op("aten.conv2d.default", x, w, None, [1, 1], [1, 1]))
+
+    def attend(b: Any) -> Any:
+        q, k, v = (b.input(one, "float32", (2, 4, 64, 32)) for one in "qkv")
+        return b.op("aten.scaled_dot_product_attention.default", q, k, v, None, 0.0, True)
+
+    def pool_rows(b: Any) -> Any:
+        return b.op(
+            "aten.max_pool2d.default", b.input("x", "bfloat16", (2, 3, 18, 20)), [3, 3], [2, 2], [1, 1]
+        )
+
+    boxes = ConvolutionSchedule(tile=(64, 32, 32), layout="nhwc", loads="descriptor", box=(8, 8))
+    heads = AttentionSchedule(tile=(32, 32), warps=4, loads="descriptor", first="heads", precision="tf32x3")
+    return {
+        "boxes": (graph_of(image), boxes),
+        "three products, longest loops first": (graph_of(attend), heads),
+        "tiles of rows": (graph_of(pool_rows), MapSchedule(rows=4, block=16)),
+    }
+
+
+@pytest.mark.parametrize("what", chosen())
+def test_chosen_schedules_are_accepted(what: str, pool: VerifierPool) -> None:
+    verdict = judged(what.split()[0], *chosen()[what], pool)
     assert verdict.correct, verdict.detail
 
 

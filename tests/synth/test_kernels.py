@@ -4,7 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from running_programs import agrees, graph_of
+import torch
+from running_programs import agrees, compare, draw, graph_of
 
 from kernelwright.graph.shrink import with_symbols
 from kernelwright.synth.primitives import Unsupported
@@ -139,6 +140,12 @@ def test_attention_agrees_with_fp64(graph: Any, loads: Any, tmp_path: Path) -> N
     assert agrees(graph, AttentionSchedule(tile=(32, 16), warps=4, loads=loads), tmp_path) == ""
 
 
+@pytest.mark.parametrize("first", ["long", "heads"])
+def test_attention_begins_with_other_queries(first: Any, tmp_path: Path) -> None:
+    schedule = AttentionSchedule(tile=(32, 16), warps=4, loads="descriptor", first=first, precision="tf32x3")
+    assert agrees(attention("float32", True), schedule, tmp_path) == ""
+
+
 @pytest.mark.parametrize("mask", ["bool", "float32"])
 def test_attention_takes_masks(mask: str, tmp_path: Path) -> None:
     assert (
@@ -217,6 +224,51 @@ def test_convolutions_agree_with_fp64(what: str, tmp_path: Path) -> None:
     kind: Any = {"algorithm": "direct"} if how == "direct" else {"layout": how}
     schedule = ConvolutionSchedule(tile=(32, 16, 16), precision="ieee", **kind)
     assert agrees(graph, schedule, tmp_path) == ""
+
+
+BOXES = {
+    "shifted": (convolution((3, 32, 12, 12), (40, 32, 3, 3), padding=1), (4, 4)),
+    "strided": (convolution((3, 32, 12, 16), (40, 32, 3, 3), 2, 1), (1, 8)),
+    "a step that divides no side": (convolution((2, 32, 11, 9), (40, 32, 3, 3), 2, 1), (4, 8)),
+    "dilated, with channels that fill no step": (
+        convolution((2, 20, 10, 8), (33, 20, 3, 3), 1, 2, 2),
+        (2, 2),
+    ),
+    "one image": (convolution((1, 32, 12, 12), (33, 32, 4, 4), 4), (4, 4)),
+}
+
+
+@pytest.mark.parametrize("what", BOXES)
+def test_convolutions_of_boxes_agree_with_fp64(what: str, tmp_path: Path) -> None:
+    graph, box = BOXES[what]
+    schedule = ConvolutionSchedule(
+        tile=(32, 32, 32), layout="nhwc", loads="descriptor", box=box, group=2, precision="ieee"
+    )
+    assert agrees(graph, schedule, tmp_path) == ""
+
+
+def test_an_input_with_channels_last_is_loaded_in_boxes_as_it_is(tmp_path: Path) -> None:
+    graph, shape = BOXES["shifted"][0], (3, 32, 12, 12)
+    first, *others = graph.arguments
+    kind = first.type.model_copy(update={"strides": (32 * 144, 1, 32 * 12, 32)})
+    last = graph.model_copy(
+        update={"arguments": (first.model_copy(update={"type": kind}), *others), "name": graph.name}
+    )
+    schedule = ConvolutionSchedule(tile=(32, 32, 32), loads="descriptor", box=(4, 4), precision="ieee")
+    code = print_triton(Program(graph=last, schedule=schedule))
+    values = draw(graph)
+    values["x"] = values["x"].contiguous(memory_format=torch.channels_last)
+    assert values["x"].shape == shape
+    assert compare(graph, code, values, tmp_path) == ""
+    assert "to_channels_last" not in code
+    assert "x_desc = TensorDescriptor" in code
+
+
+def test_tiles_of_rows_agree_with_fp64(tmp_path: Path) -> None:
+    make, _ = GRAPHS["max pooling"]
+    assert agrees(graph_of(make), MapSchedule(rows=4, block=16), tmp_path) == ""
+    make, _ = GRAPHS["joined"]
+    assert agrees(graph_of(make), MapSchedule(rows=2, block=8), tmp_path) == ""
 
 
 def unary(op: str, *shape: int) -> Any:

@@ -29,6 +29,8 @@ def schedules(draw: st.DrawFn) -> Any:
             continue
         if name == "tile":
             values[name] = draw(CHOICES[f"tile{len(field.default)}"])
+        elif name == "box":
+            values[name] = draw(st.sampled_from([(1, 1), (4, 8), (1, 16)]))
         elif name in CHOICES:
             values[name] = draw(CHOICES[name])
         elif isinstance(field.default, bool):

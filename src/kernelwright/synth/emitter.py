@@ -667,7 +667,8 @@ def input_precision(dtype: str, precision: str) -> str:
 
 
 def place_tile(emitter: Emitter, m: str, n: str, group: int) -> None:
-    """Emit lines that map a program's `tile` to rows below `m` and columns below `n`, in groups of `group` rows of tiles."""
+    """Emit lines that map a program's `tile` to rows below `m` (empty: they are no line) and columns below `n`, in groups of `group`
+    rows of tiles."""
     if group == 1:
         emitter.line("tile_m, tile_n = tile // tiles_n, tile % tiles_n")
     else:
@@ -676,10 +677,9 @@ def place_tile(emitter: Emitter, m: str, n: str, group: int) -> None:
         emitter.line("rows_m = tl.minimum(tiles_m - first_m, GROUP)")
         emitter.line("tile_m = first_m + tile % width % rows_m")
         emitter.line("tile_n = tile % width // rows_m")
-    emitter.line("m = tile_m * BLOCK_M + tl.arange(0, BLOCK_M)")
-    emitter.line("n = tile_n * BLOCK_N + tl.arange(0, BLOCK_N)")
-    emitter.line(f"in_m = m < {m}")
-    emitter.line(f"in_n = n < {n}")
+    for name, size in (("m", m), ("n", n)) if m else (("n", n),):
+        emitter.line(f"{name} = tile_{name} * BLOCK_{name.upper()} + tl.arange(0, BLOCK_{name.upper()})")
+        emitter.line(f"in_{name} = {name} < {size}")
 
 
 def _calculate(prim: Prim, kind: str, tensors: list[str], numbers: list[Any]) -> str:

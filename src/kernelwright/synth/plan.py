@@ -44,7 +44,7 @@ def _call_syntax(name: str) -> tuple[Callable[[Any], str], Callable[[str], int]]
 
 
 _FORMS: dict[str, tuple[str, Callable[[Any], str], Callable[[str], Any]]] = {
-    "tile": ("tile", _tile, lambda text: tuple(map(int, text.split("x")))),
+    **{name: (name, _tile, lambda text: tuple(map(int, text.split("x")))) for name in ("tile", "box")},
     "group": ("order", *_call_syntax("grouped")),
     "persistent": ("persistent", _yes, _read_yes),
     "flat": ("flat", _yes, _read_yes),
@@ -52,7 +52,10 @@ _FORMS: dict[str, tuple[str, Callable[[Any], str], Callable[[str], Any]]] = {
     "split": ("row", *_call_syntax("split")),
     "epilogue": ("epilogue", *_call_syntax("split")),
     **{name: (name, str, int) for name in ("stages", "warps", "rows", "block", "products")},
-    **{name: (name, str, str) for name in ("nest", "passes", "algorithm", "layout", "loads", "precision")},
+    **{
+        name: (name, str, str)
+        for name in ("nest", "passes", "algorithm", "layout", "loads", "first", "precision")
+    },
 }
 _FIELDS = {written: field for field, (written, _, _) in _FORMS.items()}
 

@@ -38,15 +38,17 @@ def _tile_fits(elements: int, warps: int, what: str) -> None:
 
 
 class MapSchedule(Decisions):
-    """Every output element independently: `map  block 1024  warps 4`."""
+    """Every output element independently: `map  rows 1  block 1024  warps 4`."""
 
     nest: Literal["map"] = "map"
+    rows: Power = 1
+    """Rows of the last dimension in a tile, `block` elements of each, so that no element's place is divided; 1: elements in order."""
     block: Power = 1024
     warps: Warps = 4
 
     @model_validator(mode="after")
     def _legal(self) -> Self:
-        _tile_fits(self.block, self.warps, "a block")
+        _tile_fits(self.rows * self.block, self.warps, "a block")
         return self
 
 
@@ -165,11 +167,23 @@ class ConvolutionSchedule(Decisions):
     group: Annotated[int, Field(ge=1, le=64)] = 1
     stages: Stages = 3
     warps: Warps = 4
+    loads: Literal["pointer", "descriptor"] = "pointer"
+    """With descriptors, one tap of a tile is one box of the input, filled with zeros outside."""
+    box: tuple[Power, Power] = (1, 1)
+    """Rows and columns of an image in a tile whose loads are descriptors; the rest of its places are further images."""
     precision: Precision = "tf32"
 
     @model_validator(mode="after")
     def _legal(self) -> Self:
         m, n, k = self.tile
+        if self.loads == "descriptor" and (self.algorithm != "implicit" or m % (self.box[0] * self.box[1])):
+            raise ValueError(
+                "descriptors go with algorithm implicit and a box that divides the tile's places"
+            )
+        if self.loads == "pointer" and self.box != (1, 1):
+            raise ValueError("only tiles whose loads are descriptors are boxes")
+        if self.loads == "descriptor" and max(m, n, k) > 256:
+            raise ValueError("a descriptor moves at most 256 elements each way")
         if self.algorithm == "implicit":
             if min(m, n, k) < 16:
                 raise ValueError("a tile of an implicit product is at least 16 each way")
@@ -216,6 +230,9 @@ class AttentionSchedule(Decisions):
     stages: Stages = 3
     warps: Warps = 8
     loads: Literal["pointer", "descriptor"] = "pointer"
+    first: Literal["short", "long", "heads"] = "short"
+    """Which queries begin: the first ones of a head, whose loops are short under a causal mask; the last ones, so that no long loop
+    is left at the end; or the last ones of all heads."""
     precision: Precision = "ieee"
 
     @model_validator(mode="after")

@@ -202,7 +202,7 @@ def _scan(schedule: Any, sizes: tuple[int, ...], itemsize: int, sms: int, shared
 
 
 def _map(schedule: Any, sizes: tuple[int, ...], itemsize: int, sms: int, shared: int) -> Features:
-    elements = schedule.block if schedule.nest == "map" else math.prod(schedule.tile)
+    elements = schedule.rows * schedule.block if schedule.nest == "map" else math.prod(schedule.tile)
     thread = elements / (32 * schedule.warps)
     return {
         "thread": _log(thread),

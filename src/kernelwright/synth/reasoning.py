@@ -123,9 +123,10 @@ def facts(source: Source, schedule: Any) -> dict[str, str]:
         return _row(source, schedule)
     if isinstance(schedule, MapSchedule):
         count = math.prod(source.outputs[0][0].shape)
+        tile = schedule.rows * schedule.block
         return {
-            "programs": str(-(-count // schedule.block)),
-            "elements a thread": f"{schedule.block / (_THREADS * schedule.warps):g}",
+            "programs": str(-(-count // tile)),
+            "elements a thread": f"{tile / (_THREADS * schedule.warps):g}",
         }
     return {}
 

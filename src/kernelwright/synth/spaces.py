@@ -139,7 +139,8 @@ def _convolution_defaults(source: Source, precision: str) -> Iterator[Any]:
     if filters < 16 and taps * channels <= 64:
         yield ConvolutionSchedule(algorithm="direct", tile=(512, 16, 16), warps=4)
     if windows_counted(source):
-        yield from sorted(_convolution_space(source, precision), key=lambda one: window_cost(source, one))[:2]
+        some = [one for one in _convolution_space(source, precision) if one.loads == "pointer"]
+        yield from sorted(some, key=lambda one: window_cost(source, one))[:2]
     n = min(128, max(16, next_power_of_two(filters)))
     k = min(64 if itemsize_of(source) == 2 else 32, max(16, next_power_of_two(channels)))
     m, warps = (128, 8 if n == 128 else 4) if places >= 128 * 64 else (64, 4)
@@ -199,6 +200,49 @@ def _convolution_space(source: Source, precision: str) -> Iterator[Any]:
         if n <= max(16, filters) and (layout == "nhwc" or same or stages == 3):
             yield from legal(ConvolutionSchedule, layout=layout, tile=(m, n, min(k // 2 if wide else k, max(16, channels))),
                              warps=warps, stages=stages, group=group, precision=how)  # fmt: skip
+    yield from _boxes(source, how)
+
+
+_BOXED = (
+    (128, 256, 64, 8),
+    (256, 128, 64, 8),
+    (128, 128, 64, 8),
+    (128, 128, 64, 4),
+    (64, 256, 64, 4),
+    (128, 64, 64, 4),
+)
+
+
+def _boxes(source: Source, how: str) -> Iterator[Any]:
+    """Schedules of a convolution that load boxes of an input with channels last; empty if no stride or step divides its sizes."""
+    prim = next(prim for prim in source.lowered.prims if prim.op == "conv")
+    _, filters, channels, _, same = _convolution_facts(source)
+    plain = prim.args[0].name in {one.name for one in source.lowered.arguments} and not same
+    last = any(one.op == "permute" and one.out.name == prim.args[0].name for one in source.lowered.prims)
+    strides = zip(prim.args[0].shape[2:], prim.attr("stride"), strict=True)
+    if len(prim.out.shape) != 4 or not (plain or last) or any(size % stride for size, stride in strides):
+        return
+    for (m, n, k, warps), stages in itertools.product(_BOXED, (3, 4, 5)):
+        depth = k // 2 if itemsize_of(source) == 4 else k
+        if n <= max(16, filters) and channels % depth == 0:
+            yield from legal(ConvolutionSchedule, layout="nhwc" if plain else "nchw", tile=(m, n, depth), warps=warps, stages=stages,
+                             loads="descriptor", box=_box(m, prim.out.shape), precision=how)  # fmt: skip
+
+
+def _box(places: int, shape: tuple[int, ...]) -> tuple[int, int]:
+    """Rows and columns of a box of so many places that covers images with the fewest places beside them; the widest of these."""
+    images, _, down, across = shape
+    powers = [2**power for power in range(places.bit_length())]
+    found = (
+        (rows, columns) for rows, columns in itertools.product(powers, powers) if rows * columns <= places
+    )
+
+    def covered(box: tuple[int, int]) -> tuple[int, int, int]:
+        rows, columns = box
+        sizes = ((images, places // (rows * columns)), (down, rows), (across, columns))
+        return math.prod(-(-size // part) * part for size, part in sizes), -columns, -rows
+
+    return min(found, key=covered)
 
 
 def _scan_defaults(source: Source, precision: str) -> Iterator[Any]:
@@ -234,6 +278,11 @@ def _map_space(source: Source, precision: str) -> Iterator[Any]:
             yield from legal(TransposeSchedule, tile=tile, warps=warps)
     for block, warps in itertools.product((512, 1024, 2048, 4096), (4, 8)):
         yield from legal(MapSchedule, block=block, warps=warps)
+    if any(prim.op == "window" for prim in source.lowered.prims):
+        block = min(256, next_power_of_two(source.outputs[0][0].shape[-1]))
+        for elements, warps in itertools.product((512, 1024, 256, 2048), (4, 8, 2)):
+            if elements > block:
+                yield from legal(MapSchedule, rows=elements // block, block=block, warps=warps)
 
 
 def _row_space(source: Source, precision: str) -> Iterator[Any]:
@@ -348,16 +397,26 @@ def _product_space(source: Source, precision: str) -> Iterator[Any]:
 
 
 def _attention_space(source: Source, precision: str) -> Iterator[Any]:
-    width = next_power_of_two(extents_of(source, "attention")[3])
+    width, how = next_power_of_two(extents_of(source, "attention")[3]), instruction(precision)
     most = max(sheet.shared_per_block for sheet in TARGETS.values()) // (width * itemsize_of(source))
+    causal = next(prim for prim in source.lowered.prims if prim.op == "attention").attr("causal")
+    if itemsize_of(source) == 4 and how == "ieee":  # three TF32 products are as accurate as one in IEEE
+        for tile, warps in (((64, 32), 4), ((128, 32), 8), ((64, 64), 4), ((128, 64), 8)):
+            for stages, loads in itertools.product((2, 3), ("pointer", "descriptor")):
+                shared = {"tile": tile, "warps": warps, "stages": stages, "precision": "tf32x3"}
+                yield from legal(
+                    AttentionSchedule, loads=loads, first="long" if causal else "short", **shared
+                )
     for (m, n, warps), stages in itertools.product(
-        ((128, 64, 4), (128, 64, 8), (128, 128, 8), (64, 64, 4), (64, 128, 4)), (2, 3, 4)
+        ((128, 64, 4), (128, 64, 8), (128, 128, 8), (64, 64, 4), (64, 128, 4)), (1, 2, 3, 4)
     ):
         if m + 2 * stages * n > most:  # shared memory for queries, and for keys and values of every stage
             continue
-        for loads in ("pointer", "descriptor"):
-            shared = {"tile": (m, n), "warps": warps, "stages": stages, "precision": instruction(precision)}
-            yield from legal(AttentionSchedule, loads=loads, **shared)
+        for loads, first in itertools.product(
+            ("pointer", "descriptor"), ("short", "long", "heads") if causal else ("short",)
+        ):
+            shared = {"tile": (m, n), "warps": warps, "stages": stages, "precision": how}
+            yield from legal(AttentionSchedule, loads=loads, first=first, **shared)
 
 
 DEFAULTS = {

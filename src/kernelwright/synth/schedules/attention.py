@@ -58,6 +58,16 @@ class AttentionPrinter:
             raise Unsupported("descriptors of fewer heads of keys than of queries")
 
     @property
+    def axes(self) -> tuple[int, int]:
+        """The grid's axes of tiles and of heads."""
+        return (1, 0) if self.schedule.first == "heads" else (0, 1)
+
+    @property
+    def folded(self) -> bool:
+        """Whether the scale is applied in the exponent, which saves a product for each score: if it leaves their order."""
+        return (self.scale is None or self.scale > 0) and (self.mask is None or self.mask.dtype == "bool")
+
+    @property
     def tile(self) -> tuple[int, int]:
         """Queries and keys of a tile."""
         m, n = self.schedule.tile
@@ -89,7 +99,9 @@ class AttentionPrinter:
     def begin(self) -> None:
         """Positions, the tile of queries, and the initial running values."""
         emitter = self.emitter
-        emitter.line("tile_m, batch = tl.program_id(0), tl.program_id(1)")
+        emitter.line(f"tile_m, batch = tl.program_id({self.axes[0]}), tl.program_id({self.axes[1]})")
+        if self.schedule.first != "short":
+            emitter.line(f"tile_m = tl.num_programs({self.axes[0]}) - 1 - tile_m")
         if self.kv_heads != self.heads[1] and self.kv_heads.constant != 1:
             heads = emitter.size(self.heads[1], True)
             emitter.line(f"head_kv = batch % {heads} // ({heads} // {emitter.size(self.kv_heads, True)})")
@@ -141,10 +153,11 @@ class AttentionPrinter:
             n = Base("n[None, :]", self.keys, frozenset({1}), ("in_n[None, :]",), loops)
         self._load("k", self.k, (*self.kv_coordinates(), Index.whole(n), Index.whole(d)), row)
         precision = input_precision(self.q.dtype, self.schedule.precision)
+        later, now = (" * SCALE", "") if self.folded else ("", " * SCALE")
         if self.single:
-            emitter.line("scores = tl.sum(q.to(tl.float32).T * k, axis=0)[None, :] * SCALE")
+            emitter.line(f"scores = tl.sum(q.to(tl.float32).T * k, axis=0)[None, :]{now}")
         else:
-            emitter.line(f"scores = tl.dot(q, {'k.T' if self.descriptors else 'k'}{precision}) * SCALE")
+            emitter.line(f"scores = tl.dot(q, {'k.T' if self.descriptors else 'k'}{precision}){now}")
         column = Base("n[None, :]", self.keys, frozenset({1}), ("in_n[None, :]",), loops)
         allowed = ["in_n[None, :]"]
         if self.mask is not None:
@@ -159,12 +172,12 @@ class AttentionPrinter:
         if diagonal:
             allowed.append("(m[:, None] >= n[None, :])")
         emitter.line(f'scores = tl.where({" & ".join(allowed)}, scores, float("-inf"))')
-        emitter.line("new_peak = tl.maximum(peak, tl.max(scores, axis=1))")
+        emitter.line(f"new_peak = tl.maximum(peak, tl.max(scores, axis=1){later})")
         guarded = "new_peak"
         if self.mask is not None:
             emitter.line('safe_peak = tl.where(new_peak == float("-inf"), 0.0, new_peak)')
             guarded = "safe_peak"
-        emitter.line(f"powers = tl.exp2(scores - {guarded}[:, None])")
+        emitter.line(f"powers = tl.exp2(scores{later} - {guarded}[:, None])")
         emitter.line(f"shrink = tl.exp2(peak - {guarded})")
         emitter.line("total = total * shrink + tl.sum(powers, axis=1)")
         emitter.line("acc = acc * shrink[:, None]")
@@ -221,7 +234,8 @@ def print_attention(source: Source, schedule: AttentionSchedule) -> None:
     queries = source.size(printer.queries, True)
     if printer.descriptors:
         given = _host_descriptors(source, printer, m, n)
-    grid = f"(triton.cdiv({queries}, {m}), {source.size(product(printer.heads))})"
+    sizes = (f"triton.cdiv({queries}, {m})", source.size(product(printer.heads)))
+    grid = f"({sizes[printer.axes[0]]}, {sizes[printer.axes[1]]})"
     options = f"num_warps={schedule.warps}, num_stages={schedule.stages}"
     source.kernel(emitter, printer.constants(), grid, options, given=given)
 

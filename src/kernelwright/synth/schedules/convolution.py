@@ -2,12 +2,14 @@
 
 implicit: a tile product (implicit GEMM) whose rows are output places, columns output channels, and contraction taps with input
 channels. Weights are rearranged with taps first, so that channels are fastest. With `nhwc`, a separate kernel first transposes
-an input whose pixels are fastest. direct: one program computes places of one channel and adds tap by tap, for groups of few
+an input whose pixels are fastest. With descriptors, a tile's places are a box of some images, so that what a tap reads is a box of
+the input, shifted by the tap; with a stride, of every so many rows and columns. direct: one program computes places of one channel and adds tap by tap, for groups of few
 channels. FFTs and Winograd's transform are not used.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
 
 from kernelwright.synth.emitter import (
@@ -27,7 +29,8 @@ from kernelwright.synth.sizes import ONE, Size, product
 from kernelwright.synth.source import Source, numel
 
 _NAMES = ("m", "n", "k", "acc", "tile", "group", "step", "steps", "tap", "in_m", "in_n", "in_k", "tile_m", "tile_n", "tiles_m",
-          "tiles_n", "first_m", "rows_m", "width", "plane")  # fmt: skip
+          "tiles_n", "first_m", "rows_m", "width", "plane", "at", "image", "first_image", "first_y", "first_x", "tiles_y", "tiles_x", "x_tile",
+          "w_tile")  # fmt: skip
 _AXES = ("z", "y", "x")
 _MOST_TAPS = 64
 """Most products of taps and channels that `direct` unrolls."""
@@ -152,13 +155,40 @@ class ImplicitPrinter(ConvolutionPrinter):
         self.m = numel(self.places)
         self.m_base = Base("m[:, None]", self.m, frozenset({0}), ("in_m[:, None]",))
         self.n_base = Base("n[None, :]", self.filters, frozenset({1}), ("in_n[None, :]",))
-        found = split_index(self.m_base, self.places)
-        self.out_coordinates = (found[0], self._channel(self.n_base, self.filters), *found[1:])
         self.turned = schedule.layout == "nhwc"
         if self.turned:
             if self.x.name not in {one.name for one in source.lowered.arguments}:
                 raise Unsupported("another layout of an input that is computed")
             self.emitter.given[self.x.name] = self._from_turned
+        self.last = ""
+        """The tensor with channels last that descriptors read; empty if there are none."""
+        if schedule.loads == "descriptor":
+            self.last = f"{self.x.name}_last" if self.turned else self._channels_last()
+            if self.transposed or self.groups > 1 or len(self.kernel) != 2:
+                raise Unsupported("boxes of other than plain convolutions in two dimensions")
+        found = self._box() if self.last else split_index(self.m_base, self.places)
+        self.out_coordinates = (found[0], self._channel(self.n_base, self.filters), *found[1:])
+
+    def _channels_last(self) -> str:
+        """The argument that the input is, with its channels last in memory. Raises Unsupported."""
+        made = next((one for one in self.source.lowered.prims if one.out.name == self.x.name), None)
+        if made is None or made.op != "permute" or made.attr("order") != (0, 3, 1, 2):
+            raise Unsupported("boxes of an input whose channels are not last")
+        name: str = made.reads()[0].name
+        if name not in {one.name for one in self.source.lowered.arguments}:
+            raise Unsupported("boxes of an input that is computed")
+        return name
+
+    def _box(self) -> tuple[Index, ...]:
+        """The coordinates of a tile's places, which are a box of images, rows and columns."""
+        names = ("image", *(f"{axis}_at" for axis in _AXES[1:]))
+        self.emitter.names |= set(names)
+        return tuple(
+            Index()
+            if size == ONE
+            else Index.whole(Base(f"{name}[:, None]", size, frozenset({0}), ("in_m[:, None]",)))
+            for name, size in zip(names, self.places, strict=True)
+        )
 
     def _channel(self, base: Base, size: Size) -> Index:
         index = Index.whole(base)
@@ -183,6 +213,7 @@ class ImplicitPrinter(ConvolutionPrinter):
         channels, all_taps = emitter.size(self.channels), product(self.window)
         emitter.line("acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)")
         emitter.line(f"steps = tl.cdiv({channels}, BLOCK_K)")
+        emitter.line("tl.assume(steps > 0)")
         emitter.open(
             "step",
             f"for step in range(0, {emitter.size(all_taps, True)} * steps):"
@@ -192,10 +223,24 @@ class ImplicitPrinter(ConvolutionPrinter):
         taps: tuple[Index, ...] = (Index(),) * rank
         if all_taps != ONE:
             emitter.line("tap = step // steps")
-            emitter.line("k = step % steps * BLOCK_K + tl.arange(0, BLOCK_K)")
+            emitter.line("at = step % steps * BLOCK_K")
             taps = split_index(Base("tap", all_taps, loops=loops), self.window)
         else:
-            emitter.line("k = step * BLOCK_K + tl.arange(0, BLOCK_K)")
+            emitter.line("at = step * BLOCK_K")
+        loads = self._tile_loads(taps) if self.last else ()
+        with emitter.otherwise("DESCRIPTORS", *loads) if loads else contextlib.nullcontext():
+            x, w = self._operands(taps, loops)
+            for name, text in (("x_tile", x), ("w_tile", w)) if loads else ():
+                emitter.line(f"{name} = {text}")
+        precision = input_precision(self.x.dtype, self.schedule.precision)
+        x, w = ("x_tile", "w_tile") if loads else (x, w)
+        emitter.line(f"acc = tl.dot({x}, {w}, acc{precision})")
+        emitter.close()
+
+    def _operands(self, taps: tuple[Index, ...], loops: frozenset[str]) -> tuple[str, str]:
+        """The tiles that a tap multiplies, through pointers."""
+        emitter, channels = self.emitter, self.emitter.size(self.channels)
+        emitter.line("k = at + tl.arange(0, BLOCK_K)")
         emitter.line(f"in_k = (k < {channels}) | EVEN_K")
         k_row = Base("k[None, :]", self.channels, frozenset({1}), ("in_k[None, :]",), loops)
         places, guards = self.reach((*self.out_coordinates[2:],), taps)
@@ -204,11 +249,33 @@ class ImplicitPrinter(ConvolutionPrinter):
         )
         k_column = Base("k[:, None]", self.channels, frozenset({0}), ("in_k[:, None]",), loops)
         w = self._weights(k_column, loops)
-        precision = input_precision(self.x.dtype, self.schedule.precision)
         made = emitter.cast(x, self.w.dtype)
-        tile = made.text if 1 in made.axes else f"tl.broadcast_to({made.text}, (BLOCK_M, BLOCK_K))"
-        emitter.line(f"acc = tl.dot({tile}, {w}, acc{precision})")
-        emitter.close()
+        return made.text if 1 in made.axes else f"tl.broadcast_to({made.text}, (BLOCK_M, BLOCK_K))", w
+
+    def _tile_loads(self, taps: tuple[Index, ...]) -> tuple[str, str]:
+        """Lines that load a tap's tiles through descriptors. With a stride, rows are (rows / stride, stride) in the descriptor, and
+        columns with their channels (columns / stride, stride x channels)."""
+        emitter, where, at = self.emitter, ["first_image"], "at"
+        for dim, (axis, tap) in enumerate(zip(_AXES[1:], taps, strict=True)):
+            stride, padding, dilation = (
+                self.prim.attr(name)[dim] for name in ("stride", "padding", "dilation")
+            )
+            before = -(-padding // stride)
+            first = f"first_{axis}"
+            if stride == 1:
+                where.append(f"{first} + {emitter.text(tap * dilation + -padding)}")
+                continue
+            reached = f"({emitter.text(tap * dilation + (before * stride - padding))})"
+            where.append(f"{first} + {reached} // {stride} - {before}")
+            if dim == 0:
+                where.append(f"{reached} % {stride}")
+            else:
+                at = f"{reached} % {stride} * {emitter.size(self.channels, True)} + at"
+        tap_text = f"tap * {emitter.size(self.channels, True)} + at" if product(self.window) != ONE else "at"
+        return (
+            f"x_tile = {self.last}_desc.load([{', '.join([*where, at])}]).reshape(BLOCK_M, BLOCK_K)",
+            f"w_tile = {self.w.name}_taps_desc.load([tile_n * BLOCK_N, {tap_text}]).T",
+        )
 
     def _weights(self, k: Base, loops: frozenset[str]) -> str:
         """A tile of the weights as (filters, taps, channels)."""
@@ -225,11 +292,25 @@ class ImplicitPrinter(ConvolutionPrinter):
     def find_tile(self) -> None:
         """Emit lines that find this program's tile."""
         emitter = self.emitter
-        m, n = emitter.size(self.m), emitter.size(self.filters)
+        n = emitter.size(self.filters)
         emitter.line(f"tiles_n = tl.cdiv({n}, BLOCK_N)")
         emitter.line("tile = tl.program_id(0)")
         if self.groups > 1:
             emitter.line("group = tl.program_id(1)")
+        if self.last:
+            images, down, across = (emitter.size(size) for size in self.places)
+            emitter.line(f"tiles_y, tiles_x = tl.cdiv({down}, DOWN), tl.cdiv({across}, ACROSS)")
+            if self.schedule.group > 1:
+                emitter.line(f"tiles_m = tl.cdiv({images}, IMAGES) * tiles_y * tiles_x")
+            place_tile(emitter, "", n, self.schedule.group)
+            emitter.line("first_image = tile_m // (tiles_y * tiles_x) * IMAGES")
+            emitter.line("first_y, first_x = tile_m // tiles_x % tiles_y * DOWN, tile_m % tiles_x * ACROSS")
+            emitter.line("m = tl.arange(0, BLOCK_M)")
+            emitter.line("image = first_image + m // (DOWN * ACROSS)")
+            emitter.line("y_at, x_at = first_y + m // ACROSS % DOWN, first_x + m % ACROSS")
+            emitter.line(f"in_m = (image < {images}) & (y_at < {down}) & (x_at < {across})")
+            return
+        m = emitter.size(self.m)
         if self.schedule.group > 1:
             emitter.line(f"tiles_m = tl.cdiv({m}, BLOCK_M)")
         place_tile(emitter, m, n, self.schedule.group)
@@ -258,7 +339,54 @@ class ImplicitPrinter(ConvolutionPrinter):
             source.kernels.append(TURN)
             source.read.add(self.x.name)
             given[f"{last}_ptr"] = last
-        return given
+        return given | (self._host_descriptors() if self.last else {})
+
+    def _host_descriptors(self) -> dict[str, str]:
+        """Host lines that create descriptors if strides divide the input; returns the arguments for the parameters."""
+        source, (_, n, k), (down, across) = self.source, self.schedule.tile, self.schedule.box
+        images = self.schedule.tile[0] // (down * across)
+        channels = source.size(self.channels, True)
+        shape, block, tests = [source.size(self.x_shape[0])], [images, down], [f"{channels} % {k} == 0"]
+        for dim, stride in enumerate(self.prim.attr("stride")):
+            size = source.size(self.x_shape[2 + dim], True)
+            shape.append(f"{size} // {stride}" if stride > 1 else size)
+            if stride > 1:
+                tests.append(f"{size} % {stride} == 0")
+                shape.append(str(stride) if dim == 0 else f"{stride} * {channels}")
+                block += [1] if dim == 0 else []
+        if len(shape) < len(block) + 2:
+            shape.append(channels)
+        x = f"{self.last}.view({', '.join(shape)})"
+        weights = f"{self.w.name}_taps.view({source.size(self.filters)}, -1)"
+        return source.hand_over(" and ".join(tests), {
+            f"{self.last}_desc": (self.last, f"TensorDescriptor.from_tensor({x}, {[*block, across, k]})"),
+            f"{self.w.name}_taps_desc": (f"{self.w.name}_taps", f"TensorDescriptor.from_tensor({weights}, {[n, k]})"),
+        })  # fmt: skip
+
+    def constants(self) -> dict[str, str]:
+        """Host values of the kernel's constants."""
+        m, n, k = self.schedule.tile
+        found = {"BLOCK_M": str(m), "BLOCK_N": str(n), "BLOCK_K": str(k)}
+        if self.schedule.group > 1:
+            found["GROUP"] = str(self.schedule.group)
+        found["EVEN_K"] = f"{self.source.size(self.channels)} % {k} == 0"
+        if self.last:
+            down, across = self.schedule.box
+            found |= {"IMAGES": str(m // (down * across)), "DOWN": str(down), "ACROSS": str(across)}
+            found["UNIT"] = "min({0} & -{0}, 8)".format(self.source.size(self.places[2], True))
+            found["DESCRIPTORS"] = "aligned"
+        return found
+
+    def tiles(self) -> str:
+        """The number of tiles, as host text."""
+        (m, n, _), (down, across) = self.schedule.tile, self.schedule.box
+        parts = (
+            list(zip(self.places, (m // (down * across), down, across), strict=True))
+            if self.last
+            else [(self.m, m)]
+        )
+        sizes = [*parts, (self.filters, n)]
+        return " * ".join(f"triton.cdiv({self.source.size(size)}, {by})" for size, by in sizes)
 
 
 def print_convolution(source: Source, schedule: ConvolutionSchedule) -> None:
@@ -272,15 +400,15 @@ def print_convolution(source: Source, schedule: ConvolutionSchedule) -> None:
     printer.walk()
     given = printer.host()
     source.store(emitter, printer.prim.out, printer.out_coordinates, "the convolution")
-    m, n, k = schedule.tile
-    constants = {"BLOCK_M": str(m), "BLOCK_N": str(n), "BLOCK_K": str(k)}
-    if schedule.group > 1:
-        constants["GROUP"] = str(schedule.group)
-    constants["EVEN_K"] = f"{source.size(printer.channels)} % {k} == 0"
-    tiles = f"triton.cdiv({source.size(printer.m)}, {m}) * triton.cdiv({source.size(printer.filters)}, {n})"
+    tiles = printer.tiles()
     grid = f"({tiles}, {source.size(printer.groups_size)})" if printer.groups > 1 else f"({tiles},)"
     options = f"num_warps={schedule.warps}, num_stages={schedule.stages}"
-    source.kernel(emitter, constants, grid, options, given=given)
+    head: list[str] = []
+    if printer.last:
+        # So that the compiler sees how many places in a row are adjacent in the output.
+        across = emitter.size(printer.places[2])
+        head = [f"{across} = {across} // UNIT * UNIT"] if across.isidentifier() else []
+    source.kernel(emitter, printer.constants(), grid, options, given=given, head=head)
 
 
 def _print_direct(source: Source, schedule: ConvolutionSchedule) -> None:
