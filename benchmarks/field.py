@@ -129,14 +129,20 @@ def clock(given: argparse.Namespace) -> None:
     given.out.mkdir(parents=True, exist_ok=True)
     if given.groups:
         from schedule_problems import problem_of
-        from schedules import fits
+        from schedules import attempts, fits
         from schedules import run as run_schedules
 
         rows = modules_of(given.file).values()
         tasks = {one["task"]["id"]: one["task"] for row in rows for one in row["groups"] if "task" in one}
         chosen = [problem_of(Task.model_validate(tasks[name])) for name in sorted(tasks)[part[0] :: part[1]]]
         chosen = [one for one in chosen if fits(one)]
-        run_schedules(chosen, given.out / "groups", given.seconds, given.jobs, given.limit)
+        run_schedules(
+            chosen,
+            given.out / "groups",
+            given.seconds,
+            given.jobs,
+            lambda problem, folder: attempts(problem, folder, given.limit),
+        )
         return
     done = [json.loads(line)["key"] for line in out.read_text().splitlines()] if out.exists() else []
     order = {"worker": "field.clock", "package": "the clock", "file": str(given.file), "part": part}

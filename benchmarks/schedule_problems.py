@@ -87,7 +87,7 @@ def _product(
         x, w = values["x"], values["w"]
         return lambda: torch.nn.functional.linear(x, w)
 
-    return _made(name, make, precision, vendor)
+    return _made(name, make, precision, None if epilogue else vendor)
 
 
 def _unary(name: str, op: str, shape: tuple[int, ...], dtype: str, *args: Any, **kwargs: Any) -> Problem:

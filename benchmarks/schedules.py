@@ -3,6 +3,7 @@
     python benchmarks/schedules.py OUT --seconds 480              # on a GPU; writes OUT/rows.jsonl as it goes, resumes
     python benchmarks/schedules.py OUT --tasks TASKS.jsonl --limit 16 --no-compile      # random graphs of `data make`, drawn schedules
     python benchmarks/schedules.py OUT --only block/ --seconds 190 --limit 6     # groups of backend.py's blocks, by rank
+    python benchmarks/schedules.py OUT --given GIVEN.jsonl        # these plans: rows of problem and plan; with `code`, a kernel beside them
     python benchmarks/schedules.py OUT --dry-run                  # here: how many, and every nest compiled for sm_90
     python benchmarks/schedules.py OUT --table src/kernelwright/synth/best.json    # the best known schedules, from rows
 
@@ -38,15 +39,17 @@ from schedule_problems import Problem, problems_of
 
 from kernelwright.hardware import cores
 from kernelwright.synth.library import key_of, schedules_of
-from kernelwright.synth.plan import print_plan
+from kernelwright.synth.plan import parse_plan, print_plan
 from kernelwright.synth.primitives import Unsupported
 from kernelwright.synth.program import Program
 from kernelwright.synth.ranking import rank_schedules
 from kernelwright.synth.stages import nest_of
 from kernelwright.synth.to_triton import label_of, print_triton, source_of
 
-WAVE = 160
+WAVE = 80
 """Kernels to compile before any of them is measured."""
+LONGEST = 150.0
+"""Seconds to wait for a wave's kernels."""
 FINAL = 3
 """Schedules of a problem to measure again for longer."""
 _FLUSH_BYTES = 256 * 2**20
@@ -150,15 +153,21 @@ def compile_one(path: str, arguments: list[tuple[tuple[int, ...], str]]) -> str:
 
 
 class Attempt:
-    """One schedule of one problem."""
+    """One schedule of one problem, or without a schedule a kernel that is measured beside them."""
 
-    def __init__(self, problem: Problem, schedule: Any, folder: Path) -> None:
+    def __init__(self, problem: Problem, schedule: Any, folder: Path, plan: str = "", code: str = "") -> None:
         self.problem, self.schedule = problem, schedule
-        self.plan = print_plan(label_of(problem.graph), schedule)
-        self.code = print_triton(Program(graph=problem.graph, schedule=schedule))
+        self.plan = plan or print_plan(label_of(problem.graph), schedule)
+        self.code = code or print_triton(Program(graph=problem.graph, schedule=schedule))
         name = hashlib.sha256(self.code.encode()).hexdigest()[:16]
         self.path = folder / f"k{name}.py"
         self.fault = ""
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """What its rows begin with."""
+        own = {"problem": self.problem.name, "plan": self.plan}
+        return own if self.schedule is None else own | {"schedule": self.schedule.model_dump()}
 
 
 def attempts(problem: Problem, folder: Path, limit: int, near: bool = False) -> list[Attempt]:
@@ -182,6 +191,16 @@ def attempts(problem: Problem, folder: Path, limit: int, near: bool = False) -> 
         if one.path not in seen:
             seen.add(one.path)
             found.append(one)
+    return found
+
+
+def attempts_given(problem: Problem, rows: list[dict[str, str]], folder: Path) -> list[Attempt]:
+    """The rows of `--given` that are about a problem. Raises UserError for a line that is no plan."""
+    found = []
+    for row in rows:
+        if row["problem"] == problem.name:
+            schedule = None if "code" in row else parse_plan(row["plan"])[1]
+            found.append(Attempt(problem, schedule, folder, row["plan"], row.get("code", "")))
     return found
 
 
@@ -224,16 +243,17 @@ class Bench:
             ms = self.attempt(one, values, expected, eager_error, 20.0)
             if ms is not None:
                 times.append((ms[0], one, ms[1]))
-        for _, one, kernel in sorted(times, key=lambda item: item[0])[:FINAL]:
+        key = key_of(source_of(problem.graph), nest_of(source_of(problem.graph)))
+        times.sort(key=lambda item: item[0])
+        for _, one, kernel in (*times[:FINAL], *(late for late in times[FINAL:] if late[1].schedule is None)):
             ms_long = median_ms(lambda kernel=kernel: kernel(*values.values()), 100.0)
-            self.write(problem=problem.name, plan=one.plan, schedule=one.schedule.model_dump(), ms=ms_long, final=True,
-                       key=key_of(source_of(problem.graph), nest_of(source_of(problem.graph))))  # fmt: skip
+            self.write(**one.row, ms=ms_long, final=True, key=key)
         self.summary(problem)
 
     def attempt(self, one: Attempt, values: dict[str, torch.Tensor], expected: Any, eager_error: float,
                 budget: float) -> tuple[float, Any] | None:  # fmt: skip
         """(ms, kernel) of a correct schedule; else None, after writing a row with the fault."""
-        base = {"problem": one.problem.name, "plan": one.plan, "schedule": one.schedule.model_dump()}
+        base = one.row
         if one.fault:
             self.write(**base, fault=one.fault)
             return None
@@ -291,7 +311,8 @@ class Bench:
         """Print one line."""
         own = [row for row in self.rows if row["problem"] == problem.name and "ms" in row]
         base = {row["plan"]: row["ms"] for row in own if "schedule" not in row}
-        ours = [row for row in own if row.get("final")] or [row for row in own if "schedule" in row]
+        ours = [row for row in own if "schedule" in row]
+        ours = [row for row in ours if row.get("final")] or ours
         wrong = sum(1 for row in self.rows if row["problem"] == problem.name and row.get("fault"))
         if not ours:
             print(f"{problem.name}: nothing ran ({wrong} faults) {base}", flush=True)
@@ -309,18 +330,14 @@ class Bench:
 
 
 def waves(
-    chosen: list[Problem], bench: Bench, folder: Path, limit: int, near: bool
+    chosen: list[Problem], bench: Bench, choose: Callable[[Problem], list[Attempt]]
 ) -> Iterator[list[tuple[Problem, list[Attempt]]]]:
-    """Problems with their untried schedules, in portions that compile together."""
+    """Problems with their untried schedules, as `choose` finds them, in portions that compile together."""
     wave: list[tuple[Problem, list[Attempt]]] = []
     for problem in chosen:
         if any(row["problem"] == problem.name and row.get("final") for row in bench.rows):
             continue
-        tried = [
-            one
-            for one in attempts(problem, folder, limit, near)
-            if (problem.name, one.plan) not in bench.done
-        ]
+        tried = [one for one in choose(problem) if (problem.name, one.plan) not in bench.done]
         if tried:
             wave.append((problem, tried))
         if sum(len(some) for _, some in wave) >= WAVE:
@@ -335,9 +352,8 @@ def run(
     out: Path,
     seconds: float,
     jobs: int,
-    limit: int,
+    choose: Callable[[Problem, Path], list[Attempt]],
     compiled: bool = True,
-    near: bool = False,
 ) -> None:
     """Compile and measure until time is up."""
     bench, folder = Bench(out, seconds, compiled), out / "kernels"
@@ -346,16 +362,17 @@ def run(
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(jobs, mp_context=context)
     try:
-        for wave in waves(chosen, bench, folder, limit, near):
+        for wave in waves(chosen, bench, lambda problem: choose(problem, folder)):
             futures = {}
             for problem, tried in wave:
                 shapes = [(tuple(one.type.shape), one.type.dtype) for one in problem.graph.arguments]  # type: ignore[union-attr]
                 for one in tried:
                     one.path.write_text(one.code, "utf-8")
                     futures[one] = pool.submit(compile_one, str(one.path), shapes)
+            until = time.monotonic() + min(bench.seconds_left(), LONGEST)
             for one, future in futures.items():
                 try:
-                    one.fault = future.result(timeout=max(bench.seconds_left(), 1))
+                    one.fault = future.result(timeout=max(until - time.monotonic(), 1))
                 except TimeoutError:
                     one.fault = "not compiled in time"
                 except BrokenProcessPool:
@@ -370,17 +387,19 @@ def run(
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def dry_run(chosen: list[Problem], limit: int, near: bool) -> None:
-    """Count schedules, and compile the first of every problem for sm_90 without a GPU."""
+def dry_run(
+    chosen: list[Problem], choose: Callable[[Problem, Path], list[Attempt]], every: bool = False
+) -> None:
+    """Count schedules, and compile the first of every problem for sm_90 without a GPU; with `every`, all of them."""
     from schedule_rehearsal import rehearse
 
     total = 0
     for problem in chosen:
-        tried = attempts(problem, Path("."), limit, near)
+        tried = choose(problem, Path("."))
         total += len(tried)
-        first = tried[0].plan if tried else "no schedule"
-        print(f"{problem.name}: {len(tried)} schedules, {rehearse(tried[0].code, problem.graph) if tried else ''}\n    {first}",
-              flush=True)  # fmt: skip
+        print(f"{problem.name}: {len(tried)} schedules", flush=True)
+        for one in tried if every else tried[:1]:
+            print(f"    {one.plan}\n        {rehearse(one.code, problem.graph)}", flush=True)
     print(f"{len(chosen)} problems, {total} schedules")
 
 
@@ -389,7 +408,11 @@ def table(out: Path, path: Path, arch: str) -> None:
     best: dict[str, dict[str, Any]] = {}
     for line in (out / "rows.jsonl").read_text("utf-8").splitlines():
         row = json.loads(line)
-        if row.get("final") and row["ms"] < best.get(row["key"], {"ms": math.inf})["ms"]:
+        if (
+            row.get("final")
+            and "schedule" in row
+            and row["ms"] < best.get(row["key"], {"ms": math.inf})["ms"]
+        ):
             best[row["key"]] = row
     known: dict[str, Any] = json.loads(path.read_text("utf-8"))["schedules"] if path.exists() else {}
     for key, row in sorted(best.items()):
@@ -417,6 +440,7 @@ def main() -> None:
     parser.add_argument(
         "--no-compile", action="store_true", help="without torch.compile beside: seconds a problem"
     )
+    parser.add_argument("--given", type=Path, help="rows of problem and plan, instead of the library's order")
     parser.add_argument("--dry-run", action="store_true")
     parser.add_argument("--table", type=Path)
     parser.add_argument(
@@ -429,14 +453,24 @@ def main() -> None:
     chosen = [one for one in known if not wanted or any(part in one.name for part in wanted)]
     part, parts = map(int, given.part.split("/"))
     chosen = [one for one in chosen if fits(one)][part::parts]
+    rows = [json.loads(line) for line in given.given.read_text("utf-8").splitlines()] if given.given else []
+    if rows:
+        by_name = {one.name: one for one in chosen}
+        chosen = [by_name[name] for name in dict.fromkeys(row["problem"] for row in rows) if name in by_name]
+
+    def choose(problem: Problem, folder: Path) -> list[Attempt]:
+        if rows:
+            return attempts_given(problem, rows, folder)
+        return attempts(problem, folder, given.limit, given.near)
+
     if given.table is not None:
         table(given.out, given.table, given.arch)
     elif given.dry_run:
-        dry_run(chosen, given.limit, given.near)
+        dry_run(chosen, choose, bool(rows))
     elif not torch.cuda.is_available():
         sys.exit("no GPU here: use --dry-run to rehearse")
     else:
-        run(chosen, given.out, given.seconds, given.jobs, given.limit, not given.no_compile, given.near)
+        run(chosen, given.out, given.seconds, given.jobs, choose, not given.no_compile)
 
 
 def fits(problem: Problem) -> bool:
