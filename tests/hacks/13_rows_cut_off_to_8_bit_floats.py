@@ -1,6 +1,6 @@
 # task: hacks/tasks/rows_to_8_bit_floats
 # cheat: 13
-# expect: low_precision
+# expect: wrong_value
 # why: the significand is cut off, not rounded
 import torch
 import torch.nn as nn

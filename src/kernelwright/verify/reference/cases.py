@@ -37,6 +37,7 @@ from kernelwright.verify.reference.expected import (
     rms_difference,
 )
 from kernelwright.verify.reference.operators import operators
+from kernelwright.verify.reference.residuals import residuals
 from kernelwright.verify.reference.rounded import EPSILON, Rounded, Wide, cut_off
 from kernelwright.verify.reference.task_module import (
     NotModelled,
@@ -143,7 +144,9 @@ class Case:
                 kept = roundings.with_kept_in_half(self.module, self.inputs) or exact
             far = [moved[ties][place] for place, ties in enumerate(tied)]
             self._rounded = [
-                dataclasses.replace(one, moved=by, spread=max(one.spread, rms_difference(right, held)))
+                one
+                if one.residual
+                else dataclasses.replace(one, moved=by, spread=max(one.spread, rms_difference(right, held)))
                 for one, by, right, held in zip(self.expected, far, exact, kept, strict=True)
             ]
         return self._rounded or self.expected
@@ -216,19 +219,27 @@ def make_case(
         if scale == 1.0:
             raise
         return None
-    exact, exact_after = run.outputs, run.after
+    made, count = [*run.outputs, *run.after.values()], len(run.outputs)
+    exact, moved = made, {}
     if protocol.calibrated:
-        exact, exact_after = runs.in_double(run, exact_choices)
+        exact = runs.in_double(run, exact_choices)
+        if not modelled.used:  # which operands lose digits to TF32 is up to the kernel
+            moved = residuals(module, runs.draw, tuple(run.after), exact, made, protocol)
+        exact = [made[place] if place in moved else one for place, one in enumerate(exact)]
     slack, scaled = _FAR_SLACK if abs(scale) > _FAR else 1.0, scale != 1.0 and not special
+
+    def expect(place: int) -> Expected:
+        one = dataclasses.replace(expected_of(exact[place], made[place], scaled), slack=slack)
+        return one.as_residual(moved[place]) if place in moved else one
+
     expected = [
         dataclasses.replace(
-            expected_of(e, h, scaled),
-            slack=slack,
+            expect(place),
             terms=max(1.0, run.largest / max(h.numel(), 1)),
             chosen=find_choice(h, native_choices.made, exact_choices.made, run.owners),
-            octaves=octaves_of(e, h) if native_choices.is_softmax(h) else None,
+            octaves=octaves_of(exact[place], h) if native_choices.is_softmax(h) else None,
         )
-        for e, h in zip(exact, run.outputs, strict=True)
+        for place, h in enumerate(run.outputs)
     ]
     if not all(_has_meaning(one, special) for one in expected) or (
         scale != 1.0 and any(map(_nearly_overflows, expected))
@@ -236,16 +247,13 @@ def make_case(
         return None
     if protocol.calibrated:
         if not unrounded:
-            expected = runs.unlucky(expected, exact)
-        expected = runs.with_digits(expected, exact, modelled.used, run.narrowest)
+            expected = runs.unlucky(expected, exact[:count])
+        expected = runs.with_digits(expected, exact[:count], modelled.used, run.narrowest)
     if native_choices.undecided():
         expected = runs.with_orders(expected, run)
     if scale != 1.0:
         expected = [_without_huge(one) for one in expected]
-    after = {
-        key: dataclasses.replace(expected_of(exact_after[key], held, scaled), slack=slack)
-        for key, held in run.after.items()
-    }
+    after = {key: expect(count + place) for place, key in enumerate(run.after)}
     return Case(
         name, None if drawn else inputs, run.structure, expected, run.aliases, sharing(run.outputs), run.changed,
         run.written, after, scale, module, protocol.precision, special, run.left,
@@ -322,21 +330,18 @@ class _ReferenceRuns:
             largest=max((tensor.numel() for tensor in flat if tensor.is_floating_point()), default=0),
         )
 
-    def in_double(
-        self, run: _Run, choices: Choices
-    ) -> tuple[list[torch.Tensor], dict[int | str, torch.Tensor]]:
-        """(outputs, changed inputs and state) in float64; those of `run` if the reference cannot run in float64."""
-        exact, after = run.outputs, run.after
+    def in_double(self, run: _Run, choices: Choices) -> list[torch.Tensor]:
+        """Outputs, then changed inputs and state in float64; those of `run` if the reference cannot run in float64."""
+        exact = [*run.outputs, *run.after.values()]
         with where_possible(), torch.no_grad():
             double = copy.deepcopy(self.module).double()
             given = convert(self.draw(), lambda t: t.double() if t.is_floating_point() else t.clone())
             with drawing(given), Wide(), choices:
                 wide = flatten(double(*given))
             if [tuple(t.shape) for t in wide] == [tuple(t.shape) for t in run.outputs]:
-                exact = [tensor.detach() for tensor in wide]
                 kept: dict[int | str, torch.Tensor] = dict(enumerate(flatten(given))) | double.state_dict()
-                after = {key: kept[key].detach() for key in run.after}
-        return exact, after
+                exact = [tensor.detach() for tensor in (*wide, *(kept[key] for key in run.after))]
+        return exact
 
     def with_orders(self, expected: list[Expected], run: _Run) -> list[Expected]:
         """With what the reference makes if ties are in another order (`choices.Reordered`): in the protocol's precision, where
@@ -346,7 +351,7 @@ class _ReferenceRuns:
             with where_possible():
                 made.append(self.run(self.draw(), Rounded(self.protocol.precision), Reordered(last)).outputs)
             if self.protocol.calibrated:
-                made.append(self.in_double(run, Reordered(last))[0])
+                made.append(self.in_double(run, Reordered(last))[: len(run.outputs)])
             for other in made:
                 if [tuple(one.shape) for one in other] == [one.shape for one in expected]:
                     pairs = zip(expected, other, strict=True)
@@ -383,7 +388,7 @@ class _ReferenceRuns:
             reached = [math.inf] * len(expected)
 
         def digits(item: Expected, far: float) -> Expected:
-            if not item.dtype.is_floating_point or torch.finfo(item.dtype).eps >= most:
+            if item.residual or not item.dtype.is_floating_point or torch.finfo(item.dtype).eps >= most:
                 return item
             share = far / item.root_mean_square if item.root_mean_square > 0.0 else 0.0
             return dataclasses.replace(item, step=min(most, _REACH * share))
@@ -430,7 +435,10 @@ class _ReferenceRuns:
         if not any(map(_few, expected)):
             return expected
         given = sum(tensor.numel() for tensor in flatten(self.draw()) if tensor.is_floating_point())
-        reduced = [_few(item) and _REDUCED * math.prod(item.shape) <= given for item in expected]
+        reduced = [
+            _few(item) and not item.residual and _REDUCED * math.prod(item.shape) <= given
+            for item in expected
+        ]
         if not any(reduced):
             return expected
         worst = [item.honest_error for item in expected]

@@ -283,7 +283,8 @@ def _explain(position: int, got: torch.Tensor, expected: Expected, protocol: Pro
             found.error = max(found.error, float(error[wrong].nan_to_num(math.inf).max()))
             finite = torch.isfinite(piece)
             found.non_finite |= bool((wrong & ~finite & (judged if judged is not None else True)).any())
-            found.poison |= bool((poison_mask(piece) & wrong).any())
+            poison = poison_mask(piece)[wrong]  # of 8 bits it is a number among 256
+            found.poison |= bool(poison.any() if piece.element_size() > 1 else poison.all())
         elif not found.count:
             share = torch.where(allowed > 0, error / allowed.clamp_min(1e-300), 0.0)
             worst = max(worst, float(share.max()))

@@ -69,6 +69,8 @@ class Expected:
     """For weights of a softmax in half precision: an honest run's relative error by octave (`octaves.own_error`)."""
     own_digits: bool = False
     """Each element is made by a single operator in half precision, and is held to its own digits."""
+    residual: bool = False
+    """The value is that of a run in its own precision (`reference/residuals.py`), `moved` how far roundings move it from there."""
 
     @property
     def half(self) -> bool:
@@ -86,6 +88,13 @@ class Expected:
         held = [self.value, self.judged, self.infinite, self.moved, *self.orders]
         chosen = 0 if self.chosen is None else self.chosen.size
         return chosen + sum(nbytes(tensor) for tensor in held if tensor is not None)
+
+    def as_residual(self, moved: torch.Tensor) -> Expected:
+        """The same, expected as a residual, with `moved`."""
+        error, spread = float(moved.max()), float(torch.linalg.vector_norm(moved)) / math.sqrt(moved.numel())
+        return dataclasses.replace(
+            self, residual=True, moved=moved, honest_error=error, spread=spread, leaning=None
+        )
 
     def each(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Expected:
         """The same with every elementwise tensor passed through `change`: some of the elements, or all in other memory."""

@@ -149,18 +149,19 @@ class Rounded(DispatchMode):
 
 class Wide(DispatchMode):
     """In an fp64 run, makes casts to narrower floats and new tensors fp64, and so what an operator is asked to compute in a
-    narrower dtype: a sum in float32, or a norm, which torch refuses for float64."""
+    narrower dtype: a sum in float32, or a norm, which torch refuses for float64. Casts to 8 bits stay: they quantise, and no
+    compiler leaves them out."""
 
     def __torch_dispatch__(self, func: Op, types: object, args: Args = (), kwargs: Kwargs = None) -> object:
         kwargs = kwargs or {}
         asked = kwargs.get("dtype")
         drawn = torch.Tag.nondeterministic_seeded in func.tags  # in fp64 other numbers would be drawn
-        if isinstance(asked, torch.dtype) and asked.is_floating_point and not drawn:
+        if isinstance(asked, torch.dtype) and asked.is_floating_point and asked.itemsize > 1 and not drawn:
             kwargs = kwargs | {"dtype": torch.float64}
         out = func(*args, **kwargs)
         if func._schema.name.removeprefix("aten::") not in _MAKES:
             return out
-        narrow = out.is_floating_point() and out.dtype != torch.float64
+        narrow = out.is_floating_point() and out.dtype != torch.float64 and out.element_size() > 1
         return func(*args, **kwargs | {"dtype": torch.float64}) if narrow else out
 
 

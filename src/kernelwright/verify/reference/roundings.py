@@ -181,7 +181,7 @@ _MADE_AGAIN: Mapping[str, Callable[..., object]] = MappingProxyType({"aten::_sof
 """Operations whose results a backward pass makes again in another way, spelled out like that where gradients are asked."""
 
 
-class _Rounding(DispatchMode):
+class Rounding(DispatchMode):
     """Every floating-point result of an operation is off by one to two of its dtype's epsilons, up or down: never by 0, and by
     varying amounts, so that errors of subtracted values do not cancel too often. With `ties`, equal values are off by the same
     amount and exact results by nothing, so exact ties stay ties."""
@@ -251,8 +251,8 @@ class _Rounding(DispatchMode):
         return tensor.masked_fill_(tensor == 0.0, -0.0)
 
     def off(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Perturb the tensor in place and return it."""
-        if not tensor.is_floating_point() or tensor._is_zerotensor():
+        """Perturb the tensor in place and return it. Floats of 8 bits are codes, and stay."""
+        if not tensor.is_floating_point() or tensor.element_size() == 1 or tensor._is_zerotensor():
             return tensor
         if self._ties:
             noise = _by_value(tensor, self._seed)
@@ -345,7 +345,7 @@ def _moved(
 ) -> list[torch.Tensor] | None:
     """Outputs of one run of `largest_moves`; None if the reference refuses it. `decays`: see `logs_of_decays`. `share` of the
     usual roundings: their size; with 0, the reference as it is."""
-    rounding = _Rounding(run, ties, _half_of(inputs), inward, given, share)
+    rounding = Rounding(run, ties, _half_of(inputs), inward, given, share)
     places = itertools.count()
 
     def moved(one: torch.Tensor) -> torch.Tensor:

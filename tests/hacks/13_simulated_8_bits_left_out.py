@@ -1,0 +1,25 @@
+# task: hacks/tasks/simulated_8_bits
+# cheat: 13
+# expect: wrong_value
+# why: the cast to 8 bits, all that the task is for, is left out
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def rows_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    at = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * n + at, mask=at < n, other=0.0)
+    scale = tl.maximum(tl.max(tl.abs(x), 0), 1e-12) / 448.0
+    tl.store(out_ptr + row * n + at, x / scale * scale, mask=at < n)
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        x = x.contiguous()
+        out = torch.empty_like(x)
+        rows_kernel[(x.shape[0],)](x, out, x.shape[1], BLOCK=triton.next_power_of_2(x.shape[1]))
+        return out
