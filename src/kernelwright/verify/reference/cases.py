@@ -219,27 +219,16 @@ def make_case(
         if scale == 1.0:
             raise
         return None
-    made, count = [*run.outputs, *run.after.values()], len(run.outputs)
-    exact, moved = made, {}
-    if protocol.calibrated:
-        exact = runs.in_double(run, exact_choices)
-        if not modelled.used:  # which operands lose digits to TF32 is up to the kernel
-            moved = residuals(module, runs.draw, tuple(run.after), exact, made, protocol)
-        exact = [made[place] if place in moved else one for place, one in enumerate(exact)]
-    slack, scaled = _FAR_SLACK if abs(scale) > _FAR else 1.0, scale != 1.0 and not special
-
-    def expect(place: int) -> Expected:
-        one = dataclasses.replace(expected_of(exact[place], made[place], scaled), slack=slack)
-        return one.as_residual(moved[place]) if place in moved else one
-
+    count, slack = len(run.outputs), _FAR_SLACK if abs(scale) > _FAR else 1.0
+    exact, found = runs.expectations(run, modelled.used, exact_choices, slack, scale != 1.0 and not special)
     expected = [
         dataclasses.replace(
-            expect(place),
+            one,
             terms=max(1.0, run.largest / max(h.numel(), 1)),
             chosen=find_choice(h, native_choices.made, exact_choices.made, run.owners),
-            octaves=octaves_of(exact[place], h) if native_choices.is_softmax(h) else None,
+            octaves=octaves_of(e, h) if native_choices.is_softmax(h) else None,
         )
-        for place, h in enumerate(run.outputs)
+        for one, e, h in zip(found[:count], exact[:count], run.outputs, strict=True)
     ]
     if not all(_has_meaning(one, special) for one in expected) or (
         scale != 1.0 and any(map(_nearly_overflows, expected))
@@ -253,10 +242,9 @@ def make_case(
         expected = runs.with_orders(expected, run)
     if scale != 1.0:
         expected = [_without_huge(one) for one in expected]
-    after = {key: expect(count + place) for place, key in enumerate(run.after)}
     return Case(
         name, None if drawn else inputs, run.structure, expected, run.aliases, sharing(run.outputs), run.changed,
-        run.written, after, scale, module, protocol.precision, special, run.left,
+        run.written, dict(zip(run.after, found[count:], strict=True)), scale, module, protocol.precision, special, run.left,
     )  # fmt: skip
 
 
@@ -329,6 +317,23 @@ class _ReferenceRuns:
             narrowest=max((torch.finfo(tensor.dtype).eps for tensor in floating), default=0.0),
             largest=max((tensor.numel() for tensor in flat if tensor.is_floating_point()), default=0),
         )
+
+    def expectations(
+        self, run: _Run, tf32: bool, choices: Choices, slack: float, scaled: bool
+    ) -> tuple[list[torch.Tensor], list[Expected]]:
+        """Of outputs, then of changed inputs and state: the values in fp64, of residuals the run's own, and what is expected."""
+        made = [*run.outputs, *run.after.values()]
+        exact, moved = made, {}
+        if self.protocol.calibrated:
+            exact = self.in_double(run, choices)
+            if not tf32:  # which operands lose digits to TF32 is up to the kernel
+                moved = residuals(self.module, self.draw, tuple(run.after), exact, made, self.protocol)
+            exact = [made[place] if place in moved else one for place, one in enumerate(exact)]
+        found = []
+        for place, pair in enumerate(zip(exact, made, strict=True)):
+            one = dataclasses.replace(expected_of(*pair, scaled), slack=slack)
+            found.append(one.as_residual(moved[place]) if place in moved else one)
+        return exact, found
 
     def in_double(self, run: _Run, choices: Choices) -> list[torch.Tensor]:
         """Outputs, then changed inputs and state in float64; those of `run` if the reference cannot run in float64."""
