@@ -283,8 +283,7 @@ def _explain(position: int, got: torch.Tensor, expected: Expected, protocol: Pro
             found.error = max(found.error, float(error[wrong].nan_to_num(math.inf).max()))
             finite = torch.isfinite(piece)
             found.non_finite |= bool((wrong & ~finite & (judged if judged is not None else True)).any())
-            poison = poison_mask(piece)[wrong]  # of 8 bits it is a number among 256
-            found.poison |= bool(poison.any() if piece.element_size() > 1 else poison.all())
+            found.poison |= _is_poison(piece[wrong])
         elif not found.count:
             share = torch.where(allowed > 0, error / allowed.clamp_min(1e-300), 0.0)
             worst = max(worst, float(share.max()))
@@ -332,6 +331,12 @@ def _may_be_infinite(got: torch.Tensor, wrong: torch.Tensor, moved: torch.Tensor
     met = torch.isinf(moved)
     more = wrong & ~met & ~torch.isfinite(got) & written
     return (met | more) & written if int(more.sum()) <= int(met.sum()) else met & written
+
+
+def _is_poison(wrong: torch.Tensor) -> bool:
+    """Whether any of the wrong elements was never written; of 8 bits all, since poison is a number among 256 there."""
+    poison = poison_mask(wrong)
+    return bool(poison.any() if wrong.element_size() > 1 else poison.all())
 
 
 def _describe_wrong(found: _Wrong, position: int, expected: Expected, protocol: Protocol) -> Comparison:
