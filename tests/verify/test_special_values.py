@@ -381,3 +381,15 @@ def test_what_a_comparison_finds_at_equality_alone_is_a_side() -> None:
             return torch.where(x.norm() > 0, x / x.norm(), 1.0)
 
     assert sides(Ratio(), [torch.zeros(4)]) - sides(Ratio(), [torch.ones(4)])
+
+
+@pytest.mark.parametrize("kind", ["alone", "alone_least"])
+def test_lines_are_quiet_between_their_ends_or_hold_one_ordinary_number(kind: str) -> None:
+    x = torch.randn(6, 640)
+    made = special_values.with_special_values([x], kind, 5, ())[0]
+    assert ((made[::3].abs() > 1.0).sum(1) == 2).all()
+    for lines in (made[1::3], made[2::3]):
+        assert ((lines.abs() < 1e3).sum(1) == 1).all()
+    usual = special_values.with_special_values([x.abs()], kind, 5, ())[0]
+    assert (usual >= 0).all()
+    assert bool((usual > 1e5).any()) == (kind == "alone_least")

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from kernelwright.verify.reference.operators import Operators
-from kernelwright.verify.reference.whole_numbers import alike, named_in, wider
+from kernelwright.verify.reference.whole_numbers import alike, met_again, named_in, wider
 
 
 def _rows(inputs: Any) -> list[torch.Tensor]:
@@ -164,3 +164,10 @@ def test_offsets_of_parts_of_one_element_are_no_positions() -> None:
     for seed in range(6):
         made = wider(given, given, numbered, Operators(["searchsorted", "mul"]), [], seed)
         assert made is None or int(made[1].max()) <= 12
+
+
+def test_ids_are_met_again_at_the_other_end_of_a_row() -> None:
+    made = met_again([torch.randint(0, 9, (3, 40))], lambda inputs: [inputs[0]], 5)[0]
+    assert (made[:, 0] == made[:, -1]).all()
+    assert (made[:, 1:-1] == made[0, 1]).all()
+    assert made[0, 0] != made[0, 1]

@@ -20,6 +20,7 @@ from kernelwright.verify.structures import Args, DispatchMode, Kwargs, Op, conve
 _COMPARED = (
     "gt", "ge", "lt", "le", "eq", "ne", "maximum", "minimum", "clamp", "clamp_min", "clamp_max", "where",
 )  # fmt: skip
+_PICKS = ("max", "amax", "argmax", "min", "amin", "argmin")
 BUCKETS = frozenset(["bucketize", "searchsorted"])
 _BOUNDED = {
     "hardtanh": (1, 2), "threshold": (1,), "hardshrink": (1,), "softshrink": (1,), "clamp": (1, 2), "clamp_min": (1,),
@@ -50,6 +51,7 @@ class _Names(DispatchMode):
         self.kinds: set[int] = set()
         self.among = False
         self.draws = False
+        self.picked: dict[str, int] = {}
 
     def __torch_dispatch__(self, func: Any, types: object, args: Any = (), kwargs: Any = None) -> object:
         name = func._schema.name.removeprefix("aten::")
@@ -58,6 +60,8 @@ class _Names(DispatchMode):
         if name == "convolution" and args[0].shape[1] == 0:
             self.seen.append(NO_CHANNELS)
         given = (*args, *(kwargs or {}).values())
+        if name in _PICKS:
+            self.picked[name] = max(self.picked.get(name, 0), args[0].numel())
         self.numbers += [float(one) for one in given if _is_number(one)]
         # `isnan`, `isinf` and `isfinite` consist of these.
         if name.rstrip("_") in ("eq", "ne") and len(args) > 1:
@@ -149,6 +153,8 @@ class Operators(tuple[str, ...]):
     """Whether evaluation mode computes the same, as far as that was asked."""
     among: bool = False
     """Whether integers are tested for equality with each other."""
+    of_pairs: frozenset[str] = frozenset()
+    """Maxima and minima that are taken of more elements than any input has."""
     random: bool = False
     """Whether outputs depend on random numbers that the call draws."""
 
@@ -166,6 +172,8 @@ def operators(module: torch.nn.Module, inputs: Any, modes: bool = False) -> Oper
     found = Operators(names.seen)
     found.landmarks, found.kinds = tuple(dict.fromkeys(names.numbers)), frozenset(names.kinds)
     found.among = names.among
+    most = max((one.numel() for one in flatten(inputs)), default=0)
+    found.of_pairs = frozenset(name for name, count in names.picked.items() if count > most)
     if names.draws:
         found.random = not all(map(same_bits, flatten(outputs), flatten(call(False)[1])))
     if modes:

@@ -80,7 +80,7 @@ from kernelwright.verify.structures import convert, flatten, with_changed
 from kernelwright.verify.trace import affine
 
 _SPECIAL_SEED = 49_979_687
-_UP = ("far", "distant", "ladder", "scores", "long", "degenerate", "apart", "least")
+_UP = ("far", "distant", "ladder", "scores", "long", "degenerate", "apart", "least", "alone", "alone_least")
 _SCALED_UP, _SPECIAL = 30.0, -1.0
 """`Case.scale` of special values: none are the task's own, and some are as far off as inputs that are scaled up."""
 _BESIDE_ENDS = 1e-6
@@ -110,7 +110,7 @@ _PHASES = 8
 """Most states in which counts stand where a call may do something else."""
 _MORE_DRAWS, _MORE_SEED = 8, 32_452_843
 """Additional draws of inputs, if those of the distributions tell nothing."""
-_AT_LONG_SIZES = ("long", "crowded", "scores")
+_AT_LONG_SIZES = ("long", "crowded", "flat", "alone", "alone_least", "scores")
 """Special values of long sizes."""
 _SECOND = ("distant", "tiny", "bounds", "faint", "eighths")
 """Special values of the second shape set, besides the first kind of all."""
@@ -421,7 +421,7 @@ def _cases_of(making: _Making, of_weights: int, long: bool, special: bool, few: 
         cases += _special_cases(making, found, cases[0].expected, long)
         cases += [local] if local else []
     elif protocol.affine and long and name != LISTS:
-        cases += _of_whole_numbers(making, found)
+        cases += _of_whole_numbers(making, found, long)
     if protocol.affine and long and (special or few):
         cases += _with_few_scaled(making, special_values.weighs(found))
     if name != NONE and not telling(cases):
@@ -594,7 +594,7 @@ def _special_cases(
         if case and not any(one.step for one in case.expected):
             yield case
     if position < 2 or long:
-        yield from _of_whole_numbers(making, found)
+        yield from _of_whole_numbers(making, found, long)
     if (position == 0 or long) and smooth and special_values.flags(found):
         yield from _of_single_elements(making)
     if position == 0 and (case := _at_bounds_of_inputs(making, found)) is not None:
@@ -780,9 +780,9 @@ def _only_here(making: _Making) -> bool:
     return not _in_order(usual.build().to(usual.device), usual.inputs(making.seed))[1]
 
 
-def _of_whole_numbers(making: _Making, found: Operators) -> Iterator[Case]:
+def _of_whole_numbers(making: _Making, found: Operators, long: bool) -> Iterator[Case]:
     """Cases of integers and booleans that the reference accepts and its task does not draw, if any: integers that are all equal
-    (also at long sizes), then others."""
+    (also at `long` sizes), then others."""
     reference, seed = making.reference, making.seed
 
     call = functools.partial(_in_some_order, making.module)
@@ -795,6 +795,8 @@ def _of_whole_numbers(making: _Making, found: Operators) -> Iterator[Case]:
         if not special_values.pointwise(found):
             by_row = making.position == 1
             made[_ALIKE] = whole_numbers.alike(making.drawn, again, call, found, seed, by_row=by_row)
+        if long and found.among:
+            made["met again"] = whole_numbers.met_again(making.drawn, call, seed)
         if making.position < 2 and not all(one.is_floating_point() for one in flatten(making.drawn)):
             named = whole_numbers.named_in(reference.task.source, reference.overrides or ())
             named = [one for one in named if one in found.landmarks]

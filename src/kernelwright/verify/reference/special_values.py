@@ -30,6 +30,9 @@
 `faint`     with products, the first input 1e-8 throughout; of inputs in pairs (real and imaginary parts) the second of each 1e-4
 `degenerate`, `level`, `apart` (also for maxima), `least`, `near`: see `degenerate.py`
 `crowded`   at long sizes, rows whose largest or least lie side by side, or some power of two apart, if several are asked for
+`flat`      at long sizes, numbers a hundredth as far apart, if several are asked for: a share of a whole then has thousands
+`alone`     at long sizes, where extrema are carried along an axis or taken of pairs: rows that are quiet but for their ends, and rows
+            with one ordinary number at an end, all others near -10^6; `alone_least` with the other sign for minima
 `beyond`    the last odd integers and halves that single precision holds, if one operator rounds to integers
 `powers`    rows whose largest element is the last number below a power of two, if exponents of floats are asked for
 `named`     numbers that a candidate's kernels compare with (`named_values.py`)
@@ -44,6 +47,7 @@ triangles), symmetry and order. A range that ends near 0 or 1 includes that end 
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import functools
 import math
@@ -96,6 +100,11 @@ precision loses the last digits."""
 _MOST_LANDMARKS, MOST = 32, 1e6
 _BEYOND, _LAST_HALVES = (20, 24), 22
 """Bits of odd integers that single precision still holds, and the most bits for halves of them."""
+_QUIET, _LOUD, _SENTINEL, _END = 0.01, 3.0, 1e6, 1 / 16
+"""For `flat` and `alone`: the factor on quiet numbers; the factor on the largest, and what stands for nothing (float16: a hundredth);
+the share of an axis that counts as its end."""
+ROUNDS = 4
+"""Calls of one operator from which a reference counts as working in rounds."""
 _DIRECT = 2
 """The most operators that leave no choice of formula."""
 
@@ -137,7 +146,8 @@ def kinds(
         found.append("offset")
     found += [*_of_picks(names), *(["annulled"] if _multiplied(operators) else [])] if floating else []
     if floating and _among(names, "orders"):
-        found.append("crowded")
+        found += ["crowded", "flat"]
+    found += _of_carried(names, operators) if floating else []
     if any(one.dtype == torch.float32 for one in given) and alone(operators) and _among(names, "rounders"):
         found.append("beyond")
     if smooth and degenerate.pairs(inputs):
@@ -169,6 +179,22 @@ def kinds(
     if floating and landmarks and any(name.rstrip("_").split("_")[0] in _NAMED["cuts"] for name in names):
         found.append("bounds")
     return found + ladder
+
+
+def _of_carried(names: set[str], operators: Sequence[str]) -> list[str]:
+    """Kinds for references in which an extremum counts however far away it stands: running ones, those of pairs, and states that are
+    kept or replaced in rounds."""
+    of_pairs: frozenset[str] = getattr(operators, "of_pairs", frozenset())
+    kept = rounds(operators, ("where",)) >= ROUNDS and not pointwise(operators)
+    most = kept or "cummax" in names or not of_pairs.isdisjoint(("max", "amax", "argmax"))
+    least = "cummin" in names or not of_pairs.isdisjoint(("min", "amin", "argmin"))
+    return ["alone"] * most + ["alone_least"] * least
+
+
+def rounds(operators: Iterable[str], among: Iterable[str]) -> int:
+    """The most calls of one operator whose name begins with one of these."""
+    counted = collections.Counter(name.strip("_") for name in operators)
+    return max((count for name, count in counted.items() if name.startswith(tuple(among))), default=0)
 
 
 def _of_picks(names: set[str]) -> list[str]:
@@ -338,7 +364,7 @@ def with_special_values(
         )
         made = made.to(tensor.dtype).to(tensor.device)
         near = max(_NEAR_END, min(_MOST_NEAR, _NEAR_END_OF / tensor.numel()))
-        if kind != "annulled":
+        if kind not in ("annulled", "alone", "alone_least"):
             ends = float(tensor.min()), float(tensor.max())
             made = _of_one_sign(made, *ends, near * (end is not None or kind == "tiny"), end or 0.0)
         kept = tensor == 0 if bool((tensor == 0).any()) else None
@@ -582,6 +608,36 @@ def _far(x: torch.Tensor, draw: _Draw) -> torch.Tensor:
     scale = 8.0 if draw.dtype == torch.float16 else 1.0
     patterns = [lambda row: row * _FAR / scale, lambda row: (_LOW - row.abs() * 100.0) / scale]
     return _by_row(x, patterns, 0)
+
+
+def _flat(x: torch.Tensor, draw: _Draw) -> torch.Tensor:
+    middle = 0.0 if bool((x < 0).any()) else float(x.median())
+    return x if middle and draw.dtype.itemsize < 4 else middle + (x - middle) * _QUIET
+
+
+def _alone(x: torch.Tensor, draw: _Draw, sign: float = 1.0) -> torch.Tensor:
+    """Lines along the longest axis, in turn: quiet ones but for two loud numbers at their ends, and an ordinary number at the beginning,
+    or at the end, of sentinels. Of positive numbers only those above 1 may be sentinels."""
+    low, high = float(x.min()), float(x.max())
+    if low < 0 and high <= 0:
+        return x
+    axis = max(range(x.ndim), key=x.shape.__getitem__)
+    lines = x.movedim(axis, -1)
+    form, extent = lines.shape, x.shape[axis]
+    made = lines.reshape(-1, extent).clone()
+    least = low >= 0 and sign < 0
+    early, late = torch.randint(max(1, int(extent * _END)), (2, len(made), 1), generator=draw.generator)
+    loud = low if least else sign * _LOUD * max(-low, high) if low < 0 else high
+    quiet = high - _QUIET * (made - low) if least else low * (low >= 0) + _QUIET * made
+    quiet = quiet.scatter(1, early, loud).scatter(1, extent - 1 - late, loud)
+    far = _SENTINEL * (0.01 if draw.dtype == torch.float16 else 1.0)
+    nothing = -sign * far * (1.0 + torch.rand(made.shape, generator=draw.generator, dtype=made.dtype))
+    if low >= 0:
+        nothing = nothing if least and high > 1 else quiet
+    place = torch.arange(len(made)).unsqueeze(1) % 3
+    kept = torch.where(place == 1, early, extent - 1 - late)
+    sentinels = nothing.scatter(1, kept, made.gather(1, kept))
+    return torch.where(place == 0, quiet, sentinels).reshape(form).movedim(-1, axis)
 
 
 def _powers(x: torch.Tensor, draw: _Draw) -> torch.Tensor:
@@ -840,5 +896,8 @@ _CHANGES: Mapping[str, Callable[[torch.Tensor, _Draw], torch.Tensor]] = {
     "named": _named,
     "beyond": _beyond,
     "crowded": _crowd,
+    "flat": _flat,
+    "alone": _alone,
+    "alone_least": functools.partial(_alone, sign=-1.0),
 }
 """What a kind makes of a tensor."""

@@ -214,6 +214,25 @@ def agreeing(inputs: object, call: Callable[[object], list[torch.Tensor]], among
     return _take(inputs, [changes(one) for one in flatten(inputs)], call)
 
 
+def met_again(inputs: object, call: Callable[[object], list[torch.Tensor]], seed: int) -> Any:
+    """The inputs with integers of which rows, and vectors, hold one number throughout, but at both ends another (an id that is met
+    again only far away); None if the reference accepts none. `call` as in `wider`."""
+    generator = torch.Generator().manual_seed(seed)
+    known: list[torch.Tensor] = []
+
+    def changes(tensor: torch.Tensor) -> Iterator[Change]:
+        if tensor.dtype not in (torch.int32, torch.int64) or tensor.numel() < 2 or orders(tensor):
+            return
+        if not known:
+            known.append(tensor.unique()[torch.randperm(len(tensor.unique()), generator=generator)[:2]])
+        other, number = known[0][0], known[0][-1]
+        if number >= tensor.min() and other <= tensor.max():
+            ends = torch.arange(tensor.shape[-1]) % max(tensor.shape[-1] - 1, 1) == 0
+            yield lambda old: torch.where(ends, other, number).expand_as(old)
+
+    return _take(inputs, [changes(one) for one in flatten(inputs)], call)
+
+
 def _in_part(shape: Sequence[int], generator: torch.Generator) -> torch.Tensor:
     """Where integers agree (see `agreeing`)."""
     count = math.prod(shape[:-1])
