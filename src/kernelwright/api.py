@@ -34,7 +34,7 @@ from kernelwright.drop_in import Optimized, VerifiedModule, arch_of, drop_in
 from kernelwright.drop_in.fingerprint import find_hooked
 from kernelwright.drop_in.layer import export
 from kernelwright.errors import InfrastructureError, UserError, one_line
-from kernelwright.graph.agree import agree
+from kernelwright.graph.agree import TooLarge, agree
 from kernelwright.graph.capture import Captured, capture, run_itself
 from kernelwright.graph.task import main_dtype
 from kernelwright.graph.types import TensorType
@@ -200,6 +200,8 @@ def case_of(module: nn.Module | Callable[..., Any], captured: Captured) -> Case:
         with _without_hooks(module):
             try:
                 agree(part)
+            except TooLarge:
+                raise
             except UserError:  # a call that the module itself does not accept agrees with nothing
                 run_itself(part.module, *part.call.unbind(part.inputs))
                 raise

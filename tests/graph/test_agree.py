@@ -170,3 +170,15 @@ def test_a_number_written_into_a_tensor_has_its_digits_in_fp64() -> None:
     [times] = [node for node in part.graph.nodes if node.op == "aten.mul.Tensor"]
     with pytest.raises(UserError, match="away from the module"):
         agree(changed(part, times.op, args=(times.args[0], 0.09991)), seed=1)
+
+
+def test_what_memory_does_not_hold_is_said_before_it_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    part = capture(lambda x: x.expand(1 << 10, 64, 64).exp(), (torch.randn(64, 64),)).part
+    size = 4 << 22
+    monkeypatch.setattr("kernelwright.graph.agree.memory", lambda: (3 * size, 9 * size))
+    with pytest.raises(UserError, match="give a smaller example"):
+        agree(part)
+    monkeypatch.setattr("kernelwright.graph.agree.memory", lambda: (5 * size, 9 * size))
+    assert agree(part).why == "memory does not suffice"
+    monkeypatch.setattr("kernelwright.graph.agree.memory", lambda: (9 * size, 9 * size))
+    assert agree(part).fp64 == 0.0

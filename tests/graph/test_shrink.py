@@ -296,3 +296,11 @@ def test_symbols_that_a_graph_has_already_keep_name_and_range() -> None:
 def test_a_size_that_is_no_sum_of_products_is_one_term() -> None:
     assert terms_of("2*s0*s1 - s1 + 3") == [(2, ("s0", "s1")), (1, ("s1",)), (3, ())]
     assert terms_of("(s1*s1 + s0) // max(2, s1)") == [(1, ("s1", "s0"))]
+
+
+def test_the_terms_of_a_product_of_8_bit_integers_stay_as_many() -> None:
+    args = tuple(torch.randint(-9, 9, shape, dtype=torch.int8) for shape in ((40, 64), (64, 48)))
+    one, two = (node.type.shape for node in general(torch._int_mm, *args).arguments)
+    assert one[1] == two[0] == 64
+    assert isinstance(one[0], str)
+    assert isinstance(two[1], str)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -24,11 +25,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from kernelwright.drawing import DRAWING
 from kernelwright.errors import UserError
-from kernelwright.graph import draws, narrow, operators
+from kernelwright.graph import draws, narrow, operators, sizes
 from kernelwright.graph.capture import Part, state_kept
 from kernelwright.graph.execute import Runner
 from kernelwright.graph.pairs import complex_view, real_view, tensors_in
 from kernelwright.graph.types import Argument, NumberType, TensorType
+from kernelwright.hardware import memory
 from kernelwright.precision import FLOATS
 
 _FP64 = 1e-7
@@ -41,6 +43,10 @@ _OWN, _MOST_OWN = 3.0, 0.1
 _NEVER = 1e30
 """Magnitude from which a number counts as a mask's minus infinity: the lowest of a dtype, which differs in fp64. Relative to it
 no other difference would show."""
+
+
+class TooLarge(UserError):
+    """Memory does not suffice to run the module and its graph."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,10 +62,15 @@ class Agreement:
 def agree(part: Part, *, seed: int | None = None, fp64: bool = True) -> Agreement:
     """Compare a graph with its module. `seed` is secret by default.
 
-    Raises UserError if they differ, if no draw gives finite results, and for random operators.
+    Raises UserError if they differ, if no draw gives finite results, for random operators; TooLarge if memory does not suffice. If it
+    suffices without fp64 alone, the comparison is without.
     """
     if any(operators.kind(node.op) == "random" for node in part.graph.nodes):
         raise UserError(f"{part.graph.name} draws random numbers; call eval(), or set its probabilities to 0")
+    if needed := _beyond_memory(part, False):
+        raise TooLarge(
+            f"{part.graph.name} takes some {needed >> 30} GiB to compare with its graph, more than are free; give a smaller example"
+        )
     described = draws.describe(part.graph, part.arguments)
     seed = secrets.randbits(48) if seed is None else seed
     for attempt in range(3):
@@ -77,8 +88,9 @@ def agree(part: Part, *, seed: int | None = None, fp64: bool = True) -> Agreemen
             f"{part.graph.name} gives NaN or infinity for random inputs; give an example with the values that it needs"
         )
     tolerance = _tolerance(part)
-    if not fp64:
-        return Agreement(_apart(part, got, expected, [tolerance] * len(got)), None, "not asked for")
+    if not fp64 or _beyond_memory(part, True):
+        why = "memory does not suffice" if fp64 else "not asked for"
+        return Agreement(_apart(part, got, expected, [tolerance] * len(got)), None, why)
     try:
         exact, exactly = _both(part, values, True)
     except (UserError, RuntimeError, TypeError, ValueError, NotImplementedError) as error:
@@ -89,6 +101,26 @@ def agree(part: Part, *, seed: int | None = None, fp64: bool = True) -> Agreemen
     apart = _apart(part, exactly, exact, [_FP64 + one for one in rounded])
     allowed = [max(tolerance, _OWN * _error(*pair)) for pair in zip(expected, exact, strict=True)]
     return Agreement(_apart(part, got, expected, allowed), apart)
+
+
+def _beyond_memory(part: Part, fp64: bool) -> int:
+    """Bytes that module and graph take together on the CPU: arguments, results twice, and the largest value of either; 0 if as many are
+    free, or if this machine does not tell."""
+    free, _ = memory()
+    if not free or any(isinstance(one, torch.Tensor) and one.is_cuda for one in part.arguments.values()):
+        return 0
+
+    def size(kind: TensorType | NumberType) -> int:
+        if not isinstance(kind, TensorType):
+            return 0
+        width = 8 if fp64 and kind.dtype in FLOATS else getattr(torch, kind.dtype).itemsize
+        return width * math.prod(sizes.evaluate(one, hints) for one in kind.shape)
+
+    hints = {one.name: one.hint for one in part.graph.symbols}
+    held = {name: size(kind) for name, kind in part.graph.types().items()}
+    needed = sum(held[one.name] for one in part.graph.arguments)
+    needed += 2 * sum(held.get(name, 0) for name in part.graph.results) + 2 * max(held.values(), default=0)
+    return needed if needed > free else 0
 
 
 def _error(native: Any, exact: Any) -> float:

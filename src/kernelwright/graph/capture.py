@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import torch
+from torch._subclasses.fake_tensor import DynamicOutputShapeException
 from torch.utils import _pytree as pytree
 
 from kernelwright.errors import UserError
@@ -637,8 +638,10 @@ def _explain(reasons: Sequence[Exception]) -> UserError:
     if known:
         return known[0]
     text = " ".join(str(one) for one in reasons)
-    kinds = " ".join(type(one).__name__ for one in reasons)
-    if "data-dependent" in text.lower() or "GuardOnDataDependent" in text or "DynamicOutputShape" in kinds:
+    counted = next((one.func for one in reasons if isinstance(one, DynamicOutputShapeException)), None)
+    if counted is not None:
+        return UserError(f"{counted} makes a size of the values of tensors; leave that part outside")
+    if "data-dependent" in text.lower() or "GuardOnDataDependent" in text:
         return UserError(
             "its shapes or branches depend on the values of tensors; leave that part outside, or use torch.where"
         )

@@ -228,7 +228,7 @@ _FORMS: dict[str, Callable[[Args, Kwargs], str]] = {
         f"torch.linalg.vector_norm({', '.join([*args, *(f'{key}={value}' for key, value in kwargs.items())])})"
     ),
     "_linalg_det": _plain("torch.linalg.det"), "_linalg_solve_ex": _solve,
-    "_linalg_eigh": _plain("torch.linalg.eigvalsh", 2),
+    "_linalg_eigh": _plain("torch.linalg.eigvalsh", 2), "_int_mm": _plain("torch._int_mm"),
     "_prelu_kernel": lambda args, kwargs: f"torch.where({args[0]} > 0, {args[0]}, {args[1]} * {args[0]})",
     "max": _other("max", "maximum"), "min": _other("min", "minimum"), "lift_fresh_copy": _plain("torch.clone"),
 }  # fmt: skip

@@ -181,6 +181,12 @@ def _matmul(rules: Rules, node: Node) -> tuple[Sequence[Shape], Sized]:
     return [out], node.args
 
 
+def _int_mm(rules: Rules, node: Node) -> tuple[Sequence[Shape], Sized]:
+    """The number of terms stays: torch's own code for the CPU is wrong where it is 1, and on a GPU it divides by 8."""
+    rules.unknowns.pin(rules.shape(node.args[0])[-1])
+    return _matmul(rules, node)
+
+
 def _attention(rules: Rules, node: Node) -> tuple[Sequence[Shape], Sized]:
     q, k, v = (rules.shape(one) for one in node.args[:3])
     rules.same(q[-1], k[-1])
@@ -691,7 +697,7 @@ def _sides(rules: Rules, node: Node) -> tuple[Sequence[Shape], Sized]:
 
 
 _RULES: dict[str, Rule] = {
-    "linear": _linear, "mm": _matmul, "bmm": _matmul, "addmm": _matmul, "baddbmm": _matmul, "matmul": _matmul,
+    "linear": _linear, "mm": _matmul, "_int_mm": _int_mm, "bmm": _matmul, "addmm": _matmul, "baddbmm": _matmul, "matmul": _matmul,
     "mv": _matmul, "dot": _matmul, "addmv": _matmul, "scaled_dot_product_attention": _attention,
     "convolution": _convolution, "convolution_backward": _convolution_backward, "layer_norm": _layer_norm, "rms_norm": _layer_norm, "native_layer_norm": _layer_norm,
     "group_norm": _group_norm, "native_group_norm": _group_norm, "batch_norm": _batch_norm, "instance_norm": _batch_norm,

@@ -432,3 +432,13 @@ def test_what_a_slice_leaves_may_be_nothing(compiler: Compiler) -> None:
         x=tensor("m", "n"),
     )
     assert "triton.next_power_of_2(max(" in compiler.answer(given).code
+
+
+def test_with_auto_a_product_of_8_bit_integers_stays_with_the_library(compiler: Compiler) -> None:
+    def quantised(x: torch.Tensor, w: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+        return torch._int_mm(x.round().clamp(-128, 127).to(torch.int8), w.T).float() * scale
+
+    args = torch.randn(40, 64), torch.randint(-128, 128, (48, 64), dtype=torch.int8), torch.rand(48)
+    code = compiler.answer(capture(quantised, args).graph, "auto").code
+    assert "torch._int_mm(h0, w1.as_strided(" in code or "torch._int_mm(h0, x2.as_strided(" in code
+    assert "tl.dot" not in code

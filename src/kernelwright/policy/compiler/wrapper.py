@@ -81,7 +81,7 @@ class Library:
 
 _PUBLIC = {
     "mm": "torch.mm", "bmm": "torch.bmm", "addmm": "torch.addmm", "bias_addmm": "torch.addmm",
-    "baddbmm": "torch.baddbmm", "convolution": "torch.convolution",
+    "baddbmm": "torch.baddbmm", "_int_mm": "torch._int_mm", "convolution": "torch.convolution",
     "attention": "torch.nn.functional.scaled_dot_product_attention",
     "grouped_convolution": "torch.convolution",
 }  # fmt: skip
