@@ -172,7 +172,7 @@ class Case:
         def run(numbers: TorchDispatchMode) -> None:
             double = copy.deepcopy(self.module).double()
             given = convert(self.inputs, lambda t: t.double() if t.is_floating_point() else t.clone())
-            with torch.no_grad(), drawing(given), Wide(), numbers:
+            with torch.no_grad(), drawing(given), Wide(self.module.state_dict(), self.inputs), numbers:
                 made[:] = flatten(double(*given))
             left.update(enumerate(flatten(given)))
             left.update(double.state_dict())
@@ -340,8 +340,11 @@ class _ReferenceRuns:
         exact = [*run.outputs, *run.after.values()]
         with where_possible(), torch.no_grad():
             double = copy.deepcopy(self.module).double()
-            given = convert(self.draw(), lambda t: t.double() if t.is_floating_point() else t.clone())
-            with drawing(given), Wide(), choices:
+            drawn = self.draw()
+            as_usual = Wide(self.module.state_dict(), drawn)
+            given = convert(drawn, lambda t: t.double() if t.is_floating_point() else t.clone())
+            del drawn
+            with drawing(given), as_usual, choices:
                 wide = flatten(double(*given))
             if [tuple(t.shape) for t in wide] == [tuple(t.shape) for t in run.outputs]:
                 kept: dict[int | str, torch.Tensor] = dict(enumerate(flatten(given))) | double.state_dict()
@@ -422,7 +425,7 @@ class _ReferenceRuns:
         most: list[float] = []
         for run, made in self._near.items():
             nudged = self._nudged(run)
-            with torch.no_grad(), drawing(nudged), Wide():
+            with torch.no_grad(), drawing(nudged), Wide(self.module.state_dict(), nudged):
                 wide = convert(
                     nudged, lambda tensor: tensor.double() if tensor.is_floating_point() else tensor
                 )
@@ -621,7 +624,8 @@ def away_from_kinks(case: Case) -> None:
     """Excludes elements whose value jumps within rounding of inputs and weights: a gradient is a choice there."""
     shifted = []
     for step in (_BESIDE, -_BESIDE):
-        with where_possible(), torch.no_grad(), drawing(case.inputs), Wide():
+        wide = Wide(case.module.state_dict(), case.inputs)
+        with where_possible(), torch.no_grad(), drawing(case.inputs), wide:
             module = copy.deepcopy(case.module).double()
             for weight in module.parameters():
                 weight.add_(step)

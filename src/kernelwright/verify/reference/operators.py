@@ -49,7 +49,7 @@ class _Names(DispatchMode):
         self.seen: list[str] = []
         self.numbers: list[float] = []
         self.kinds: set[int] = set()
-        self.among = False
+        self.among = self.subtracted = False
         self.draws = False
         self.picked: dict[str, int] = {}
 
@@ -69,6 +69,7 @@ class _Names(DispatchMode):
             self.seen += ["isnan"] if args[0] is args[1] else ["isinf"] if infinite else []
             self.kinds.update(_kinds_in(args[0], args[1]))
             self.among |= all(map(_whole, args[:2]))
+        self.subtracted |= name.rstrip("_") in ("sub", "rsub") and all(map(_whole, args[:2]))
         if name.rstrip("_") == "round" and "decimals" in (kwargs or {}):
             self.numbers.append(10.0 ** kwargs["decimals"])
         if name in _COMPARED or name in BUCKETS:
@@ -155,6 +156,8 @@ class Operators(tuple[str, ...]):
     """Whether integers are tested for equality with each other."""
     of_pairs: frozenset[str] = frozenset()
     """Maxima and minima that are taken of more elements than any input has."""
+    subtracted: bool = False
+    """Whether integers are subtracted from each other."""
     random: bool = False
     """Whether outputs depend on random numbers that the call draws."""
 
@@ -171,7 +174,7 @@ def operators(module: torch.nn.Module, inputs: Any, modes: bool = False) -> Oper
     names, outputs = call(False)
     found = Operators(names.seen)
     found.landmarks, found.kinds = tuple(dict.fromkeys(names.numbers)), frozenset(names.kinds)
-    found.among = names.among
+    found.among, found.subtracted = names.among, names.subtracted
     most = max((one.numel() for one in flatten(inputs)), default=0)
     found.of_pairs = frozenset(name for name, count in names.picked.items() if count > most)
     if names.draws:

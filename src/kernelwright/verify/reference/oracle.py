@@ -29,6 +29,7 @@ from kernelwright.verify.reference import (
     after_calls,
     allowances,
     checkpoint,
+    in_part,
     locality,
     reach,
     renumbered,
@@ -377,7 +378,7 @@ def _in_double(module: torch.nn.Module, inputs: object) -> list[torch.Tensor]:
     """Outputs of a reference in double precision."""
     double = copy.deepcopy(module).double()
     given = convert(inputs, lambda t: t.double() if t.is_floating_point() else t.clone())
-    with torch.no_grad(), drawing(inputs), Wide():
+    with torch.no_grad(), drawing(inputs), Wide(module.state_dict(), inputs):
         return flatten(double(*given))
 
 
@@ -388,7 +389,7 @@ def _cases_of(making: _Making, of_weights: int, long: bool, special: bool, few: 
     module.to(reference.device)
     if _only_here(making):
         raise UserError(f"task {task.id}, {name}: the reference writes to one place in no defined order")
-    cases = []
+    cases, found = [], Operators()
     asked = draws(protocol, making.secret, making.position)[: 1 if long or own_only(name) else None]
     if after_others(name):
         asked = [(after_calls.QUIET, asked[0][1]), asked[0]]
@@ -401,10 +402,9 @@ def _cases_of(making: _Making, of_weights: int, long: bool, special: bool, few: 
             factor, size = _OF_COTANGENTS[scale]
             inputs = reference.with_scaled_cotangents(inputs, factor)
             called += f", {size} output gradients"
-        try:
-            case = make_case(called, module, inputs, protocol, scale)
-        except NotModelled as error:
-            raise UserError(f"task {task.id}, {name}: {error}") from error
+        if long and name != LISTS and protocol.affine:
+            found = operators(module, inputs)
+        case = _usual_case(making, found, called, inputs, scale)
         if case is None and number == 0:
             raise UserError(f"task {task.id}: the reference's own output is not finite")
         if case is not None and _tells_nothing(name, task, case):
@@ -413,7 +413,7 @@ def _cases_of(making: _Making, of_weights: int, long: bool, special: bool, few: 
             cases.append(case)
     if long and (larger := _as_large_as_at_full_size(making, cases[0])) is not None:
         cases.append(larger)
-    found = operators(module, cases[0].inputs, modes=making.position == 0)
+    found = found or operators(module, cases[0].inputs, modes=making.position == 0)
     for case in cases if special_values.rounds_once(found) else ():
         case.expected = list(map(allowances.own_digits, case.expected))
     if protocol.affine and special:
@@ -448,6 +448,19 @@ def _uneven(making: _Making, inputs: object) -> Any:
     if (made := whole_numbers.uneven(inputs, call, making.seed)) is None:
         raise UserError(f"task {making.reference.task.id}: no list may have nearly all")
     return made
+
+
+def _usual_case(making: _Making, long: Operators, name: str, inputs: object, scale: float) -> Case | None:
+    """The case of drawn inputs; at long sizes, given the operators there, of inputs with rows that begin alike (`in_part.py`) if
+    the reference has a meaning there, and no tie, pivot or gradient may be a matter of choice. Raises UserError."""
+    task, case = making.reference.task, None
+    if long and not (task.gradients or special_values.decides(long)):
+        with where_possible():
+            case = make_case(name, making.module, in_part.begun_alike(inputs), making.protocol, scale)
+    try:
+        return case or make_case(name, making.module, inputs, making.protocol, scale)
+    except NotModelled as error:
+        raise UserError(f"task {task.id}, {making.name}: {error}") from error
 
 
 def _tells_nothing(name: str, task: Task, case: Case) -> bool:
@@ -797,12 +810,17 @@ def _of_whole_numbers(making: _Making, found: Operators, long: bool) -> Iterator
             made[_ALIKE] = whole_numbers.alike(making.drawn, again, call, found, seed, by_row=by_row)
         if long and found.among:
             made["met again"] = whole_numbers.met_again(making.drawn, call, seed)
+        if long and made.get(_ALIKE):
+            made["in part"] = in_part.told_apart(making.drawn, call, making.position, seed)
         if making.position < 2 and not all(one.is_floating_point() for one in flatten(making.drawn)):
             named = whole_numbers.named_in(reference.task.source, reference.overrides or ())
             named = [one for one in named if one in found.landmarks]
             other = whole_numbers.wider(making.drawn, again, call, found, named, seed)
-            agreeing = whole_numbers.agreeing(other or making.drawn, call, found.among, seed)
-            made["whole numbers"] = agreeing or other
+            other = in_part.agreeing(other or making.drawn, call, found.among, seed) or other
+            apart = in_part.told_apart(other or making.drawn, call, making.position, seed)
+            made["whole numbers"] = apart or other
+            if found.subtracted:
+                made["far on"] = whole_numbers.far_on(making.drawn, call, found, seed)
         for kind, inputs in made.items():
             case = inputs and making.case(kind, inputs)
             if case:

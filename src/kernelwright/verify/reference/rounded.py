@@ -16,7 +16,7 @@ import torch
 
 from kernelwright.drawing import DRAWING
 from kernelwright.precision import Precision
-from kernelwright.verify.structures import Args, DispatchMode, Kwargs, Op, convert
+from kernelwright.verify.structures import Args, DispatchMode, Kwargs, Op, convert, flatten
 
 if TYPE_CHECKING:
     from kernelwright.verify.structures import Kwargs, Op
@@ -150,7 +150,29 @@ class Rounded(DispatchMode):
 class Wide(DispatchMode):
     """In an fp64 run, makes casts to narrower floats and new tensors fp64, and so what an operator is asked to compute in a
     narrower dtype: a sum in float32, or a norm, which torch refuses for float64. Casts to 8 bits stay: they quantise, and no
-    compiler leaves them out."""
+    compiler leaves them out. `torch.finfo` of fp64 is that of the type of the `usual` floats, if they have one type: an epsilon is a
+    constant of the task."""
+
+    def __init__(self, *usual: object) -> None:
+        super().__init__()
+        kinds = {one.dtype for one in flatten(list(usual)) if one.is_floating_point()}
+        self._type = kinds.pop() if len(kinds) == 1 else torch.float64
+        self._limits = torch.finfo
+
+    def __enter__(self) -> Self:
+        self._limits = torch.finfo
+        if self._type != torch.float64:
+            torch.finfo = self._of_usual  # type: ignore[misc,assignment]
+        super().__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        torch.finfo = self._limits  # type: ignore[misc]
+        super().__exit__(*error)
+
+    def _of_usual(self, kind: torch.dtype | None = None) -> torch.finfo:
+        kind = torch.get_default_dtype() if kind is None else kind
+        return self._limits(self._type if kind == torch.float64 else kind)
 
     def __torch_dispatch__(self, func: Op, types: object, args: Args = (), kwargs: Kwargs = None) -> object:
         kwargs = kwargs or {}

@@ -270,6 +270,11 @@ def sensitive(operators: Sequence[str]) -> bool:
     return uneven or _among(names, "random", "orders", "weighed")
 
 
+def decides(operators: Sequence[str]) -> bool:
+    """Whether a tie, a pivot or a drawn number decides something."""
+    return _among(set(operators), "orders", "random", "factors", "decompositions")
+
+
 def directed(operators: Sequence[str]) -> bool:
     """Whether a reference makes something of products that depends on directions of rows, and neither sorts nor decomposes."""
     names = set(operators)

@@ -27,7 +27,7 @@ import torch
 from kernelwright.parsing import parse
 from kernelwright.verify.reference.distributions import in_order, orders
 from kernelwright.verify.reference.operators import Operators
-from kernelwright.verify.structures import flatten, with_changed
+from kernelwright.verify.structures import convert, flatten, with_changed
 
 Change = Callable[[torch.Tensor], torch.Tensor]
 _LEFT_ALONE = ("ctc_loss", "pack_padded", "dropout", "bernoulli", "rand", "normal", "uniform")
@@ -55,6 +55,8 @@ _TRUTHS = ("eq", "ne", "where", "masked_fill", "logical_not", "logical_and", "bi
 """Operators that may use an integer as a boolean."""
 _WIDE = {2: 13, 4: 30, 8: 40}
 """Bits of large integers, by their bytes."""
+_STAMPS, _FURTHER = {torch.int32: 30, torch.int64: 60}, 0.4
+"""Bits of numbers of which only differences count, and by how much more of these numbers they may exceed a power of two."""
 _COMPARES = ("eq", "ne", "ge", "gt", "le", "lt")
 _NEAR_THE_END = 4
 """Bytes of one sign are drawn from this many numbers at the end of their range: sums of a single number may need fewer
@@ -62,9 +64,6 @@ digits."""
 _MANY = 1 << 16
 """Integers drawn from so many are numbers, no indices or kinds."""
 _SHARE, _HALF = 0.25, 0.5
-_RUN, _AGREE, _FEW_ROWS = 16, (4, 4), 4
-"""Integers that agree in part: the length of a pattern, bounds of how many agree first and how many then do not, and the most rows
-of a tensor that are compared with each other."""
 _OTHERS = 1 / 16
 """Share of the entries that a long list leaves to the others."""
 _POWERS = 2 / 3
@@ -158,7 +157,7 @@ def wider(
         else _changes(tensor, other, names | _as_places(tensor, operators.kinds), named, extents, generator)
         for tensor, other in zip(given, flatten(again), strict=True)
     ]
-    return _take(inputs, changes, call)
+    return take(inputs, changes, call)
 
 
 def _as_places(tensor: torch.Tensor, kinds: frozenset[int]) -> set[str]:
@@ -190,28 +189,7 @@ def alike(
         _even_out(tensor, other, names, by_row, generator)
         for tensor, other in zip(given, flatten(again), strict=True)
     ]
-    return _take(inputs, changes, call)
-
-
-def agreeing(inputs: object, call: Callable[[object], list[torch.Tensor]], among: bool, seed: int) -> Any:
-    """The inputs with integers that agree in part: two of one form that the reference compares (`among`), and the few rows of one.
-    In every other row, or throughout a vector, those at each multiple of 16 and a few behind agree, then some do not, then
-    the rest of 16. None if the reference accepts none. `call` as in `wider`."""
-    generator = torch.Generator().manual_seed(seed)
-    known: dict[object, torch.Tensor] = {}
-
-    def changes(tensor: torch.Tensor) -> Iterator[Change]:
-        if tensor.dtype not in (torch.int32, torch.int64) or tensor.numel() < 2 or orders(tensor):
-            return
-        form = tensor.shape, tensor.dtype
-        if among and form in known:
-            first = known[form]
-            yield lambda old: torch.where(_in_part(old.shape, generator), first, old)
-        known.setdefault(form, tensor)
-        if tensor.ndim > 1 and 1 < tensor.shape[0] <= _FEW_ROWS:
-            yield lambda old: torch.where(_in_part(old.shape[1:], generator), old[:1], old)
-
-    return _take(inputs, [changes(one) for one in flatten(inputs)], call)
+    return take(inputs, changes, call)
 
 
 def met_again(inputs: object, call: Callable[[object], list[torch.Tensor]], seed: int) -> Any:
@@ -230,17 +208,33 @@ def met_again(inputs: object, call: Callable[[object], list[torch.Tensor]], seed
             ends = torch.arange(tensor.shape[-1]) % max(tensor.shape[-1] - 1, 1) == 0
             yield lambda old: torch.where(ends, other, number).expand_as(old)
 
-    return _take(inputs, [changes(one) for one in flatten(inputs)], call)
+    return take(inputs, [changes(one) for one in flatten(inputs)], call)
 
 
-def _in_part(shape: Sequence[int], generator: torch.Generator) -> torch.Tensor:
-    """Where integers agree (see `agreeing`)."""
-    count = math.prod(shape[:-1])
-    agree, differ = (torch.randint(1, most, (count, 1), generator=generator) for most in _AGREE)
-    place = torch.arange(shape[-1]) % _RUN
-    made = (place < agree) | (place >= agree + differ)
-    made[1::2] = False
-    return made.reshape(shape)
+def far_on(
+    inputs: object, call: Callable[[object], list[torch.Tensor]], operators: Sequence[str], seed: int
+) -> Any:
+    """The inputs with one number added to all integers of a type, like times since 1970: between 2^30 and 1.4 times that, or 2^60.
+    None if outputs are not the same then, so that not only differences count. `call` and `operators` as in `wider`."""
+    names, given = {name.rstrip("_") for name in operators}, flatten(inputs)
+    extents = _extents(given)
+    sized = any(word in name for name in names for word in (*_LEFT_ALONE, *_COUNTING) if word != "_to_copy")
+    if sized or any(_divides(one, extents) for one in given if one.numel()):
+        return None
+    share = float(torch.rand((), generator=torch.Generator().manual_seed(seed)))
+    further = {dtype: int((1 << bits) * (1.0 + _FURTHER * share)) for dtype, bits in _STAMPS.items()}
+    for one in given:
+        if (
+            one.dtype in further
+            and one.numel()
+            and int(one.max()) > torch.iinfo(one.dtype).max - further[one.dtype]
+        ):
+            return None
+    made = convert(inputs, lambda one: one + further[one.dtype] if one.dtype in further else one)
+    try:
+        return made if all(map(torch.equal, call(inputs), call(made))) else None
+    except Exception:  # the reference refuses such integers
+        return None
 
 
 def groups(operators: Operators) -> bool:
@@ -278,7 +272,7 @@ def uneven(inputs: object, call: Callable[[object], list[torch.Tensor]], seed: i
         number = tensor.reshape(-1)[chosen]
         yield lambda old: in_order(old, torch.where(others, old, number))
 
-    return _take(inputs, [changes(one) for one in given], call)
+    return take(inputs, [changes(one) for one in given], call)
 
 
 def _names_lists(tensor: torch.Tensor) -> bool:
@@ -301,7 +295,7 @@ def _with_a_long_one(offsets: torch.Tensor, place: int) -> torch.Tensor:
     return torch.where(later, offsets[-1] - shorter[-1] + shorter, shorter)
 
 
-def _take(
+def take(
     inputs: object, changes: Sequence[Iterator[Change]], call: Callable[[object], list[torch.Tensor]]
 ) -> Any:
     """The inputs with those changes of each tensor, one after another, that the reference accepts with outputs of the same

@@ -1,0 +1,124 @@
+"""Inputs that agree in part, so that nothing can be told by how a row or block begins or ends.
+
+A kernel may take what it reads of a row for the row: its first entries (two prompts with one system prompt, caches whose first
+token is the same), or its ends (a block whose first and last number are one, or as far apart as the block is long). So some
+rows begin like the one before and go on otherwise, and some have blocks of one number, or consecutive ones, at their ends only.
+Integers that are compared with each other, and the few rows of a tensor, also agree in some blocks and not in others.
+
+What a reference accepts is tried on it, change by change (`whole_numbers.take`). Sorted numbers, square matrices and masks
+stay as drawn.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+
+from kernelwright.verify.reference.distributions import in_order, orders
+from kernelwright.verify.reference.whole_numbers import Change, take
+from kernelwright.verify.structures import convert, flatten
+
+_RUN, _AGREE, _FEW_ROWS = 16, (4, 4), 4
+"""The length of a pattern, bounds of how many integers agree first and how many then do not, and the most rows of a tensor that
+are compared with each other."""
+_ALIKE = (16, 1, 64, 256)
+"""How many entries of a row are as in the row before."""
+
+
+def agreeing(inputs: object, call: Callable[[object], list[torch.Tensor]], among: bool, seed: int) -> Any:
+    """The inputs with integers that agree in part: two of one form that the reference compares (`among`), and the few rows of one.
+    In every other row, or throughout a vector, those at each multiple of 16 and a few behind agree, then some do not, then
+    the rest of 16. None if the reference accepts none. `call` as in `whole_numbers.wider`."""
+    generator = torch.Generator().manual_seed(seed)
+    known: dict[object, torch.Tensor] = {}
+
+    def changes(tensor: torch.Tensor) -> Iterator[Change]:
+        if tensor.dtype not in (torch.int32, torch.int64) or tensor.numel() < 2 or orders(tensor):
+            return
+        form = tensor.shape, tensor.dtype
+        if among and form in known:
+            first = known[form]
+            yield lambda old: torch.where(_in_part(old.shape, generator), first, old)
+        known.setdefault(form, tensor)
+        if tensor.ndim > 1 and 1 < tensor.shape[0] <= _FEW_ROWS:
+            yield lambda old: torch.where(_in_part(old.shape[1:], generator), old[:1], old)
+
+    return take(inputs, [changes(one) for one in flatten(inputs)], call)
+
+
+def _in_part(shape: Sequence[int], generator: torch.Generator) -> torch.Tensor:
+    """Where integers agree (see `agreeing`)."""
+    count = math.prod(shape[:-1])
+    agree, differ = (torch.randint(1, most, (count, 1), generator=generator) for most in _AGREE)
+    place = torch.arange(shape[-1]) % _RUN
+    made = (place < agree) | (place >= agree + differ)
+    made[1::2] = False
+    return made.reshape(shape)
+
+
+def told_apart(inputs: object, call: Callable[[object], list[torch.Tensor]], turn: int, seed: int) -> Any:
+    """The inputs with integers whose blocks have equal or consecutive ends only, in rows that begin like the one before; None if
+    the reference accepts none. `turn`: which rows have which ends. `call` as in `whole_numbers.wider`."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def changes(tensor: torch.Tensor) -> Iterator[Change]:
+        if tensor.dtype not in (torch.int32, torch.int64) or not _is_free(tensor):
+            return
+        low, high = (int(end) for end in tensor.aminmax())
+        if high - low < 2:  # booleans, or one number
+            return
+        if tensor.shape[-1] > 2:
+            first = int(torch.randint(low, high + 1, (), generator=generator))
+            yield functools.partial(_with_ends, low=low, high=high, first=first, turn=turn)
+        if tensor.ndim > 1:
+            yield _begin_alike
+
+    return take(inputs, [changes(one) for one in flatten(inputs)], call)
+
+
+def begun_alike(inputs: object) -> Any:
+    """The inputs with rows of floats that begin like the one before."""
+    return convert(inputs, lambda one: _begin_alike(one) if one.is_floating_point() else one)
+
+
+def _is_free(tensor: torch.Tensor) -> bool:
+    """Whether numbers are in no order, no square matrix, finite and without zeros that may be a mask of floats."""
+    square = tensor.ndim > 1 and tensor.shape[-1] == tensor.shape[-2]
+    if tensor.numel() < 2 or not tensor.ndim or square or orders(tensor):
+        return False
+    return not tensor.is_floating_point() or bool((tensor.isfinite() & (tensor != 0)).all())
+
+
+def _begin_alike(old: torch.Tensor) -> torch.Tensor:
+    """Every other entry of the first axis begins like the one before, with as many as `_ALIKE` says in turn but for the last; in more
+    than two dimensions along the last but one."""
+    if old.ndim < 2 or not _is_free(old):
+        return old
+    made = old.clone(memory_format=torch.contiguous_format)
+    axis = max(1, old.ndim - 2)
+    for place in range(1, len(old), 2):
+        length = min(_ALIKE[place // 2 % len(_ALIKE)], old.shape[axis] - 1)
+        made[place].narrow(axis - 1, 0, length).copy_(old[place - 1].narrow(axis - 1, 0, length))
+    return in_order(old, made)
+
+
+def _with_ends(old: torch.Tensor, low: int, high: int, first: int, turn: int) -> torch.Tensor:
+    """Of six rows one whose blocks of sixteen and more, and itself, begin and end with one number, and one with consecutive
+    numbers there as far as the largest allows; of a vector, either half."""
+    made = old.clone(memory_format=torch.contiguous_format)
+    extent = old.shape[-1]
+    place = torch.arange(extent)
+    ends = (place % _RUN == 0) | (place % _RUN == _RUN - 1) | (place == extent - 1)
+    start = min(first - low, max(0, high - low + 1 - extent))
+    consecutive = (low + (start + place) % (high - low + 1)).to(old)
+    rows = made.reshape(-1, extent)
+    if old.ndim == 1:
+        consecutive = torch.where(place < extent // 2, first, consecutive)
+        return torch.where(ends, consecutive, old)
+    rows[2 * (turn % 2) :: 6] = torch.where(ends, consecutive, rows[2 * (turn % 2) :: 6])
+    rows[2 * (1 - turn % 2) :: 6] = torch.where(ends, first, rows[2 * (1 - turn % 2) :: 6])
+    return made

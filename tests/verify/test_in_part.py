@@ -1,0 +1,70 @@
+"""Inputs that agree in part, and integers of which only differences count."""
+
+import torch
+
+from kernelwright.verify.reference.in_part import begun_alike, told_apart
+from kernelwright.verify.reference.operators import operators
+from kernelwright.verify.reference.rounded import Wide
+from kernelwright.verify.reference.whole_numbers import far_on
+
+
+class _Bag(torch.nn.Module):
+    def forward(self, ids: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
+        return table[ids].mean(1)
+
+
+class _Age(torch.nn.Module):
+    def forward(self, now: torch.Tensor, then: torch.Tensor) -> torch.Tensor:
+        return (now - then).float()
+
+
+def _calls(module: torch.nn.Module):
+    return lambda inputs: [module(*inputs)]
+
+
+def test_rows_of_integers_begin_alike_and_go_on_otherwise():
+    ids, table = torch.randint(0, 100, (6, 128)), torch.randn(100, 4)
+    made = told_apart([ids, table], _calls(_Bag()), 0, 1)[0]
+    assert torch.equal(made[1, :16], made[0, :16])
+    assert not torch.equal(made[1], made[0])
+    assert torch.equal(made[3, :1], made[2, :1])
+    assert torch.equal(made[5, :64], made[4, :64])
+    assert int(made.min()) >= 0
+    assert int(made.max()) < 100
+
+
+def test_blocks_have_equal_or_consecutive_ends_and_others_between():
+    index = torch.randint(0, 5000, (4096,))
+    made = told_apart([index, torch.randn(5000)], lambda inputs: [inputs[1][inputs[0]]], 0, 1)[0]
+    assert int(made[0]) == int(made[1023]) == int(made[16])
+    assert len(made[:1024].unique()) > 100
+    assert int(made[4095]) - int(made[3072]) == 1023
+    assert int((made[3072:].diff() == 1).sum()) < 512
+
+
+def test_floats_begin_alike_but_not_masks_or_square_matrices():
+    keys, square = torch.randn(3, 40, 4), torch.randn(5, 5)
+    mask = torch.randn(3, 40).masked_fill(torch.rand(3, 40) < 0.5, 0.0)
+    made = begun_alike([keys, square, mask])
+    assert torch.equal(made[0][1, :16], keys[0, :16])
+    assert torch.equal(made[0][1, 16:], keys[1, 16:])
+    assert torch.equal(made[1], square)
+    assert torch.equal(made[2], mask)
+
+
+def test_integers_lie_far_on_only_where_differences_count():
+    given = [torch.randint(0, 1000, (8,)), torch.randint(0, 1000, (8,))]
+    assert operators(_Age(), given).subtracted
+    made = far_on(given, _calls(_Age()), ["sub", "_to_copy"], 1)
+    assert int(made[0].min()) >= 1 << 60
+    assert torch.equal(made[0] - made[1], given[0] - given[1])
+    assert far_on(given, lambda inputs: [inputs[0] * inputs[1]], ["mul"], 1) is None
+
+
+def test_the_epsilon_of_a_type_is_that_of_the_task_in_double_precision():
+    usual = torch.finfo
+    with Wide([torch.zeros(2)]):
+        assert torch.finfo(torch.float64).eps == usual(torch.float32).eps
+    with Wide([torch.zeros(2), torch.zeros(2).bfloat16()]):
+        assert torch.finfo(torch.float64).eps == usual(torch.float64).eps
+    assert torch.finfo is usual
