@@ -117,13 +117,19 @@ class _Shard:
     def _start(self) -> None:
         self._socket, theirs = socket.socketpair()
         with theirs:
-            # In its own session, so that Ctrl-C reaches only the pool, which then closes the connection.
+            # In its own session, so that Ctrl-C reaches only the pool, which then closes the connection. What torch warns of in a
+            # reference is not the user's to hear once for every case.
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "kernelwright.verify.shard", str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
-                env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
+                env={
+                    "TORCH_CPP_LOG_LEVEL": "ERROR",
+                    **os.environ,
+                    "OMP_NUM_THREADS": "1",
+                    "CUDA_VISIBLE_DEVICES": "",
+                },
             )
         self._connection = Connection(os.dup(self._socket.fileno()))
         with contextlib.suppress(OSError):
