@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 from kernelwright.errors import UserError, did_you_mean
-from kernelwright.parsing import Edit, apply_edits, parse, spans
+from kernelwright.parsing import Edit, apply_edits, names_within, parse, spans
 
 _ARITHMETIC: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: operator.add,
@@ -26,6 +26,7 @@ _ARITHMETIC: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.Pow: lambda left, right: left**right if 0 <= right < 64 else 0,
 }
 _LARGEST = 2**62
+_DRAWING = ("get_inputs", "get_init_inputs")
 _ELEMENT = re.compile(r"^(\w+)\[(\d+)\]$")
 
 
@@ -148,3 +149,17 @@ def _unknown(name: str, source: str) -> str:
     hint = did_you_mean(match[1] if match else name, known)
     listed = ", ".join(known) if known else "none"
     return f"shape set: the task has no module-level constant {name!r}{hint}; its constants are: {listed}"
+
+
+def read_by_the_model(source: str) -> set[str]:
+    """Names that the code of a task's module reads, and those that they are made of; not what its inputs are drawn from."""
+    tree = parse(source)
+    found = {"Model"}
+    for node in tree.body:
+        bound = isinstance(node, ast.AnnAssign) or (isinstance(node, ast.Assign) and len(node.targets) == 1)
+        if not bound and not (isinstance(node, ast.FunctionDef) and node.name in _DRAWING):
+            found |= {*names_within(node)}
+    for name, value in reversed(list(bindings(tree))):
+        if name.partition("[")[0] in found:
+            found |= {*names_within(value)}
+    return found

@@ -9,16 +9,14 @@ A shrunk task may be easier than the full one (a mean over two rows forgives mor
 sizes inside `get_inputs` cannot be overridden.
 """
 
-import ast
 import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import combinations, product
 
-from kernelwright.parsing import names_within, parse
 from kernelwright.records import Task
-from kernelwright.shapes import bindings, constants
+from kernelwright.shapes import constants, read_by_the_model
 
 Runs = Callable[[Task, Mapping[str, int]], bool | str | None]
 """Whether the task's reference runs, quickly and on small tensors, with these overrides; None if it runs, but writes to one place
@@ -41,7 +39,6 @@ _CHANNEL = re.compile(
 )
 _EXTENT = re.compile(r"height|width|depth|length|seq|dim_?\d|dims|image|resol|^[hwdlst](_in|_out)?$")
 
-_DRAWING = ("get_inputs", "get_init_inputs")
 _APART = (0, 2, -2, 4, 6, 8, 10, 12)
 """Offsets that make sizes of one kind different."""
 _SMALL_VALUE = 4
@@ -62,7 +59,8 @@ def small_shapes(task: Task, runs: Runs | None = None) -> Task:
         with ReferenceProbe() as probe:
             return small_shapes(task, probe)
     every = _without_layers(task, runs)
-    fixed = _read_by_the_model(task.source)
+    # A candidate has its own constants and would not see these change.
+    fixed = read_by_the_model(task.source) & every.keys()
     free = {name: value for name, value in every.items() if name not in fixed}
     for known in (free, every) if fixed else (every,):
         small = _first(_round(known), task, runs)
@@ -111,20 +109,6 @@ def _without_layers(task: Task, runs: Runs) -> dict[str, int]:
         and len(weights(task, {name: value + 1}) or usual) != len(usual)
     }
     return {name: value for name, value in known.items() if name not in counts}
-
-
-def _read_by_the_model(source: str) -> set[str]:
-    """Constants that the reference's own code reads, and those they depend on: a candidate has its own constants and would not see
-    the change."""
-    tree = parse(source)
-    found: set[str] = set()
-    for node in tree.body:
-        if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name not in _DRAWING:
-            found |= {*names_within(node)}
-    for name, value in reversed(list(bindings(tree))):
-        if name in found:
-            found |= {*names_within(value)}
-    return found & constants(source).keys()
 
 
 def kind_of(name: str, value: int) -> str:

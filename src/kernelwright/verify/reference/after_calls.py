@@ -11,7 +11,6 @@ Not guaranteed: that counts other than whole numbers that grow alike at every ca
 
 from __future__ import annotations
 
-import copy
 import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -19,6 +18,7 @@ from typing import Any
 import torch
 
 from kernelwright.verify.reference.checkpoint import State, load
+from kernelwright.verify.reference.copies import copied
 from kernelwright.verify.reference.distributions import scale_inputs
 from kernelwright.verify.reference.task_module import drawing, finite, outputs_of
 from kernelwright.verify.structures import convert
@@ -37,7 +37,7 @@ _FAR, _FARTHEST = 5000, 1 << 20
 def after_loud(module: torch.nn.Module, draw: Callable[[int], Any], secret: int) -> State | None:
     """What one to three calls on loud inputs change of a module's state; None if that is nothing, or if the reference is not
     finite then. `draw` gives inputs by seed."""
-    called = copy.deepcopy(module)
+    called = copied(module)
     for number in range(1 + secret % _CALLS):
         _call(called, scale_inputs(draw(secret + number), _LOUD))
     return _accepted(module, called, draw(secret))
@@ -48,7 +48,7 @@ def long_after(
 ) -> State | None:
     """The same with every count as after thousands of calls, more than any of the numbers `named` by the reference; if counts
     wrap, as after more calls than any tensor is long. None if nothing counts."""
-    start, called, inputs = _copies(module), copy.deepcopy(module), draw(secret)
+    start, called, inputs = _copies(module), copied(module), draw(secret)
     if not (steps := _steps(start, called, inputs)):
         return None
     lengths = (extent for one in start.values() for extent in one.shape)
@@ -69,7 +69,7 @@ def phases(
 ) -> Iterator[State]:
     """The states in which counts stand where a call may do something else: where the next call goes beyond the end of a buffer,
     and at odd and even multiples of a whole number `named` by the reference, and at numbers that share a divisor with it."""
-    start, called, inputs = _copies(module), copy.deepcopy(module), draw(secret)
+    start, called, inputs = _copies(module), copied(module), draw(secret)
     steps = _steps(start, called, inputs)
     far, dice = random.Random(secret).randrange(_FAR) + 1, random.Random(secret)
     lengths = sorted({extent for one in start.values() for extent in one.shape if extent > 1})
@@ -107,7 +107,7 @@ def _called(
     """The module with its counts as after so many calls, the last of which is made; None if they do not grow alike until then."""
     start = _copies(module)
     counts = {name: start[name] + (number - 1) * step for name, step in steps.items()}
-    later = load(copy.deepcopy(called), counts)
+    later = load(copied(called), counts)
     _call(later, inputs)
     after = later.state_dict()
     alike = all(torch.equal(after[name], counts[name] + step) for name, step in steps.items())

@@ -7,7 +7,6 @@ the protocol's tolerance only where inputs scaled far up make that run exceed it
 from __future__ import annotations
 
 import contextlib
-import copy
 import dataclasses
 import functools
 import itertools
@@ -19,7 +18,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from kernelwright.graph.disorder import WRITES
+from kernelwright.graph.disorder import WRITES, Disorder
 from kernelwright.precision import Precision
 from kernelwright.verify.gradients import Watch, WithGradients
 from kernelwright.verify.held import note_changes
@@ -27,6 +26,7 @@ from kernelwright.verify.protocol import Protocol
 from kernelwright.verify.reference import roundings
 from kernelwright.verify.reference.choices import Choices, Reordered, find_choice
 from kernelwright.verify.reference.comparison import MANY, with_order
+from kernelwright.verify.reference.copies import copied, doubled
 from kernelwright.verify.reference.distributions import in_order, orders
 from kernelwright.verify.reference.expected import (
     COARSE,
@@ -107,6 +107,8 @@ class Case:
     """Whether the inputs are exactly what they are: no rounding before a bound decides."""
     tied: bool = False
     """Whether what is equal stays equal, and exact results exact, where roundings are examined, of floats, too."""
+    disordered: bool = False
+    """Whether the reference writes different values to one place in no defined order."""
     _rounded: list[Expected] | None = dataclasses.field(default=None, init=False, repr=False)
     _in_single: tuple[list[Expected], dict[int | str, Expected]] | None = dataclasses.field(
         default=None, init=False, repr=False
@@ -170,7 +172,7 @@ class Case:
         left: dict[int | str, torch.Tensor] = {}
 
         def run(numbers: TorchDispatchMode) -> None:
-            double = copy.deepcopy(self.module).double()
+            double = doubled(self.module)
             given = convert(self.inputs, lambda t: t.double() if t.is_floating_point() else t.clone())
             with torch.no_grad(), drawing(given), Wide(self.module.state_dict(), self.inputs), numbers:
                 made[:] = flatten(double(*given))
@@ -245,6 +247,7 @@ def make_case(
     return Case(
         name, None if drawn else inputs, run.structure, expected, run.aliases, sharing(run.outputs), run.changed,
         run.written, dict(zip(run.after, found[count:], strict=True)), scale, module, protocol.precision, special, run.left,
+        disordered=run.disordered,
     )  # fmt: skip
 
 
@@ -267,6 +270,8 @@ class _Run:
     """The coarsest epsilon among its dtypes."""
     largest: int
     """Elements of the largest input."""
+    disordered: bool
+    """Whether it wrote different values to one place in no defined order."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -279,14 +284,20 @@ class _ReferenceRuns:
 
     def run(self, given: Any, modelled: Rounded, choices: Choices) -> _Run:
         """Run a copy of the reference on `given`, a copy of the inputs, in the protocol's precision."""
-        native = copy.deepcopy(self.module)
+        native = copied(self.module)
         versions = [tensor._version for tensor in flatten(given)]
         state_versions = {name: value._version for name, value in native.state_dict().items()}
         kinds: set[str] = set()
         watch: Watch = partial(note_changes, kinds, native)
         if isinstance(asking := vars(native).get("forward"), WithGradients):
             asking.watch, watch = watch, contextlib.nullcontext
-        with runs_reference(), as_asked(given, self.protocol, modelled), choices, watch(given):
+        with (
+            runs_reference(),
+            as_asked(given, self.protocol, modelled),
+            choices,
+            Disorder() as disorder,
+            watch(given),
+        ):
             output = native(*given)
         flat, originals = flatten(given), flatten(self.draw())
         owners = {tensor.untyped_storage()._cdata: index for index, tensor in enumerate(flat)}
@@ -316,6 +327,7 @@ class _ReferenceRuns:
             owners=set(owners),
             narrowest=max((torch.finfo(tensor.dtype).eps for tensor in floating), default=0.0),
             largest=max((tensor.numel() for tensor in flat if tensor.is_floating_point()), default=0),
+            disordered=disorder.found,
         )
 
     def expectations(
@@ -339,7 +351,7 @@ class _ReferenceRuns:
         """Outputs, then changed inputs and state in float64; those of `run` if the reference cannot run in float64."""
         exact = [*run.outputs, *run.after.values()]
         with where_possible(), torch.no_grad():
-            double = copy.deepcopy(self.module).double()
+            double = doubled(self.module)
             drawn = self.draw()
             as_usual = Wide(self.module.state_dict(), drawn)
             given = convert(drawn, lambda t: t.double() if t.is_floating_point() else t.clone())
@@ -387,7 +399,7 @@ class _ReferenceRuns:
         if tf32 and sum(math.prod(item.shape) for item in expected) <= _FEW:
             cut = self.draw()
             with as_asked(cut, self.protocol, Rounded(self.protocol.precision, cut_off)):
-                outputs = flatten(copy.deepcopy(self.module)(*cut))
+                outputs = flatten(copied(self.module)(*cut))
             reached = [
                 max(far, rms_difference(right, output.detach()))
                 for far, right, output in zip(reached, exact, outputs, strict=True)
@@ -415,7 +427,7 @@ class _ReferenceRuns:
         for run in range(_RUNS):
             nudged = self._nudged(run)
             with where_possible(), as_asked(nudged, self.protocol, Rounded(self.protocol.precision)):
-                made = flatten(copy.deepcopy(self.module)(*nudged))
+                made = flatten(copied(self.module)(*nudged))
                 found[run] = [one.detach() if _few(one) else None for one in made]
         return found
 
@@ -429,7 +441,7 @@ class _ReferenceRuns:
                 wide = convert(
                     nudged, lambda tensor: tensor.double() if tensor.is_floating_point() else tensor
                 )
-                exact = flatten(copy.deepcopy(self.module).double()(*wide))
+                exact = flatten(doubled(self.module)(*wide))
             errors = [
                 0.0 if output is None else rms_difference(right, output)
                 for right, output in zip(exact, made, strict=True)
@@ -512,7 +524,7 @@ def native(case: Case) -> list[Expected]:
     """What a protocol without calibration expects: the reference's own output under the task's flags."""
     given = convert(case.inputs, torch.clone)
     with running(given, case.precision):
-        output = flatten(copy.deepcopy(case.module)(*given))
+        output = flatten(copied(case.module)(*given))
     return [expected_of(tensor, tensor) for tensor in output]
 
 
@@ -544,7 +556,7 @@ def with_other_weights(
     case: Case, names: Sequence[str], protocol: Protocol, secret: int
 ) -> tuple[Case, dict[str, torch.Tensor]] | None:
     """`case` under other values of the parameters named, and these values; None if the reference does not accept them."""
-    module = copy.deepcopy(case.module)
+    module = copied(case.module)
     made: dict[str, torch.Tensor] = {}
     with private_rng(secret + _TWIN_SEED), torch.no_grad():
         for name, parameter in module.named_parameters():
@@ -590,7 +602,7 @@ def with_one_row(case: Case, protocol: Protocol, way: str) -> Case | None:
 @where_possible()
 def evaluating(case: Case, protocol: Protocol) -> Case | None:
     """`case` in evaluation mode; None if the reference has no meaning there."""
-    module = copy.deepcopy(case.module).eval()
+    module = copied(case.module).eval()
     made = make_case(f"{case.name}, evaluated", module, case.inputs, protocol, case.scale)
     if made is not None and isinstance(vars(module).get("forward"), WithGradients):
         away_from_kinks(made)
@@ -611,7 +623,7 @@ def steers(case: Case, name: str, outputs_alone: bool = False) -> bool:
     """Whether outputs, or (unless `outputs_alone`) the state after the call, depend on a tensor of the reference's state."""
     made = []
     for more in (0, 1):
-        module = copy.deepcopy(case.module)
+        module = copied(case.module)
         module.state_dict()[name].add_(more)
         with where_possible(), running(case.inputs, case.precision):
             outputs = flatten(module(*convert(case.inputs, torch.clone)))
@@ -626,7 +638,7 @@ def away_from_kinks(case: Case) -> None:
     for step in (_BESIDE, -_BESIDE):
         wide = Wide(case.module.state_dict(), case.inputs)
         with where_possible(), torch.no_grad(), drawing(case.inputs), wide:
-            module = copy.deepcopy(case.module).double()
+            module = doubled(case.module)
             for weight in module.parameters():
                 weight.add_(step)
             given = convert(

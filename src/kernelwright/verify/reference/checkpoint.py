@@ -12,14 +12,17 @@ A candidate gets them by name, or in memory that its constructor laid out differ
 
 from __future__ import annotations
 
-import copy
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import torch
 from torch.nn.modules.batchnorm import _NormBase
 
+from kernelwright.verify.reference.copies import copied
+
 State = dict[str, torch.Tensor]
+_Change = Callable[[torch.Tensor, torch.Generator], tuple[torch.Tensor, torch.Tensor | None]]
+"""New values for a tensor, and new values that keep signs if any do."""
 
 _FACTORS = (0.5, 1.5)
 _ZEROS, _SEVERAL = 0.05, 8
@@ -74,11 +77,11 @@ def faint(
     change the outputs; None if there are none. `call` gives the outputs, in double precision."""
     tiny = sorted({one for one in constants if 0.0 < one <= _TINY})
     generator = torch.Generator().manual_seed(seed)
-    near = _proposals(module, another, generator)[1] if tiny else {}
+    anew = [name for name, change in _changes(module, another) if change is _anew] if tiny else []
     state = module.state_dict()
     small: State = {}
     none: State = {}
-    for name in [*near, *(name for name in state if tiny and name.endswith("running_var"))]:
+    for name in [*anew, *(name for name in state if tiny and name.endswith("running_var"))]:
         value = state[name]
         if value.is_floating_point() and value.numel() > len(tiny):
             small[name], none[name] = value.clone(), value.clone()
@@ -115,7 +118,7 @@ def faint(
 
 
 def _with(module: torch.nn.Module, values: Mapping[str, torch.Tensor]) -> torch.nn.Module:
-    return load(copy.deepcopy(module), values)
+    return load(copied(module), values)
 
 
 def load(module: torch.nn.Module, values: Mapping[str, torch.Tensor]) -> torch.nn.Module:
@@ -131,6 +134,18 @@ def _proposals(
     module: torch.nn.Module, another: torch.nn.Module, generator: torch.Generator
 ) -> tuple[State, State]:
     """By name, new values of either sign, and new values that keep signs."""
+    wild: State = {}
+    near: State = {}
+    state = module.state_dict()
+    for name, change in _changes(module, another):
+        wild[name], keeps = change(state[name], generator)
+        if keeps is not None:
+            near[name] = keeps
+    return wild, near
+
+
+def _changes(module: torch.nn.Module, another: torch.nn.Module) -> Iterator[tuple[str, _Change]]:
+    """What may be changed of a module's state, and how."""
     learnt = {name for name, one in module.named_parameters(remove_duplicate=False) if one.requires_grad}
     parameters = {name for name, _ in module.named_parameters(remove_duplicate=False)}
     statistics = {
@@ -140,32 +155,27 @@ def _proposals(
         for name, _ in part.named_buffers(recurse=False)
     }
     others = another.state_dict()
-    wild: State = {}
-    near: State = {}
-    seen: set[int] = set()
+    seen: set[tuple[int, int]] = set()
     for name, value in module.state_dict().items():
-        if not value.numel() or name in statistics or value.data_ptr() in seen:
+        place = value.untyped_storage()._cdata, value.storage_offset()
+        if not value.numel() or name in statistics or place in seen:
             continue
-        seen.add(value.data_ptr())  # tied weights stay tied
+        seen.add(place)  # tied weights stay tied
         drawn = value.shape == others[name].shape and not torch.equal(value, others[name])
         if value.dtype in (torch.int8, torch.uint8):
             if drawn:
-                least, most = torch.iinfo(value.dtype).min, torch.iinfo(value.dtype).max
-                wild[name] = torch.randint(
-                    least, most + 1, value.shape, generator=generator, dtype=value.dtype
-                )
+                yield name, _codes
             elif _begins_alike(value, name in parameters):
-                wild[name], near[name] = _other_integers(value, generator)
+                yield name, _other_integers
         elif not value.is_floating_point() and not value.is_complex():
             if drawn and value.dtype in _WHOLE and int(value.max()) > torch.iinfo(value.dtype).max // 2:
-                wild[name] = _packed(value, generator)
+                yield name, _packed
             elif _begins_alike(value, name in parameters):
-                wild[name], near[name] = _other_integers(value, generator)
+                yield name, _other_integers
         elif value.is_floating_point() and bool(torch.isfinite(value).all()):
             begins_alike = name not in parameters and bool((value == value.reshape(-1)[0]).all())
             if name in learnt or drawn or begins_alike:
-                wild[name], near[name] = _anew(value, generator)
-    return wild, near
+                yield name, _anew
 
 
 def _prune(values: State, generator: torch.Generator) -> State:
@@ -199,25 +209,32 @@ def _other_integers(value: torch.Tensor, generator: torch.Generator) -> tuple[to
     return tuple((value.long() + one).clamp(limits.min, limits.max).to(value.dtype) for one in (steps, some))  # type: ignore[return-value]
 
 
-def _packed(value: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+def _codes(value: torch.Tensor, generator: torch.Generator) -> tuple[torch.Tensor, None]:
+    """Any numbers of the type."""
+    least, most = torch.iinfo(value.dtype).min, torch.iinfo(value.dtype).max
+    return torch.randint(least, most + 1, value.shape, generator=generator, dtype=value.dtype), None
+
+
+def _packed(value: torch.Tensor, generator: torch.Generator) -> tuple[torch.Tensor, None]:
     """Integers of both signs, for drawn ones that use the whole range of their type: packed codes, of which the last has the
     sign bit."""
-    return torch.where(torch.rand(value.shape, generator=generator) < 0.5, value.cpu(), ~value.cpu())
+    return torch.where(torch.rand(value.shape, generator=generator) < 0.5, value.cpu(), ~value.cpu()), None
 
 
 def _anew(value: torch.Tensor, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
     """The elements in another order, scaled, zeros replaced by numbers, a few new zeros, and signs drawn (a single element
     gets the other sign); and the same with signs kept."""
-    old = value.detach().cpu().double().reshape(-1)
+    wide = torch.promote_types(value.dtype, torch.float32)
+    old = value.detach().cpu().to(wide).reshape(-1)
     count = old.numel()
     typical = float(old.square().mean().sqrt()) or _WIDTH
     low, high = _FACTORS
 
     def uniform() -> torch.Tensor:
-        return torch.rand(count, generator=generator, dtype=torch.float64)
+        return torch.rand(count, generator=generator, dtype=wide)
 
     near = old[torch.randperm(count, generator=generator)] * (low + (high - low) * uniform())
-    near = torch.where(near == 0.0, typical * torch.randn(count, generator=generator).double(), near)
+    near = torch.where(near == 0.0, typical * torch.randn(count, generator=generator, dtype=wide), near)
     wild = torch.where(uniform() < 0.5, near, -near) if count > 1 else -near
     if value.ndim == 1 and count >= _SEVERAL:
         greater = torch.rand(count, generator=generator) < _OUTLIERS

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import dataclasses
 import itertools
 
@@ -12,6 +11,7 @@ import torch
 from kernelwright.verify.gradient_ways import SPREAD, TWICE, GradientWay
 from kernelwright.verify.protocol import Protocol
 from kernelwright.verify.reference.cases import Case, make_case
+from kernelwright.verify.reference.copies import copied
 from kernelwright.verify.reference.task_module import NotModelled, private_rng, running
 from kernelwright.verify.structures import convert, flatten, same_bits
 
@@ -38,7 +38,7 @@ def writable(case: Case) -> tuple[int, ...]:
     it neither raises then nor gives other gradients."""
     if case.changed:
         return ()
-    module = copy.deepcopy(case.module)
+    module = copied(case.module)
     asking = vars(module)["forward"]
 
     def run(*written: int) -> list[torch.Tensor]:

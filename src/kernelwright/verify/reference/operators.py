@@ -8,13 +8,13 @@ Does not see a bound that the reference computes in Python.
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
 
+from kernelwright.verify.reference.copies import copied
 from kernelwright.verify.structures import Args, DispatchMode, Kwargs, Op, convert, flatten, same_bits
 
 _COMPARED = (
@@ -166,7 +166,7 @@ def operators(module: torch.nn.Module, inputs: Any, modes: bool = False) -> Oper
     """The operators of one call; `modes` also computes `settled`. Raises what the reference raises."""
 
     def call(evaluating: bool) -> tuple[_Names, Any]:
-        names, own = _Names(), copy.deepcopy(module)
+        names, own = _Names(), copied(module)
         given = convert(inputs, torch.clone)
         with torch.no_grad(), names:
             return names, [(own.eval() if evaluating else own)(*given), *own.buffers()]
@@ -194,7 +194,7 @@ def sides(module: torch.nn.Module, inputs: object) -> set[Side]:
     comparisons what they find (at equality alone, they may find what no value on the other side does). Raises what the reference
     raises."""
     found = _Sides()
-    fresh, given = copy.deepcopy(module), convert(inputs, torch.clone)
+    fresh, given = copied(module), convert(inputs, torch.clone)
     with torch.no_grad(), found:
         fresh(*given)
     return found.found
@@ -286,7 +286,7 @@ def bounds_of_inputs(
     given = convert(inputs, torch.clone)
     found = _OfInputs(flatten(given), gradients)
     with torch.no_grad(), found:
-        copy.deepcopy(module)(*given)
+        copied(module)(*given)
     bounds, tied = ({place: sorted(some) for place, some in one.items()} for one in (found.found, found.tied))
     return bounds, tied
 

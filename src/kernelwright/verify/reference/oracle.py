@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import copy
 import dataclasses
 import functools
 import itertools
@@ -39,6 +38,7 @@ from kernelwright.verify.reference import (
     whole_numbers,
 )
 from kernelwright.verify.reference.cases import Case, away_from_kinks, make_case, twin
+from kernelwright.verify.reference.copies import copied, doubled
 from kernelwright.verify.reference.distributions import case_name, draws, near_one_number, scale_inputs
 from kernelwright.verify.reference.expected import Expected
 from kernelwright.verify.reference.gradient_cases import writable
@@ -162,7 +162,7 @@ class ShapeCases:
         case = self.cases[0]
         if not self.drawn:
             return case
-        return dataclasses.replace(case, module=checkpoint.load(copy.deepcopy(case.module), self.drawn))
+        return dataclasses.replace(case, module=checkpoint.load(copied(case.module), self.drawn))
 
     @functools.cached_property
     def bend(self) -> frozenset[int]:
@@ -278,7 +278,7 @@ def shape_cases(
         if name == FAINT and (moved := _faint(reference, module, protocol, secret)) is None:
             raise UserError(f"task {task.id}: no weight is beside a tiny constant")
         if moved:
-            shape = made(checkpoint.load(copy.deepcopy(module), moved))
+            shape = made(checkpoint.load(copied(module), moved))
             shape.drawn, shape.far = _state(module), bool(farther)
             shape.make_as_built = functools.partial(made, module)
             return shape
@@ -286,7 +286,7 @@ def shape_cases(
             values = _of_a_checkpoint(reference, module, protocol, secret)
             with contextlib.suppress(UserError):
                 if values is not None:
-                    shape = made(checkpoint.load(copy.deepcopy(module), values))
+                    shape = made(checkpoint.load(copied(module), values))
                     shape.drawn = _state(module)
                     if task.gradients:
                         for case in shape.cases:
@@ -331,7 +331,7 @@ def _faint(
     another = reference.build(True, init_seed(protocol, secret + 1))
     constants = operators(module, inputs).landmarks
     values = checkpoint.faint(module, another, constants, secret, lambda one: _in_double(one, inputs))
-    takes = values and finite(outputs_of(checkpoint.load(copy.deepcopy(module), values), inputs))
+    takes = values and finite(outputs_of(checkpoint.load(copied(module), values), inputs))
     return values if takes else None
 
 
@@ -376,7 +376,7 @@ def step_counts(
 
 def _in_double(module: torch.nn.Module, inputs: object) -> list[torch.Tensor]:
     """Outputs of a reference in double precision."""
-    double = copy.deepcopy(module).double()
+    double = doubled(module)
     given = convert(inputs, lambda t: t.double() if t.is_floating_point() else t.clone())
     with torch.no_grad(), drawing(inputs), Wide(module.state_dict(), inputs):
         return flatten(double(*given))
@@ -387,8 +387,6 @@ def _cases_of(making: _Making, of_weights: int, long: bool, special: bool, few: 
     name, reference, module, protocol = making.name, making.reference, making.module, making.protocol
     task, state = reference.task, _state(module)
     module.to(reference.device)
-    if _only_here(making):
-        raise UserError(f"task {task.id}, {name}: the reference writes to one place in no defined order")
     cases, found = [], Operators()
     asked = draws(protocol, making.secret, making.position)[: 1 if long or own_only(name) else None]
     if after_others(name):
@@ -407,6 +405,8 @@ def _cases_of(making: _Making, of_weights: int, long: bool, special: bool, few: 
         case = _usual_case(making, found, called, inputs, scale)
         if case is None and number == 0:
             raise UserError(f"task {task.id}: the reference's own output is not finite")
+        if case is not None and number == 0 and case.disordered and _only_here(making):
+            raise UserError(f"task {task.id}, {name}: the reference writes to one place in no defined order")
         if case is not None and _tells_nothing(name, task, case):
             raise UserError(f"task {task.id}, {name}: the reference returns no element")
         if case is not None:
@@ -784,10 +784,11 @@ def _in_some_order(module: torch.nn.Module, inputs: object) -> list[torch.Tensor
 
 @where_possible()
 def _only_here(making: _Making) -> bool:
-    """Whether the reference writes in no defined order at these sizes, which the judge drew, but in one at the task's first."""
+    """Whether the judge drew these sizes, at which the reference writes in no defined order, and it writes in one at the task's
+    first."""
     task = making.reference.task
     first = next((dict(sizes) for name, sizes in task.shapes.items() if name.startswith("small")), None)
-    if making.name in task.shapes or first is None or not _in_order(making.module, making.drawn)[1]:
+    if making.name in task.shapes or first is None:
         return False
     usual = Reference(task, first, making.reference.device)
     return not _in_order(usual.build().to(usual.device), usual.inputs(making.seed))[1]

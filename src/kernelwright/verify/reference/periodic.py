@@ -9,7 +9,6 @@ from those of the small case; inputs with a structure (zeros, masks) are left ou
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import math
 import random
@@ -24,6 +23,7 @@ from kernelwright.records import Task
 from kernelwright.verify.protocol import Protocol
 from kernelwright.verify.reference import allowances
 from kernelwright.verify.reference.cases import Case, make_case
+from kernelwright.verify.reference.copies import doubled
 from kernelwright.verify.reference.distributions import in_order, orders, repeated
 from kernelwright.verify.reference.expected import Expected
 from kernelwright.verify.reference.task_module import (
@@ -127,7 +127,7 @@ class _Small:
     """The reference at its small size in double precision, as a function of inputs and weights by slot."""
 
     def __init__(self, case: Case) -> None:
-        self._module = copy.deepcopy(case.module).double()
+        self._module = doubled(case.module)
         self._inputs = case.inputs
         self.given: dict[int | str, torch.Tensor] = {
             number: tensor.double() if tensor.is_floating_point() else tensor

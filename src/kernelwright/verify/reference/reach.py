@@ -10,12 +10,12 @@ Does not find weights that reach further only together. Inputs of few elements a
 
 from __future__ import annotations
 
-import copy
 import random
 from collections.abc import Mapping
 
 import torch
 
+from kernelwright.verify.reference.copies import copied
 from kernelwright.verify.reference.task_module import finite, outputs_of, where_possible
 from kernelwright.verify.structures import flatten, with_changed
 
@@ -47,7 +47,7 @@ def farther(module: torch.nn.Module, inputs: object, dice: random.Random) -> dic
         for _, name in sorted(small)[:_MOST_PARAMETERS]:
             for sign in (1.0, -1.0):
                 with where_possible():
-                    moved = copy.deepcopy(module)
+                    moved = copied(module)
                     with torch.no_grad():
                         moved.get_parameter(name).add_(sign * _STEP)
                     reached = _count_reached(moved, inputs, places)

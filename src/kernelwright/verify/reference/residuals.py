@@ -8,13 +8,13 @@ and of no product, which compilers leave as they are.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
 from kernelwright.verify.protocol import Protocol
+from kernelwright.verify.reference.copies import copied
 from kernelwright.verify.reference.operators import operators
 from kernelwright.verify.reference.rounded import Rounded
 from kernelwright.verify.reference.roundings import RUNS, Rounding
@@ -84,7 +84,7 @@ def _again(
     module: torch.nn.Module, draw: Callable[[], Any], keys: Sequence[int | str], protocol: Protocol, seed: int
 ) -> list[torch.Tensor]:
     """Results of a run in which every operation but the casts is off by a rounding; empty if it raises."""
-    given, fresh = convert(draw(), torch.clone), copy.deepcopy(module)
+    given, fresh = convert(draw(), torch.clone), copied(module)
     with where_possible(), as_asked(given, protocol, Rounded(protocol.precision)), Rounding(seed, given=True):
         outputs = flatten(fresh(*given))
         kept: dict[int | str, torch.Tensor] = dict(enumerate(flatten(given))) | fresh.state_dict()

@@ -16,6 +16,7 @@ import torch
 
 from kernelwright.drawing import DRAWING
 from kernelwright.precision import Precision
+from kernelwright.verify.reference.copies import once
 from kernelwright.verify.structures import Args, DispatchMode, Kwargs, Op, convert, flatten
 
 if TYPE_CHECKING:
@@ -143,7 +144,8 @@ class Rounded(DispatchMode):
         if first is not None:
             operands = args[first : first + 2]
             self.used |= any(operand.dtype == torch.float32 for operand in operands)
-            args = (*args[:first], *map(self._change, operands), *args[first + 2 :])
+            changed = (once(one, self._change.__name__, self._change) for one in operands)
+            args = (*args[:first], *changed, *args[first + 2 :])
         return func(*args, **(kwargs or {}))
 
 
@@ -202,5 +204,6 @@ def cut_off(tensor: torch.Tensor) -> torch.Tensor:
 def _with_bits(tensor: torch.Tensor, change: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
     if tensor.dtype != torch.float32:
         return tensor
-    changed = change(tensor.contiguous().view(torch.int32)).view(torch.float32).view_as(tensor)
-    return torch.where(torch.isfinite(tensor), changed, tensor)
+    changed = change(tensor.view(torch.int32)).view(torch.float32)
+    # Of NaN the bits say more than its value.
+    return torch.where(tensor.isnan(), tensor, changed) if bool(tensor.sum().isnan()) else changed

@@ -11,7 +11,6 @@ Source: Monte Carlo arithmetic (Parker 1997).
 from __future__ import annotations
 
 import contextlib
-import copy
 import itertools
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -22,6 +21,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
+from kernelwright.verify.reference.copies import copied
 from kernelwright.verify.reference.task_module import where_possible
 from kernelwright.verify.structures import Args, DispatchMode, Kwargs, Op, convert, flatten
 
@@ -358,7 +358,7 @@ def _moved(
 
     near = convert(inputs, moved)
     device = next((tensor.device for tensor in flatten(near)), torch.device("cpu"))
-    fresh = copy.deepcopy(module).to(device)
+    fresh = copied(module).to(device)
     with where_possible(), rounding if share else contextlib.nullcontext():
         return flatten(fresh(*near if share else convert(inputs, torch.clone)))
     return None
@@ -389,7 +389,7 @@ def logs_of_decays(module: torch.nn.Module, inputs: Any) -> set[int]:
     noted = _Exponentials()
     if negative:
         with where_possible(), torch.no_grad(), noted:
-            copy.deepcopy(module)(*given)
+            copied(module)(*given)
     return {
         place
         for place, one in enumerate(flatten(given))
@@ -435,7 +435,7 @@ def with_kept_in_half(module: torch.nn.Module, inputs: object) -> list[torch.Ten
     if kept is None:
         return None
     with _Kept(kept) as mode:
-        outputs = flatten(copy.deepcopy(module)(*convert(inputs, torch.clone)))
+        outputs = flatten(copied(module)(*convert(inputs, torch.clone)))
     return [output.detach() for output in outputs] if mode.used else None
 
 

@@ -7,11 +7,11 @@ becomes NotModelled or a UserError that names the task; errors of the machine (m
 from __future__ import annotations
 
 import contextlib
-import copy
 import dataclasses
 import functools
 import hashlib
 import itertools
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -22,17 +22,18 @@ from kernelwright.errors import ENDS, InfrastructureError, UserError
 from kernelwright.graph import narrow
 from kernelwright.precision import Precision, precision_of
 from kernelwright.records import Task
-from kernelwright.shapes import apply_shape
+from kernelwright.shapes import apply_shape, constants, read_by_the_model
 from kernelwright.verify.gpu.admission import of_the_machine
 from kernelwright.verify.gradients import attach, cotangents_of, learnable
 from kernelwright.verify.messages import Gradients
 from kernelwright.verify.protocol import Protocol
 from kernelwright.verify.reference import start_values
 from kernelwright.verify.reference.asserted import Asserted
+from kernelwright.verify.reference.copies import copied
 from kernelwright.verify.reference.distributions import in_order
 from kernelwright.verify.reference.rounded import Rounded, cast, cast_module, flags, switches_kept
 from kernelwright.verify.sandbox import channel
-from kernelwright.verify.structures import convert, flatten, with_numbers_of
+from kernelwright.verify.structures import convert, equal_plain, flatten, with_numbers_of
 from kernelwright.verify.trace import affine
 
 INIT_SEED = 20_231
@@ -91,6 +92,11 @@ def failing_as(task: Task) -> Iterator[None]:
 
 
 _compiled = functools.lru_cache(maxsize=256)(lambda source, name: compile(source, f"<{name}>", "exec"))
+_read_by = functools.lru_cache(maxsize=256)(read_by_the_model)
+_MOST_BUILT = 3
+_BUILT: OrderedDict[object, torch.nn.Module] = OrderedDict()
+"""The modules built last, of which the next one of equal weights is a copy: at other sizes a module is the same if neither its
+constructor's arguments nor the constants that its code reads are others. Only read and changed while drawing."""
 
 
 class Reference:
@@ -109,7 +115,7 @@ class Reference:
         """Seed and shapes of that draw."""
         self._cotangents: list[tuple[int, torch.Tensor]] = []
         """Position and form of each output that has a gradient, if gradients are asked."""
-        source = apply_shape(task.source, overrides) if overrides else task.source
+        self._source = source = apply_shape(task.source, overrides) if overrides else task.source
         self.namespace: dict[str, Any] = {"__name__": "reference"}
         try:
             with switches_kept():
@@ -162,12 +168,29 @@ class Reference:
         with private_rng(seed), switches_kept(), self._explain("Model(*get_init_inputs())"):
             init = self.init_inputs()
             seed_torch(seed)
-            if not vary:
-                return self.module(init)
-            with affine.vary_affine(seed) as finished:
-                module: torch.nn.Module = self.namespace["Model"](*init)
-                finished(module)
-            return self._as_asked(module)
+            if not equal_plain(init, init) or {self.device, torch.get_default_device().type} != {"cpu"}:
+                return self._built(init, vary, seed)
+            key = (self.task.digest, self._read, repr(init), vary, seed)
+            if key not in _BUILT:
+                _BUILT[key] = self._built(init, vary, seed)
+                while len(_BUILT) > _MOST_BUILT:
+                    _BUILT.popitem(last=False)
+            _BUILT.move_to_end(key)
+            return copied(_BUILT[key])
+
+    def _built(self, init: Sequence[Any], vary: bool, seed: int) -> torch.nn.Module:
+        if not vary:
+            return self.module(init)
+        with affine.vary_affine(seed) as finished:
+            module: torch.nn.Module = self.namespace["Model"](*init)
+            finished(module)
+        return self._as_asked(module)
+
+    @functools.cached_property
+    def _read(self) -> str:
+        """The constants that the module's own code reads, and their values."""
+        read = _read_by(self.task.source)
+        return repr([one for one in constants(self._source).items() if one[0].partition("[")[0] in read])
 
     def gradients(self, module: torch.nn.Module) -> Gradients | None:
         """What a candidate's process is told about gradients; None if none are asked."""
@@ -351,7 +374,7 @@ def drawing(inputs: object) -> Iterator[None]:
 def outputs_of(module: torch.nn.Module, inputs: Any) -> list[torch.Tensor]:
     """Outputs of a copy of the module on copies of the inputs, without gradients. Raises NotModelled."""
     with torch.no_grad(), drawing(inputs), runs_reference():
-        return flatten(copy.deepcopy(module)(*convert(inputs, torch.clone)))
+        return flatten(copied(module)(*convert(inputs, torch.clone)))
 
 
 def finite(tensors: Sequence[torch.Tensor]) -> bool:
