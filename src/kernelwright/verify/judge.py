@@ -35,6 +35,7 @@ from kernelwright.verify.messages import WHOLE_SIZE
 from kernelwright.verify.protocol import BELOW_ZERO, Protocol
 from kernelwright.verify.reference import distributions, periodic
 from kernelwright.verify.reference.baseline import Baseline, baseline, forms
+from kernelwright.verify.reference.chains import follows_lists
 from kernelwright.verify.reference.checkpoint import State
 from kernelwright.verify.reference.comparison import strays
 from kernelwright.verify.reference.gpu_cases import GpuCases
@@ -481,12 +482,14 @@ class Judge:
                 for number, sizes in enumerate(sets)
                 if few and sizes not in usual
             ]
-        if room == 1 and weighs(self.cases(task)[0].operators):
+        first = self.cases(task)[0]
+        weighed = weighs(first.operators)
+        if room == 1 and (weighed or follows_lists(first.operators, first.cases[0].inputs)):
             dice = random.Random(f"both long {self._secret}:{task.digest}")
             sizes = both_long(task, self.small(task), usual, dice)
             if sizes and self._cost(task, sizes) <= _BOTH_ROOM:
                 wanted.append((BOTH_LONG, sizes, {"special": False}))
-            given = self.cases(task)[0].cases[0].inputs
+            given = first.cases[0].inputs if weighed else ()
             if any(one.dtype in _COUNTS for one in flatten(given)):
                 wanted += [
                     (f"{FAR_COUNTS}_{number}", sizes, {"special": False})

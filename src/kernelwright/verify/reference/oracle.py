@@ -27,6 +27,7 @@ from kernelwright.verify.protocol import Protocol
 from kernelwright.verify.reference import (
     after_calls,
     allowances,
+    chains,
     checkpoint,
     in_part,
     locality,
@@ -422,6 +423,7 @@ def _cases_of(making: _Making, of_weights: int, long: bool, special: bool, few: 
         cases += [local] if local else []
     elif protocol.affine and long and name != LISTS:
         cases += _of_whole_numbers(making, found, long)
+        cases += [] if task.gradients else _of_chains(making, found)
     if protocol.affine and long and (special or few):
         cases += _with_few_scaled(making, special_values.weighs(found))
     if name != NONE and not telling(cases):
@@ -606,6 +608,8 @@ def _special_cases(
         case = inputs and making.case(_OUTWEIGHED, inputs, _SCALED_UP)
         if case and not any(one.step for one in case.expected):
             yield case
+    if (position == 0 or (long and not pointwise)) and smooth:
+        yield from _of_chains(making, found)
     if position < 2 or long:
         yield from _of_whole_numbers(making, found, long)
     if (position == 0 or long) and smooth and special_values.flags(found):
@@ -828,6 +832,18 @@ def _of_whole_numbers(making: _Making, found: Operators, long: bool) -> Iterator
                 yield case
 
 
+def _of_chains(making: _Making, found: Operators) -> Iterator[Case]:
+    """See `chains.py`."""
+    call = functools.partial(_in_some_order, making.module)
+    with where_possible():
+        again = making.reference.inputs(making.seed + 1)
+        made = chains.chains(making.drawn, again, call, found, making.seed)
+        for number, inputs in enumerate(made):
+            kind = f"{chains.KIND} {number + 1}" if number else chains.KIND
+            if (case := making.case(kind, inputs)) is not None:
+                yield case
+
+
 def _largest_integer(inputs: object) -> int:
     return max(
         (int(one.max()) for one in flatten(inputs) if one.numel() and not one.is_floating_point()), default=0
@@ -1045,7 +1061,9 @@ def special_kinds(
 
 def has_special(shape: ShapeCases) -> bool:
     """Whether the reference has special values at long sizes; `shape` is its first small one."""
-    if any(case.name.endswith((f", {_ALIKE}", f", {_OUTWEIGHED}")) for case in shape.cases):
+    if any(
+        case.name.endswith((f", {_ALIKE}", f", {_OUTWEIGHED}", f", {chains.KIND}")) for case in shape.cases
+    ):
         return True
     if shape.gradients is not None:
         return False

@@ -1,0 +1,212 @@
+"""Inputs for which a reference that works in rounds needs many of them.
+
+What follows pointers, relaxes edges, grows regions, divides with remainder or multiplies with one matrix again and again has settled
+within a few rounds where data are drawn at random, and a kernel may stop there. Such a reference calls one operator several
+times, and is asked about:
+
+- numbers of places along their own axis (parents): each names the one before, or behind; distinct ones go round;
+- lists of places of one form (edges): a path from place to place; positive numbers of each place are 0 at its ends, else large;
+- two masks (booleans, or numbers 0 and 1): one place in each image, and all of the other; a single mask of ones;
+- square matrices in several products each: two groups with weak links, and places that pass all on to the next;
+- pairs of integers that are divided: neighbours among Fibonacci's numbers.
+
+What a reference does not accept is passed over. Not found: lists that divide what they name; chains of floats that are rounded to
+places; sizes at which a path is longer than a reference's own rounds need both sizes long (`judge._long_cases`).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+
+from kernelwright.verify.reference.distributions import orders
+from kernelwright.verify.reference.operators import Operators
+from kernelwright.verify.reference.special_values import ROUNDS, rounds
+from kernelwright.verify.reference.whole_numbers import Change, take
+from kernelwright.verify.structures import flatten
+
+KIND = "chains"
+_CARRIES = (
+    "index", "gather", "take", "scatter", "max_pool", "min", "max", "amin", "amax", "roll", "logical_or", "bitwise_or", "constant_pad",
+)  # fmt: skip
+"""Operators that carry numbers to other places, by the beginnings of their names."""
+_PRODUCTS = ("mm", "bmm", "mv", "addmm", "baddbmm")
+_DIVIDES = ("remainder", "fmod")
+_BITS = {4: 30, 8: 40}
+"""Bits of the largest of Fibonacci's numbers, by the bytes of integers; the others of a dozen lie below it."""
+_DOZEN = 12
+_FAR = 1e6
+
+
+def in_rounds(operators: Operators) -> bool:
+    """Whether a reference carries numbers from place to place in rounds."""
+    return rounds(operators, _CARRIES) >= ROUNDS
+
+
+def follows_lists(operators: Operators, inputs: object) -> bool:
+    """Whether a reference carries numbers in rounds between places of which its inputs have two lists of one form, or one of pairs."""
+    forms = [one.shape for one in flatten(inputs) if _are_places(one)]
+    paired = any(form[0] == 2 if len(form) == 2 else forms.count(form) > 1 for form in forms)
+    return paired and in_rounds(operators)
+
+
+def chains(
+    inputs: object,
+    again: object,
+    call: Callable[[object], list[torch.Tensor]],
+    operators: Operators,
+    seed: int,
+) -> Iterator[Any]:
+    """The inputs with chains, once or twice, as far as the reference accepts them. `again`: inputs of another draw. `call`: the
+    reference, which may raise."""
+    given, others = flatten(inputs), flatten(again)
+    generator = torch.Generator().manual_seed(seed)
+    changes: list[list[Change]] = [[] for _ in given]
+    if in_rounds(operators):
+        _add_places(given, others, changes)
+    if "gcd" in operators or rounds(operators, _DIVIDES) >= ROUNDS:
+        _add_neighbours(given, changes, generator)
+    squares = [n for n, one in enumerate(given) if _is_square(one)]
+    if squares and rounds(operators, _PRODUCTS) >= ROUNDS * len(squares):
+        for place in squares:
+            changes[place].append(_slowly_mixed)
+    masks = [n for n, one in enumerate(given) if in_rounds(operators) and _is_mask(one, others[n])]
+    for seeds in masks[:2] or [-1]:
+        for place in masks:
+            changes[place] = [_one_place if place == seeds and len(masks) > 1 else torch.ones_like]
+        made = take(inputs, [iter(some) for some in changes], call) if any(changes) else None
+        if made is not None:
+            yield made
+
+
+def _add_places(
+    given: Sequence[torch.Tensor], others: Sequence[torch.Tensor], changes: Sequence[list[Change]]
+) -> None:
+    """Add changes of numbers of places, and of what belongs to the places of lists."""
+    whole = [n for n, one in enumerate(given) if _are_places(one)]
+    forms = [given[n].shape for n in whole]
+    nodes = 0
+    for place in whole:
+        one, other = given[place], others[place]
+        high = max(int(one.max()), int(other.max()))
+        axis = _own_axis(one, high)
+        mates = [n for n in whole if given[n].shape == one.shape and one.ndim == 1]
+        if forms.count(one.shape) > 1 and one.ndim == 1:
+            nodes, step = high + 1, mates.index(place)
+            changes[place].append(lambda old, n=nodes, step=step: _along_a_path(old, n, step))  # type: ignore[misc]
+        elif one.ndim == 2 and one.shape[0] == 2 and axis is None:
+            nodes = high + 1
+            changes[place].append(
+                lambda old, n=nodes: torch.stack([_along_a_path(row, n, at) for at, row in enumerate(old)])  # type: ignore[misc]
+            )
+        elif axis is not None and not orders(one):
+            changes[place].append(lambda old, axis=axis: _next_to_each(old, axis))  # type: ignore[misc]
+    for place, one in enumerate(given) if nodes > 2 else ():
+        of_places = one.is_floating_point() and one.ndim == 1 and len(one) >= nodes and one.shape not in forms
+        if of_places and one.min() >= 0 and not orders(one):
+            changes[place].append(_far_but_for_the_ends)
+
+
+def _are_places(tensor: torch.Tensor) -> bool:
+    whole = tensor.dtype in (torch.int32, torch.int64) and tensor.numel() > 2
+    return whole and int(tensor.min()) >= -1 and int(tensor.max()) > 1
+
+
+def _own_axis(tensor: torch.Tensor, high: int) -> int | None:
+    """The longest axis of which numbers up to `high` may be places, more than half of them; None without."""
+    found = [axis for axis, extent in enumerate(tensor.shape) if high < extent < 2 * (high + 1)]
+    return max(found, key=tensor.shape.__getitem__, default=None)
+
+
+def _next_to_each(tensor: torch.Tensor, axis: int) -> torch.Tensor:
+    """Each number that of the place before; of the place behind where none drawn is less than its own. Along other axes of which an
+    element has several (neighbours), in turn."""
+    extent = tensor.shape[axis]
+    own = torch.arange(extent).reshape(-1, *(1,) * (tensor.ndim - axis - 1))
+    step = 1 if bool((tensor >= own).all()) else -1
+    steps = (
+        torch.full((tensor.shape[-1],), step)
+        if axis == tensor.ndim - 1
+        else step * (-1) ** torch.arange(tensor.shape[-1])
+    )
+    made = own + steps
+    lines = tensor.movedim(axis, -1).reshape(-1, extent)
+    distinct = bool((lines.sort().values.diff() > 0).all())
+    made = made % extent if distinct else made.clamp(min(0, int(tensor.min())), extent - 1)
+    return made.expand_as(tensor).to(tensor).contiguous()
+
+
+def _along_a_path(tensor: torch.Tensor, nodes: int, step: int) -> torch.Tensor:
+    """Edge by edge the place that it leaves, or with `step` 1 the one that it reaches."""
+    count = min(nodes - 1, len(tensor))
+    return (torch.arange(len(tensor)) * count // len(tensor) + step % 2).to(tensor)
+
+
+def _far_but_for_the_ends(tensor: torch.Tensor) -> torch.Tensor:
+    made = torch.full_like(tensor, _FAR if tensor.dtype != torch.float16 else _FAR / 100)
+    made[0] = made[-1] = 0.0
+    return made
+
+
+def _is_mask(tensor: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether all is 0 or 1, and both occur, and not in every draw at the same places."""
+    if tensor.numel() < 3 or tensor.is_complex() or torch.equal(tensor, other):
+        return False
+    return bool(((tensor == 0) | (tensor == 1)).all()) and bool((tensor != tensor.reshape(-1)[0]).any())
+
+
+def _one_place(tensor: torch.Tensor) -> torch.Tensor:
+    """0 but for the first, or in turn the last, place of each plane."""
+    made = torch.zeros_like(tensor, memory_format=torch.contiguous_format)
+    planes = made.flatten(0, -3).flatten(1) if made.ndim > 2 else made.reshape(1, -1)
+    planes[::2, 0] = 1
+    planes[1::2, -1] = 1
+    return made
+
+
+def _is_square(tensor: torch.Tensor) -> bool:
+    square = tensor.ndim > 1 and tensor.shape[-1] == tensor.shape[-2] > 2 and tensor.is_floating_point()
+    if not square or bool((tensor == 0).any()):
+        return False
+    return bool((tensor > 0).all()) or not torch.equal(tensor, tensor.mT)
+
+
+def _slowly_mixed(tensor: torch.Tensor) -> torch.Tensor:
+    """Matrices of the smallest and the largest drawn number, or of 0 and 1 where both signs are drawn: in turn two groups, and (unless
+    symmetric) each place and the next."""
+    low, high = (0.0, 1.0) if bool((tensor < 0).any()) else (float(tensor.min()), float(tensor.max()))
+    extent = tensor.shape[-1]
+    own = torch.arange(extent)
+    group = own < extent // 2
+    groups, turned = group.unsqueeze(1) == group, (own + 1) % extent == own.unsqueeze(1)
+    if low == 0.0:  # groups of ones would grow
+        groups = turned.T
+    made = torch.stack([groups, groups.T if torch.equal(tensor, tensor.mT) else turned])
+    count = tensor.numel() // extent**2
+    some = made[torch.arange(count) % 2].reshape(tensor.shape)
+    return torch.where(some, high, low).to(tensor)
+
+
+def _add_neighbours(
+    given: Sequence[torch.Tensor], changes: Sequence[list[Change]], generator: torch.Generator
+) -> None:
+    """Add changes of pairs of integers to neighbours among Fibonacci's numbers."""
+    whole = [n for n, one in enumerate(given) if one.element_size() in _BITS and _are_numbers(one)]
+    for first, second in itertools.pairwise(whole):
+        one, other = given[first], given[second]
+        if (one.shape, one.dtype) != (other.shape, other.dtype) or changes[first]:
+            continue
+        numbers = [1, 2]
+        while sum(numbers[-2:]) >> _BITS[one.element_size()] == 0:
+            numbers.append(sum(numbers[-2:]))
+        place = len(numbers) - 1 - torch.randint(_DOZEN, one.shape, generator=generator)
+        table = torch.tensor(numbers)
+        changes[first].append(lambda old, place=place, table=table: table[place].to(old))  # type: ignore[misc]
+        changes[second].append(lambda old, place=place, table=table: table[place - 1].to(old))  # type: ignore[misc]
+
+
+def _are_numbers(tensor: torch.Tensor) -> bool:
+    return tensor.dtype in (torch.int32, torch.int64) and tensor.numel() > 1 and not orders(tensor)
