@@ -29,10 +29,21 @@ from kernelwright.verify.reference.whole_numbers import Change, take
 from kernelwright.verify.structures import flatten
 
 KIND = "chains"
+_FOLLOWS = ("index", "gather", "take", "scatter")
 _CARRIES = (
-    "index", "gather", "take", "scatter", "max_pool", "min", "max", "amin", "amax", "roll", "logical_or", "bitwise_or", "constant_pad",
-)  # fmt: skip
-"""Operators that carry numbers to other places, by the beginnings of their names."""
+    *_FOLLOWS,
+    "max_pool",
+    "min",
+    "max",
+    "amin",
+    "amax",
+    "roll",
+    "logical_or",
+    "bitwise_or",
+    "constant_pad",
+)
+"""Operators that read or write the places that integers name, and those that carry numbers to other places, by the beginnings of
+their names."""
 _PRODUCTS = ("mm", "bmm", "mv", "addmm", "baddbmm")
 _DIVIDES = ("remainder", "fmod")
 _BITS = {4: 30, 8: 40}
@@ -41,16 +52,11 @@ _DOZEN = 12
 _FAR = 1e6
 
 
-def in_rounds(operators: Operators) -> bool:
-    """Whether a reference carries numbers from place to place in rounds."""
-    return rounds(operators, _CARRIES) >= ROUNDS
-
-
 def follows_lists(operators: Operators, inputs: object) -> bool:
-    """Whether a reference carries numbers in rounds between places of which its inputs have two lists of one form, or one of pairs."""
+    """Whether a reference reads or writes in rounds places of which its inputs have two lists of one form, or one of pairs."""
     forms = [one.shape for one in flatten(inputs) if _are_places(one)]
     paired = any(form[0] == 2 if len(form) == 2 else forms.count(form) > 1 for form in forms)
-    return paired and in_rounds(operators)
+    return paired and rounds(operators, _FOLLOWS) >= ROUNDS
 
 
 def chains(
@@ -65,7 +71,7 @@ def chains(
     given, others = flatten(inputs), flatten(again)
     generator = torch.Generator().manual_seed(seed)
     changes: list[list[Change]] = [[] for _ in given]
-    if in_rounds(operators):
+    if rounds(operators, _FOLLOWS) >= ROUNDS:
         _add_places(given, others, changes)
     if "gcd" in operators or rounds(operators, _DIVIDES) >= ROUNDS:
         _add_neighbours(given, changes, generator)
@@ -73,7 +79,8 @@ def chains(
     if squares and rounds(operators, _PRODUCTS) >= ROUNDS * len(squares):
         for place in squares:
             changes[place].append(_slowly_mixed)
-    masks = [n for n, one in enumerate(given) if in_rounds(operators) and _is_mask(one, others[n])]
+    carried = rounds(operators, _CARRIES) >= ROUNDS
+    masks = [n for n, one in enumerate(given) if carried and _is_mask(one, others[n])]
     for seeds in masks[:2] or [-1]:
         for place in masks:
             changes[place] = [_one_place if place == seeds and len(masks) > 1 else torch.ones_like]

@@ -423,7 +423,6 @@ def _cases_of(making: _Making, of_weights: int, long: bool, special: bool, few: 
         cases += [local] if local else []
     elif protocol.affine and long and name != LISTS:
         cases += _of_whole_numbers(making, found, long)
-        cases += [] if task.gradients else _of_chains(making, found)
     if protocol.affine and long and (special or few):
         cases += _with_few_scaled(making, special_values.weighs(found))
     if name != NONE and not telling(cases):
@@ -608,8 +607,6 @@ def _special_cases(
         case = inputs and making.case(_OUTWEIGHED, inputs, _SCALED_UP)
         if case and not any(one.step for one in case.expected):
             yield case
-    if (position == 0 or (long and not pointwise)) and smooth:
-        yield from _of_chains(making, found)
     if position < 2 or long:
         yield from _of_whole_numbers(making, found, long)
     if (position == 0 or long) and smooth and special_values.flags(found):
@@ -800,7 +797,7 @@ def _only_here(making: _Making) -> bool:
 
 def _of_whole_numbers(making: _Making, found: Operators, long: bool) -> Iterator[Case]:
     """Cases of integers and booleans that the reference accepts and its task does not draw, if any: integers that are all equal
-    (also at `long` sizes), then others."""
+    (also at `long` sizes), then others, then chains."""
     reference, seed = making.reference, making.seed
 
     call = functools.partial(_in_some_order, making.module)
@@ -830,6 +827,9 @@ def _of_whole_numbers(making: _Making, found: Operators, long: bool) -> Iterator
             case = inputs and making.case(kind, inputs)
             if case:
                 yield case
+    wanted = making.position == 0 or (long and not special_values.pointwise(found))
+    if wanted and not reference.task.gradients:
+        yield from _of_chains(making, found)
 
 
 def _of_chains(making: _Making, found: Operators) -> Iterator[Case]:
