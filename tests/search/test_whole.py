@@ -18,6 +18,7 @@ from kernelwright.graph.capture import capture
 from kernelwright.graph.execute import execute
 from kernelwright.graph.neighbours import rows
 from kernelwright.graph.partition import Partition, partition
+from kernelwright.graph.shrink import freed
 from kernelwright.graph.sizes import evaluate
 from kernelwright.graph.stitch import stitch
 from kernelwright.outcomes import Gate, Outcome
@@ -284,12 +285,29 @@ class Model(torch.nn.Module):
         self.layers = torch.nn.Sequential(*layers)
     def forward(self, x):
         return self.layers(x).mean((2, 3))
-batch, height, width = 8, 64, 64
+batch, height, width = 8, 512, 512
 def get_inputs():
     return [torch.rand(batch, 3, height, width)]
 def get_init_inputs():
     return []
 """
+
+
+class Centred(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x - x.mean((0, 2, 3), keepdim=True)
+
+
+def test_layers_with_rows_of_other_lengths_are_of_other_kinds() -> None:
+    def norm(channels: int, side: int) -> Graph:
+        net = Centred()
+        part = capture(net, [torch.randn(4, channels, side, side)], breaks=False).part
+        graph = freed(part.graph)
+        assert graph is not None
+        return graph
+
+    assert _kind(norm(64, 56)) == _kind(norm(128, 50)) != _kind(norm(128, 28))
+    assert _kind(norm(256, 14)) == _kind(norm(512, 7))
 
 
 def test_layers_of_a_task_that_differ_in_width_and_extent_are_of_one_kind() -> None:

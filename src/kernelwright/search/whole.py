@@ -19,8 +19,10 @@ Time: rungs until 70 % of the budget, a verdict on one piece until 90 %, the las
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import dataclasses
+import math
 import os
 import re
 import time
@@ -65,6 +67,9 @@ groups are as much to compile as the whole, and make more and slower kernels; wh
 read, too."""
 EACH = 12
 """Nodes of a long graph that take as long to compile as it takes to begin with another group."""
+ROWS = (1024, 8192)
+"""Lengths of rows beyond which a compiler reduces them in steps, and by several programs each. A kernel that is written for long rows
+takes several launches and many idle programs for the short ones of a network's later layers."""
 LAYERS = 1 / 3
 """Least share of contractions among groups that repeat as layers do. Steps of a loop, which have few, are one kernel in one piece."""
 NO_TIME = "time ran out"
@@ -773,13 +778,32 @@ def _alike(whole: Partition) -> Partition:
 
 
 def _kind(graph: Graph, step: bool = True) -> str:
-    """A digest shared by groups' graphs that differ only in the values of their sizes, and without `step` in the index that they select."""
+    """A name shared by groups' graphs that differ only in the values of their sizes, reduce rows of similar lengths, and, without `step`,
+    may differ in the index that they select."""
     symbols = tuple(Symbol(name=one.name, hint=0) for one in graph.symbols)
     nodes = tuple(
         one if step or packet(one.op) != "select" else one.model_copy(update={"args": (*one.args[:2], 0)})
         for one in graph.nodes
     )
-    return graph.model_copy(update={"symbols": symbols, "nodes": nodes}).digest
+    digest = graph.model_copy(update={"symbols": symbols, "nodes": nodes}).digest
+    return f"{digest} {_rows_of(graph)}"
+
+
+def _rows_of(graph: Graph) -> list[int]:
+    """By reduction, how many of `ROWS` what it reduces to one element exceeds."""
+    hints, types = {one.name: one.hint for one in graph.symbols}, graph.types()
+
+    def elements(name: str) -> int:
+        of = types[name]
+        return math.prod(sizes.evaluate(n, hints) for n in of.shape) if isinstance(of, TensorType) else 1
+
+    found = []
+    for node in graph.nodes:
+        given = next(node.refs(), None)
+        if part_of(node) == "reduction" and given is not None and node.outputs[0] is not None:
+            row = elements(given) // max(1, elements(node.outputs[0].name))
+            found.append(bisect.bisect_left(ROWS, row))
+    return found
 
 
 def _for_all(groups: Sequence[Group]) -> Graph:
