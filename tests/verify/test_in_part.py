@@ -2,7 +2,7 @@
 
 import torch
 
-from kernelwright.verify.reference.in_part import begun_alike, told_apart
+from kernelwright.verify.reference.in_part import begun_alike, crossed, told_apart
 from kernelwright.verify.reference.operators import operators
 from kernelwright.verify.reference.rounded import Wide
 from kernelwright.verify.reference.whole_numbers import far_on
@@ -50,6 +50,16 @@ def test_floats_begin_alike_but_not_masks_or_square_matrices():
     assert torch.equal(made[0][1, 16:], keys[1, 16:])
     assert torch.equal(made[1], square)
     assert torch.equal(made[2], mask)
+
+
+def test_neighbours_name_the_same_two_in_either_order():
+    u, v = torch.randint(0, 50, (9,)), torch.randint(0, 50, (9,))
+    first, second = crossed([torch.randn(9, 4), u, v])[1:]
+    assert torch.equal(first[1:8:2], v[0:8:2])
+    assert torch.equal(second[1:8:2], u[0:8:2])
+    edges = crossed([torch.randint(0, 50, (2, 9))])[0]
+    assert torch.equal(edges[:, 1:8:2], edges[:, 0:8:2].flip(0))
+    assert crossed([u.sort().values, v.float()]) is None
 
 
 def test_integers_lie_far_on_only_where_differences_count():

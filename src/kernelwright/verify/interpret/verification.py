@@ -449,10 +449,10 @@ class InterpretedVerification(Verification):
         return worst
 
     def _switch(self, gate: Gate, shape: ShapeCases, case: Case, position: int = 0, number: int = 0) -> None:
-        """Repeat a case, at a few sizes, with programs interrupted after atomic operations, if in the last call several touched what
-        others may have changed in between. Raises Stop."""
+        """Repeat a case, at a few sizes or with integers in either order, with programs interrupted after atomic operations, if in the
+        last call several touched what others may have changed in between. Raises Stop."""
         most = 1 if shape.name == WHOLE_SIZE else _MOST_SWITCHED
-        if self._interruptible and self._switched < most:
+        if self._interruptible and (self._switched < most or case.crossed):
             self._switched += 1
             used = 0 if shape.name == WHOLE_SIZE else position + number
             for switching in (1, 2):
@@ -706,11 +706,14 @@ class InterpretedVerification(Verification):
         return any(item.half for item in self.judge.cases(self.task)[0].cases[0].expected)
 
     def _repeat(self, shape: ShapeCases) -> None:
-        """Repeat the first case after all others, with programs in reverse order and races watched."""
+        """Repeat the first case, and integers in either order, after all others, with programs in reverse order and races watched."""
+        cases = enumerate(shape.cases)
+        again = [number for number, case in cases if not number or (case.crossed and self._atomics)]
         with self._timed(Gate.DETERMINISM):
             try:
-                self._play(Gate.DETERMINISM, shape, shape.cases[0], races=True)
-                self._switch(Gate.DETERMINISM, shape, shape.cases[0])
+                for number in again:
+                    self._play(Gate.DETERMINISM, shape, shape.cases[number], number=number, races=True)
+                    self._switch(Gate.DETERMINISM, shape, shape.cases[number], number=number)
             except Stop as stop:
                 if stop.outcome is Outcome.NONDETERMINISTIC or not self.device.alive:
                     raise

@@ -12,6 +12,7 @@ stay as drawn.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -20,7 +21,7 @@ import torch
 
 from kernelwright.verify.reference.distributions import in_order, orders
 from kernelwright.verify.reference.whole_numbers import Change, take
-from kernelwright.verify.structures import convert, flatten
+from kernelwright.verify.structures import convert, flatten, with_changed
 
 _RUN, _AGREE, _FEW_ROWS = 16, (4, 4), 4
 """The length of a pattern, bounds of how many integers agree first and how many then do not, and the most rows of a tensor that
@@ -78,6 +79,32 @@ def told_apart(inputs: object, call: Callable[[object], list[torch.Tensor]], tur
             yield _begin_alike
 
     return take(inputs, [changes(one) for one in flatten(inputs)], call)
+
+
+def crossed(inputs: object) -> Any:
+    """The inputs with each second entry of two integer tensors of one form naming what the entry before does, in the other order:
+    edges from u to v and from v to u; also of the two rows or columns of one tensor. None if there are no such integers."""
+    integers = [
+        (place, one)
+        for place, one in enumerate(flatten(inputs))
+        if one.dtype in (torch.int32, torch.int64) and _is_free(one) and not torch.equal(*one.aminmax())
+    ]
+    for place, one in integers:
+        for axis in (axis for axis in (0, -1) if one.ndim == 2 and one.shape[axis] == 2):
+            return with_changed(inputs, place, lambda old, at=axis: _cross(old, old.flip(at), 1 + at))  # type: ignore[misc]
+    for (place, one), (beside, other) in itertools.combinations(integers, 2):
+        if (one.shape, one.dtype) == (other.shape, other.dtype):
+            made = with_changed(inputs, place, lambda old, by=other: _cross(old, by, -1))  # type: ignore[misc]
+            return with_changed(made, beside, lambda old, by=one: _cross(old, by, -1))  # type: ignore[misc]
+    return None
+
+
+def _cross(old: torch.Tensor, other: torch.Tensor, axis: int) -> torch.Tensor:
+    """`old` with each second entry along an axis that of `other` before it."""
+    made = old.clone(memory_format=torch.contiguous_format).movedim(axis, -1)
+    count = made.shape[-1] // 2 * 2
+    made[..., 1:count:2] = other.movedim(axis, -1)[..., 0:count:2]
+    return made.movedim(-1, axis)
 
 
 def begun_alike(inputs: object) -> Any:

@@ -827,6 +827,7 @@ def _of_whole_numbers(making: _Making, found: Operators, long: bool) -> Iterator
             case = inputs and making.case(kind, inputs)
             if case:
                 yield case
+    yield from filter(None, [_crossed(making, found)])
     wanted = making.position == 0 or (long and not special_values.pointwise(found))
     if wanted and not reference.task.gradients:
         yield from _of_chains(making, found)
@@ -842,6 +843,16 @@ def _of_chains(making: _Making, found: Operators) -> Iterator[Case]:
             kind = f"{chains.KIND} {number + 1}" if number else chains.KIND
             if (case := making.case(kind, inputs)) is not None:
                 yield case
+
+
+@where_possible()
+def _crossed(making: _Making, found: Operators) -> Case | None:
+    """The case of integers in either order (`in_part.crossed`), if the reference adds to places that integers name; None if not."""
+    if making.position or not special_values.adds_to_places(found):
+        return None
+    inputs = in_part.crossed(making.drawn)
+    case = inputs and making.case("crossed", inputs)
+    return case and dataclasses.replace(case, crossed=True)
 
 
 def _largest_integer(inputs: object) -> int:

@@ -293,6 +293,13 @@ def weighs(operators: Iterable[str]) -> bool:
     return _among(names, "factors", "products") and _among(names, "weighed")
 
 
+def adds_to_places(operators: Iterable[str]) -> bool:
+    """Whether a reference adds to, or reduces at, places that integers name."""
+    return _names_any(
+        set(operators), ("index_add", "index_reduce", "index_put", "scatter_add", "scatter_reduce")
+    )
+
+
 def averages(operators: Iterable[str]) -> bool:
     """Whether a reference takes a mean or variance, in which the number of elements of a part counts."""
     return _among(set(operators), "variances") or "mean" in operators
