@@ -107,6 +107,27 @@ def test_a_maximum_may_be_off_by_a_rounding_which_overflows_for_scores_of_1e12_a
     assert bool(moved(softmax, 1e12 * x).isinf().any())
 
 
+def _fused(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+    return F.scaled_dot_product_attention(query, key, value, scale=1.0)
+
+
+def _spelled(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+    return torch.softmax(query @ key.transpose(-1, -2), dim=-1) @ value
+
+
+@pytest.mark.parametrize("forward", [_fused, _spelled])
+def test_weights_and_their_sum_may_see_different_roundings_of_a_score(forward: Callable[..., Any]) -> None:
+    """On an H100 a sum over threads ends in a contracted product: one weight of 1 was off by the spacing of scores, 2^-13."""
+    query, key, value = (torch.randn(1, 2, 5, 16) for _ in range(3))
+    by = moved(forward, 30.0 * query, 30.0 * key, 30.0 * value)
+    out = forward(*(30.0 * one.double() for one in (query, key, value)))
+    scores = (900.0 * query @ key.transpose(-1, -2)).amax(-1, keepdim=True)
+    assert bool((by >= out.abs() * EPS * scores / 2.0)[scores.expand_as(by) > 0].all())
+    assert bool((by <= 30.0 * 4.0 * (EPS * 4.0 * scores.abs() + 1e-5)).all())
+    usual = moved(forward, query, key, value)
+    assert bool((usual < 1e-4).all())
+
+
 def _attention_backward(kept: Callable[[torch.Tensor], torch.Tensor], *given: torch.Tensor) -> torch.Tensor:
     """The gradient of queries from the output that a forward pass has `kept`, all else in single precision."""
     query, key, value, gradient = (one.float() for one in given)

@@ -69,13 +69,27 @@ def _log_softmax(x: torch.Tensor, dim: int, half_to_float: bool) -> torch.Tensor
 
 def _softmax(x: torch.Tensor, dim: int, half_to_float: bool) -> torch.Tensor:
     """With a maximum that is off by a rounding, as where a kernel contracts the product that makes a score with the subtraction: all
-    exponentials grow by the same factor, which overflows from scores of 1e9 on."""
+    exponentials grow by the same factor, which overflows from scores of 1e9 on. The weights and their sum may see different
+    roundings of a score: where the last product of a sum over threads is contracted, each thread has a rounding of its own."""
     if not x.numel():
         return x
     scores = x.float() if x.dtype in _HALF else x
-    weights = (scores - scores.amax(dim, keepdim=True)).exp()
-    made = weights / weights.sum(dim, keepdim=True)
+    top = scores.amax(dim, keepdim=True)
+    weights, again = ((scores * 1.0 - top).exp() for _ in range(2))
+    made = weights / again.sum(dim, keepdim=True)
     return made if half_to_float else made.to(x.dtype)
+
+
+def _attention(given: Mapping[str, Any]) -> torch.Tensor:
+    """One of torch's fused attentions in single precision, by its arguments' names."""
+    query, key, value = (given[name].float() for name in ("query", "key", "value"))
+    mask, scale = given.get("attn_mask", given.get("attn_bias")), given.get("scale")
+    scores = query @ key.transpose(-1, -2) * (query.shape[-1] ** -0.5 if scale is None else scale)
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -math.inf) if mask.dtype == torch.bool else scores + mask
+    if given.get("is_causal"):
+        scores = scores.masked_fill(torch.ones_like(scores, dtype=torch.bool).triu(1), -math.inf)
+    return (_softmax(scores, -1, False) @ value).to(given["query"].dtype)
 
 
 def _weights_again(x: torch.Tensor, dim: int, half_to_float: bool) -> torch.Tensor:
@@ -177,6 +191,11 @@ _ELEMENTARY: Mapping[str, Callable[..., object]] = MappingProxyType(
     }
 )
 """Operations in which something cancels, spelled out as kernels do."""
+_ATTENTIONS = frozenset(
+    f"aten::_scaled_dot_product_{name}"
+    for name in ("flash_attention_for_cpu", "flash_attention", "efficient_attention", "cudnn_attention")
+)
+"""Whose first result is spelled out: their scores are made of sums, and roundings of scores decide between near ties."""
 _MADE_AGAIN: Mapping[str, Callable[..., object]] = MappingProxyType({"aten::_softmax": _weights_again})
 """Operations whose results a backward pass makes again in another way, spelled out like that where gradients are asked."""
 
@@ -212,6 +231,12 @@ class Rounding(DispatchMode):
                 kwargs = {**kwargs, "kept": self._kept}
             with self:
                 return spelled(*args, **kwargs)
+        if func._schema.name in _ATTENTIONS:
+            given = dict(zip((one.name for one in func._schema.arguments), args, strict=False)) | kwargs
+            first, *others = func(*args, **kwargs)
+            with self:
+                made = _attention(given)
+            return torch.where(made.isnan(), first, made), *others  # of rows that are masked throughout
         held = {t.untyped_storage()._cdata for t in args if isinstance(t, torch.Tensor)}
         result = func(*args, **kwargs)
         if self._stays(func, args, result):
