@@ -404,6 +404,31 @@ def test_results_share_memory_only_where_the_module_s_do(function: Callable[...,
     assert len(runs) == 2
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda self, x: (nn.functional.dropout(x, 0.1, False), x * 2),
+        lambda self, x: (x.add_(1), x[1:, ::2], x * 2),
+        lambda self, x: (x.mul_(2).T, self.cache.add_(x)[0], x * 2),
+    ],
+    ids=["dropout that does nothing", "rows of what is written", "transposed, and of a buffer"],
+)
+def test_what_the_module_returns_of_its_arguments_is_theirs(function: Callable[..., Any]) -> None:
+    fast, other = made(Aliases(function).eval(), X.clone()), Aliases(function).eval()
+    runs = counted(fast)
+    for _ in range(3):
+        both = []
+        for module in (fast, other):
+            x = X.clone()
+            results = module(x)
+            x += 1
+            module.cache += 1
+            both.append((*results, x, module.cache))
+        torch.testing.assert_close(*both)
+    assert len(runs) == 3
+    torch.testing.assert_close(fast(X.T.contiguous().T), other(X.T.contiguous().T))
+
+
 def test_a_cache_that_is_returned_is_the_buffer_itself() -> None:
     fast = made(Aliases(lambda self, x: (self.cache.add_(x), x * 2)), X)
     runs = counted(fast)

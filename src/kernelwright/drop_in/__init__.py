@@ -21,7 +21,7 @@ import os
 import types
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -196,8 +196,8 @@ class _State:
         """Whether a result was compared with the original's."""
         self.apart: set[int] = set()
         """Outputs that the kernels return as a view of an argument or of another output, and the original does not."""
-        self.written_outputs: dict[int, str] = {}
-        """Outputs that are a buffer or input which the call wrote to."""
+        self.returned: dict[int, tuple[str, _Place | None]] = {}
+        """Outputs that are an argument, or a view of one, and where they lie in it."""
         self.fingerprint = Fingerprint(original)
         self.cls: type = type(original)
         """Class of the drop-in."""
@@ -325,10 +325,14 @@ class _State:
             made = self.call.nest(results)
             if kept is not None:
                 self._compare(made, kept, results, values)
-            if self.apart or self.written_outputs:
+            if self.apart or self.returned:
                 flat, spec = pytree.tree_flatten(made)
                 new = {at: flat[at].clone() for at in self.apart}
-                new |= {at: values[name] for at, name in self.written_outputs.items()}
+                for at, (name, place) in self.returned.items():
+                    if place is None:
+                        new[at] = values[name]
+                    elif values[name].stride() == place.strides:
+                        new[at] = place.within(values[name])
                 made = pytree.tree_unflatten([new.get(at, one) for at, one in enumerate(flat)], spec)
             self._write(values, results)
         return made
@@ -371,9 +375,12 @@ class _State:
             self.rebound = {one for one in self.written if one in before and after[one] is not before[one]}
             new = [_copy(real_view(after[one])) for one in self.written]
             shared = _shared(answer, after.items())
-            kept = {id(after[one]): one for one in self.written if one not in self.rebound}
-            leaves = enumerate(pytree.tree_leaves(answer))
-            self.written_outputs = {at: kept[id(one)] for at, one in leaves if id(one) in kept}
+            own = {one: value for one, value in after.items() if one not in self.rebound}
+            self.returned = {
+                at: found
+                for at, one in enumerate(pytree.tree_leaves(answer))
+                if (found := _within(one, own, views=not self.graph.symbols)) is not None
+            }
             # Copied before the state, which it may be a view of, is restored.
             answer = pytree.tree_map(_copy, answer)
         ours = _shared(made, (*values.items(), *zip(self.written, results, strict=False)))
@@ -560,6 +567,35 @@ def _shared(tree: Any, arguments: Iterable[tuple[str, Any]]) -> list[set[Any]]:
             found.append({*known})
         known.add(name)
     return found
+
+
+class _Place(NamedTuple):
+    """Where a view lies in a tensor of these `strides`."""
+
+    strides: tuple[int, ...]
+    shape: tuple[int, ...]
+    steps: tuple[int, ...]
+    offset: int
+
+    def within(self, tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.as_strided(self.shape, self.steps, tensor.storage_offset() + self.offset)
+
+
+def _within(one: Any, tensors: Mapping[str, Any], views: bool) -> tuple[str, _Place | None] | None:
+    """The name of the tensor that a leaf is, or that it is a view of, with its place; None if it is neither."""
+    if not isinstance(one, torch.Tensor) or not one.numel() or one.is_complex():
+        return None
+    for name, other in tensors.items():
+        if one is other:
+            return name, None
+    for name, other in tensors.items():
+        alike = (
+            isinstance(other, torch.Tensor) and other.dtype is one.dtype and _memory(other) == _memory(one)
+        )
+        if views and alike:
+            by = one.storage_offset() - other.storage_offset()
+            return name, _Place(other.stride(), tuple(one.shape), one.stride(), by)
+    return None
 
 
 def _overlap(*tensors: torch.Tensor) -> bool:
