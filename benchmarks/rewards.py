@@ -177,6 +177,12 @@ def fast(rollouts: Sequence[Rollout]) -> float:
     return mean([float((rollout.verdict.speedup() or 0.0) > 1.0) for rollout in rollouts])
 
 
+def faster(before: ByTask, after: ByTask) -> list[list[float]]:
+    """Modelled time before over after, one for each task that both solve."""
+    both = [task for task in before if task in after and times(before[task]) and times(after[task])]
+    return [[geometric_mean(times(before[task])) / geometric_mean(times(after[task]))] for task in both]
+
+
 def alone(runs: Sequence[Run]) -> dict[str, Estimate | None]:
     """Results of one reward, over the tasks of all `runs`; the last two only over finished runs."""
     handed = [(run.front, run.mid) for run in runs if run.mid is not None]
@@ -184,6 +190,7 @@ def alone(runs: Sequence[Run]) -> dict[str, Estimate | None]:
     return {
         "correct": average([correct(r) for run in runs for r in run.front.values()]),
         "over_sft": average([gain for run in runs for gain in gains(run.sft, run.front)]),
+        "faster": ratio([change for run in runs for change in faster(run.sft, run.front)]),
         "midend_gain": ratio([group for front, mid in handed for group in handed_on(front, mid)]),
         "fast_1": average([fast(r) for last in whole for r in last.values()]) if whole else None,
     }
@@ -192,20 +199,15 @@ def alone(runs: Sequence[Run]) -> dict[str, Estimate | None]:
 def between(pairs: Sequence[tuple[Run, Run]]) -> dict[str, Estimate | None]:
     """Compares the first reward with the second, task by task, over all `pairs`, one per seed.
 
-    `speed` is over tasks that both solve, in the end: the second's modelled time over the first's.
+    `faster` is over tasks that both solve after the front end, `speed` in the end: the second's modelled time over the first's.
     """
     whole = [(one.last, two.last) for one, two in pairs if one.last is not None and two.last is not None]
-    speeds = [
-        [geometric_mean(times(two[task])) / geometric_mean(times(one[task]))]
-        for one, two in whole
-        for task in one
-        if times(one[task]) and times(two[task])
-    ]
-    faster = [fast(one[task]) - fast(two[task]) for one, two in whole for task in one]
+    fast_1 = [fast(one[task]) - fast(two[task]) for one, two in whole for task in one]
     return {
         "correct": average([gain for one, two in pairs for gain in gains(two.front, one.front)]),
-        "fast_1": average(faster) if faster else None,
-        "speed": ratio(speeds),
+        "faster": ratio([change for one, two in pairs for change in faster(two.front, one.front)]),
+        "fast_1": average(fast_1) if fast_1 else None,
+        "speed": ratio([change for one, two in whole for change in faster(two, one)]),
     }
 
 
@@ -228,7 +230,7 @@ def show(title: str, found: dict[str, Any]) -> None:
     for name, row in found["alone"].items():
         print(
             f"  {name} (seeds {', '.join(map(str, found['seeds'][name]))}): front end {row['correct'].percent()}; "
-            f"over SFT {row['over_sft'].points()}; "
+            f"over SFT {row['over_sft'].points()}, {as_ratio(row['faster'])}; "
             + (
                 f"mid-end {as_ratio(row['midend_gain'])}; then fast_1 {row['fast_1'].percent()}"
                 if row["fast_1"]
@@ -237,7 +239,7 @@ def show(title: str, found: dict[str, Any]) -> None:
         )
     for name, row in found["between"].items():
         print(
-            f"  {name}: correct {row['correct'].points()}"
+            f"  {name}: front end {row['correct'].points()}, {as_ratio(row['faster'])}"
             + (f"; fast_1 {row['fast_1'].points()}; speed {as_ratio(row['speed'])}" if row["fast_1"] else "")
         )
 
