@@ -11,6 +11,7 @@ from triton.runtime import jit
 from kernelwright.verify.interpret.endings import KernelError, Unsupported
 from kernelwright.verify.interpret.interpreter import Engine
 from kernelwright.verify.trace.kernels import Kernels, NotAKernel, constant, describe
+from kernelwright.verify.trace.tape import Launch
 
 SCALE = tl.constexpr(3.0)
 TL: dict[str, Any] = {"module": "triton.language"}
@@ -401,3 +402,11 @@ def test_other_things_are_no_constants(value: Any) -> None:
 def test_forged_constants_are_refused(data: Any) -> None:
     with pytest.raises(NotAKernel):
         Kernels([]).argument(data)
+
+
+def test_a_network_may_have_hundreds_of_kernels() -> None:
+    """From the 257th on a network was refused, as if its trace were none."""
+    bodies = [f"tl.store(p, {number})" for number in range(300)]
+    assert Kernels([spec(body) for body in bodies])[299].fn is not None
+    launch = Launch.read({"kernel": 299, "grid": [1, 1, 1], "arguments": {}, "options": {}})
+    assert launch.kernel == 299

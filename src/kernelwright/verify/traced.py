@@ -23,8 +23,8 @@ from kernelwright.verify.structures import Named
 from kernelwright.verify.trace import ways
 from kernelwright.verify.trace.replay import Candidate as Traced
 from kernelwright.verify.trace.replay import operator
-from kernelwright.verify.trace.tape import Launch as TracedLaunch
 from kernelwright.verify.trace.tape import (
+    MAX_KERNELS,
     Operation,
     OutsideStorage,
     Tape,
@@ -34,6 +34,7 @@ from kernelwright.verify.trace.tape import (
     same_but_for_strides,
     whole,
 )
+from kernelwright.verify.trace.tape import Launch as TracedLaunch
 
 _CHOICES = 4
 """A kernel argument that is a whole number below this is taken for a choice between algorithms."""
@@ -51,8 +52,8 @@ class Trace:
         self.answer, self.blobs = answer, blobs
         try:
             self.traced = Traced(answer, blobs)
-            if not isinstance(answer["kernels"], list) or len(answer["kernels"]) > 256:
-                raise TapeError("more than 256 kernels")
+            if not isinstance(answer["kernels"], list) or len(answer["kernels"]) > MAX_KERNELS:
+                raise TapeError(f"more than {MAX_KERNELS} kernels")
             self.kernels = [plain(spec["name"], 200) for spec in answer["kernels"]]
             self.output = _output(self.tape.output)
             self.refused = {whole(number) for number in answer.get("refused", ())}

@@ -20,7 +20,8 @@ from kernelwright.verify.structures import names_of
 
 _HEAD = struct.Struct("!4sIQ")
 _MAGIC = b"KWv1"
-MAX_HEADER = 4 << 20
+MAX_HEADER = 64 << 20
+"""Bytes of a message's header: seven traces of a network with a thousand launches have some ten million."""
 MAX_PAYLOAD = 2 << 30
 _CHUNK = 1 << 20
 

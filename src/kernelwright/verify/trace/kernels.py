@@ -33,6 +33,7 @@ from triton.runtime import jit
 from kernelwright.parsing import names_within
 from kernelwright.verify.trace import assembly
 from kernelwright.verify.trace.ended_loops import use_after_loop
+from kernelwright.verify.trace.tape import MAX_KERNELS
 
 if TYPE_CHECKING:
     from kernelwright.verify.structures import Function
@@ -160,8 +161,8 @@ class Kernels:
         self, specs: list[dict[str, object]], built: dict[str, jit.JITFunction] | None = None
     ) -> None:
         """`built` caches kernels across candidates whose descriptions agree. Raises NotAKernel."""
-        if not isinstance(specs, list) or len(specs) > 256:
-            raise NotAKernel("more than 256 kernels")
+        if not isinstance(specs, list) or len(specs) > MAX_KERNELS:
+            raise NotAKernel(f"more than {MAX_KERNELS} kernels")
         self._specs = specs
         self._built = {} if built is None else built
         self._made: dict[int, jit.JITFunction] = {}

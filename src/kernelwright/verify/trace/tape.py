@@ -15,6 +15,8 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 MAX_OPERATIONS = 20_000
+MAX_KERNELS = 4096
+"""The most different kernels of a module: a network of a hundred layers, each of its own width, has several hundred."""
 MAX_BYTES = 1 << 42
 _MAX_STORAGE = 1 << 31
 _MAX_DIMENSIONS = 64
@@ -136,7 +138,7 @@ class Launch:
             if not name.isidentifier() or not _is_argument(value):
                 raise TapeError("bad argument")
             views += _tensors(name, value)
-        return Launch(whole(data["kernel"], 255), (x, y, z), arguments, options, tuple(views))
+        return Launch(whole(data["kernel"], MAX_KERNELS - 1), (x, y, z), arguments, options, tuple(views))
 
     def to_json(self) -> dict[str, Any]:
         return {
