@@ -26,7 +26,7 @@ _OWN_SIZE = 0.3
 """Share of an output's size by which a run in its own precision differs from fp64 if the output is a residual."""
 _STEADY = 0.05
 """The most, as a share of its size, that roundings may move a residual."""
-_FEW = 1 << 22
+_FEW = 1 << 20
 """The most elements of a residual; larger results are expected from fp64, with the honest run's error."""
 _EXACT = frozenset(
     {*ALLOCATION, *METADATA, *VIEWS, "clone", "lift_fresh", "detach", "add", "sub", "rsub", "neg", "abs", "sign", "round", "floor",
