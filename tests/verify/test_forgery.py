@@ -320,7 +320,7 @@ def _nested_output(depth: int, answer: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "edit",
     [
-        lambda answer: answer.update(kernels=answer["kernels"] * 300),
+        lambda answer: answer.update(kernels=answer["kernels"] * 5000),
         lambda answer: answer["constants"].append({"storage": 10**6, "bytes": 1 << 62}),
         lambda answer: answer["constants"].append({"storage": -5, "bytes": -5}),
         lambda answer: answer["constants"].append({"storage": 10**6, "bytes": 4, "blob": 99}),
