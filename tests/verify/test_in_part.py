@@ -1,5 +1,7 @@
 """Inputs that agree in part, and integers of which only differences count."""
 
+import threading
+
 import torch
 
 from kernelwright.verify.reference.in_part import begun_alike, crossed, told_apart
@@ -78,3 +80,26 @@ def test_the_epsilon_of_a_type_is_that_of_the_task_in_double_precision():
     with Wide([torch.zeros(2), torch.zeros(2).bfloat16()]):
         assert torch.finfo(torch.float64).eps == usual(torch.float64).eps
     assert torch.finfo is usual
+
+
+def test_other_threads_are_told_the_limits_that_they_ask_for() -> None:
+    """Two runs in double precision that overlapped left `torch.finfo` changed: from then on tolerances of fp64 were those of float32."""
+    own, usual = torch.finfo, [torch.zeros(2)]
+    first, second = Wide(usual), Wide(usual)
+    inside, done = threading.Event(), threading.Event()
+
+    def run() -> None:
+        with second:
+            inside.set()
+            done.wait(10.0)
+
+    thread = threading.Thread(target=run)
+    with first:
+        thread.start()
+        assert inside.wait(10.0)
+        assert torch.finfo(torch.float64).eps == own(torch.float32).eps
+        assert isinstance(own(torch.float16), torch.finfo)
+    assert torch.finfo(torch.float64).eps == own(torch.float64).eps
+    done.set()
+    thread.join()
+    assert torch.finfo is own

@@ -8,6 +8,7 @@ undone, so that no other task runs under them.
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
@@ -22,6 +23,7 @@ from kernelwright.verify.structures import Args, DispatchMode, Kwargs, Op, conve
 if TYPE_CHECKING:
     from kernelwright.verify.structures import Kwargs, Op
 
+_FINFO = torch.finfo
 EPSILON = 2.0**-10
 """Spacing of TF32 numbers above 1: ten bits of mantissa, as in float16."""
 _OPERANDS = {
@@ -149,6 +151,39 @@ class Rounded(DispatchMode):
         return func(*args, **(kwargs or {}))
 
 
+class _Told(type):
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, _FINFO)
+
+
+class _Limits(metaclass=_Told):
+    """`torch.finfo` while any thread is in a `Wide`: other threads are told what they ask for."""
+
+    _here = threading.local()
+    _lock = threading.Lock()
+    _inside = 0
+
+    def __new__(cls, kind: torch.dtype | None = None) -> torch.finfo:  # type: ignore[misc]
+        kind = torch.get_default_dtype() if kind is None else kind
+        usual = getattr(cls._here, "usual", ())
+        return _FINFO(usual[-1] if usual and kind == torch.float64 else kind)
+
+    @classmethod
+    def enter(cls, usual: torch.dtype) -> None:
+        cls._here.usual = (*getattr(cls._here, "usual", ()), usual)
+        with cls._lock:
+            cls._inside += 1
+            torch.finfo = cls  # type: ignore[misc]
+
+    @classmethod
+    def leave(cls) -> None:
+        cls._here.usual = cls._here.usual[:-1]
+        with cls._lock:
+            cls._inside -= 1
+            if not cls._inside:
+                torch.finfo = _FINFO  # type: ignore[misc]
+
+
 class Wide(DispatchMode):
     """In an fp64 run, makes casts to narrower floats and new tensors fp64, and so what an operator is asked to compute in a
     narrower dtype: a sum in float32, or a norm, which torch refuses for float64. Casts to 8 bits stay: they quantise, and no
@@ -159,22 +194,15 @@ class Wide(DispatchMode):
         super().__init__()
         kinds = {one.dtype for one in flatten(list(usual)) if one.is_floating_point()}
         self._type = kinds.pop() if len(kinds) == 1 else torch.float64
-        self._limits = torch.finfo
 
     def __enter__(self) -> Self:
-        self._limits = torch.finfo
-        if self._type != torch.float64:
-            torch.finfo = self._of_usual  # type: ignore[misc,assignment]
+        _Limits.enter(self._type)
         super().__enter__()
         return self
 
     def __exit__(self, *error: Any) -> None:
-        torch.finfo = self._limits  # type: ignore[misc]
+        _Limits.leave()
         super().__exit__(*error)
-
-    def _of_usual(self, kind: torch.dtype | None = None) -> torch.finfo:
-        kind = torch.get_default_dtype() if kind is None else kind
-        return self._limits(self._type if kind == torch.float64 else kind)
 
     def __torch_dispatch__(self, func: Op, types: object, args: Args = (), kwargs: Kwargs = None) -> object:
         kwargs = kwargs or {}
