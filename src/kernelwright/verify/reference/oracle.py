@@ -76,6 +76,7 @@ from kernelwright.verify.reference.task_module import (
     for_task,
     init_seed,
     outputs_of,
+    runs_reference,
     where_possible,
 )
 from kernelwright.verify.structures import convert, flatten, with_changed
@@ -402,7 +403,8 @@ def _cases_of(making: _Making, of_weights: int, long: bool, special: bool, few: 
             inputs = reference.with_scaled_cotangents(inputs, factor)
             called += f", {size} output gradients"
         if long and name != LISTS and protocol.affine:
-            found = operators(module, inputs)
+            with runs_reference():
+                found = operators(module, inputs)
         case = _usual_case(making, found, called, inputs, scale)
         if case is None and number == 0:
             raise UserError(f"task {task.id}: the reference's own output is not finite")
