@@ -63,8 +63,8 @@ def residuals(
         if not moves:
             break
     if len(moves) < len(places) and _is_exact(module, draw()):
-        still = {place: torch.zeros_like(exact[place], dtype=torch.float64) for place in places}
-        moves = {place: still[place] for place in places if honest[place].dtype == torch.float32} | moves
+        single = [place for place in places if honest[place].dtype == torch.float32]
+        moves = {place: torch.zeros_like(exact[place], dtype=torch.float64) for place in single} | moves
     return moves
 
 
