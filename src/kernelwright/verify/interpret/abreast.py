@@ -19,6 +19,7 @@ import triton.language as tl
 from triton.runtime import interpreter
 
 from kernelwright.verify.interpret.combine import at_once
+from kernelwright.verify.interpret.dead_lanes import narrowed, widened
 from kernelwright.verify.interpret.memory import Region, spread
 from kernelwright.verify.interpret.number_formats import np_dtype
 from kernelwright.verify.interpret.races import Clock, Races
@@ -30,6 +31,8 @@ Handle: TypeAlias = interpreter.TensorHandle
 Index = tuple[int, int, int]
 MOST_ELEMENTS = 1 << 16
 """The most elements of the widest block over all instances run at once: more gain nothing."""
+_MOST_WIDENED = 1 << 20
+"""The same of blocks that have their dead lanes for a reduction only."""
 _FEWEST, _TRIES = 3, 4
 """The least instances of a launch that are worth it, and how many paths are tried for the others in vain."""
 MOST_INSTANCES = 1 << 20
@@ -157,6 +160,8 @@ class Abreast:
         self.watch = None if races is None else Watch(races, programs)
         self._values: list[Any] = []
         self._packs: dict[int, tuple[int, ...]] = {}
+        self._widened: dict[int, Handle] = {}
+        """By place: blocks that the current step, a reduction, gets with their dead lanes."""
 
     def play(self, placed: list[Handle] | None) -> list[Handle]:
         """Run the list. `placed`: values that depend only on the place in the grid, if known; returns them."""
@@ -188,6 +193,10 @@ class Abreast:
             self._decide(function, places[0])
             return None
         args = [self._values[place] for place in places]
+        self._widened.clear()
+        if label == "reduce" and self.way.before_cut:
+            args = [widened(one, self.way.before_cut, self.count) for one in args]
+            self._widened.update(zip(places, args, strict=True))
         if label == "pack":
             assert type(out) is int
             self._packs[out] = places
@@ -235,7 +244,7 @@ class Abreast:
 
     def _of(self, place: int, one: int) -> object:
         """The value of one instance."""
-        value = self._values[place]
+        value = self._widened.get(place, self._values[place])
         if place in self._packs:
             parts = zip(value, self._packs[place], strict=True)
             return type(value)(
@@ -401,7 +410,9 @@ class Groups:
                 self._alone.add(function)
             if way is None or not left or tries == _TRIES or function in self._alone:
                 continue
+            way = narrowed(way, _AT_ONCE - {"create_dot"}) or way
             size, begun, others = MOST_ELEMENTS // way.widest, len(left), left
+            size = min(size, _MOST_WIDENED // way.before_cut) if way.before_cut else size
             for start in range(0, begun if size > 1 else 0, max(size, 1)):
                 group = Group(way, others[start : start + size])
                 done, _ = self._play(group, grid, function)

@@ -19,7 +19,7 @@ import math
 import sys
 import types
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Protocol, TypeGuard
+from typing import Any, Literal, Protocol, TypeGuard
 
 import triton.language as tl
 from triton.runtime import interpreter
@@ -119,8 +119,12 @@ class Recording:
         """Elements of the largest block that a step makes."""
         self.moving: set[int] = set()
         """Places of results of steps."""
-        self._blocks: set[int] = set()
-        """Places of results of more than one element."""
+        self.blocks: dict[int, tuple[int, ...]] = {}
+        """Place -> shape of each result of more than one element."""
+        self.narrow: Recording | Literal[False] | None = None
+        """The recording without lanes that do nothing (`dead_lanes.py`); False if there is none, None if not yet looked for."""
+        self.before_cut = 0
+        """Lanes of its blocks before dead ones were cut off; 0 if none were."""
         self._rest: list[Step] = []
         self._rest_labels: list[str] = []
         self._last: dict[bool, list[tuple[int, ...]]] = {}
@@ -244,7 +248,7 @@ class Recording:
         self._kept.append(handle)
         self.widest = max(self.widest, handle.data.size)
         if handle.data.size > 1:
-            self._blocks.add(len(self.values))
+            self.blocks[len(self.values)] = handle.data.shape
         self.keep(len(self.values), handle)
         self.values.append(None)
         return len(self.values) - 1
@@ -341,7 +345,7 @@ class Recording:
             if found.isdisjoint(places) or label in _BY_ONE_THREAD:
                 continue
             made = {out} if type(out) is int else set(out or ())
-            if not made or not made.isdisjoint(self._blocks):
+            if not made or not made.isdisjoint(self.blocks):
                 return True
             found |= made
         return False
