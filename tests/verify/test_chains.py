@@ -61,3 +61,32 @@ def test_divided_integers_are_neighbours_among_fibonaccis_numbers() -> None:
     assert (one > other).all()
     assert (one < 2 * other).all()
     assert int(one.max()) > 1 << 39
+
+
+def test_a_carry_runs_through_all_digits_of_every_other_row() -> None:
+    draw = lambda: [torch.randint(0, 65536, (6, 32)) for _ in range(2)]  # noqa: E731
+    ((one, other),) = made(torch.add, draw, ["__rshift__"] * 4)
+    assert (one[::2] == 65535).all()
+    assert other[::2].sum(1).tolist() == [1, 1, 1]
+    assert one[1].unique().numel() > 8
+
+
+def test_the_largest_digit_is_below_what_is_divided_by() -> None:
+    operators = Operators(["remainder"] * 4)
+    operators.landmarks = (1000.0,)
+    inputs, again = ([torch.randint(0, 990, (6, 32)) for _ in range(2)] for _ in range(2))
+    ((one, _),) = chains(inputs, again, lambda given: [torch.add(*given)], operators, 5)
+    assert (one[::2] == 999).all()
+
+
+def test_shortest_paths_lead_from_neighbour_to_neighbour() -> None:
+    ((found,),) = made(torch.sum, lambda: [torch.rand(2, 9, 9)], ["amin"] * 4)
+    near = found == found.min()
+    assert near.diagonal(1, 1, 2).all()
+    assert int(near.sum()) == 2 * 2 * 8
+
+
+def test_matrices_that_are_normalised_in_turn_have_two_groups_with_weak_links() -> None:
+    ((found,),) = made(torch.sum, lambda: [torch.rand(2, 4, 6) + 0.2], ["sum", "div"] * 4)
+    assert (found[:, 1, :3].amin(1) > 10 * found[:, 1, 3:].amax(1)).all()
+    assert (found[:, 0] >= 0.2).all()

@@ -7,8 +7,10 @@ times, and is asked about:
 - numbers of places along their own axis (parents): each names the one before, or behind; distinct ones go round;
 - lists of places of one form (edges): a path from place to place; positive numbers of each place are 0 at its ends, else large;
 - two masks (booleans, or numbers 0 and 1): one place in each image, and all of the other; a single mask of ones;
-- square matrices in several products each: two groups with weak links, and places that pass all on to the next;
-- pairs of integers that are divided: neighbours among Fibonacci's numbers.
+- square matrices in several products each: two groups with weak links, and places that pass all on to the next, or
+  where minima are taken a path; matrices whose rows and columns are normalised in turn: two groups, and one row as drawn;
+- pairs of integers that are divided: neighbours among Fibonacci's numbers; of those that are divided or shifted, every other row
+  is the largest digit throughout, to which a one is added at an end (a carry through all digits).
 
 What a reference does not accept is passed over. Not found: lists that divide what they name; chains of floats that are rounded to
 places; sizes at which a path is longer than a reference's own rounds need both sizes long (`judge._long_cases`).
@@ -17,6 +19,7 @@ places; sizes at which a path is longer than a reference's own rounds need both 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -45,10 +48,12 @@ _CARRIES = (
 """Operators that read or write the places that integers name, and those that carry numbers to other places, by the beginnings of
 their names."""
 _PRODUCTS = ("mm", "bmm", "mv", "addmm", "baddbmm")
-_DIVIDES = ("remainder", "fmod")
+_DIVIDES, _SHIFTS = ("remainder", "fmod"), ("rshift", "bitwise_right_shift")
+_LEAST = ("min", "amin", "fmin")
 _BITS = {4: 30, 8: 40}
 """Bits of the largest of Fibonacci's numbers, by the bytes of integers; the others of a dozen lie below it."""
 _DOZEN = 12
+_WEAK = 0.01
 _FAR = 1e6
 
 
@@ -73,12 +78,12 @@ def chains(
     changes: list[list[Change]] = [[] for _ in given]
     if rounds(operators, _FOLLOWS) >= ROUNDS:
         _add_places(given, others, changes)
-    if "gcd" in operators or rounds(operators, _DIVIDES) >= ROUNDS:
+    divides = rounds(operators, _DIVIDES) >= ROUNDS
+    if "gcd" in operators or divides:
         _add_neighbours(given, changes, generator)
-    squares = [n for n, one in enumerate(given) if _is_square(one)]
-    if squares and rounds(operators, _PRODUCTS) >= ROUNDS * len(squares):
-        for place in squares:
-            changes[place].append(_slowly_mixed)
+    if divides or rounds(operators, _SHIFTS) >= ROUNDS:
+        _add_carries(given, others, changes, [one - 1 for one in operators.landmarks] if divides else [])
+    _mix_slowly(given, operators, changes)
     carried = rounds(operators, _CARRIES) >= ROUNDS
     masks = [n for n, one in enumerate(given) if carried and _is_mask(one, others[n])]
     for seeds in masks[:2] or [-1]:
@@ -87,6 +92,21 @@ def chains(
         made = take(inputs, [iter(some) for some in changes], call) if any(changes) else None
         if made is not None:
             yield made
+
+
+def _mix_slowly(given: Sequence[torch.Tensor], operators: Operators, changes: Sequence[list[Change]]) -> None:
+    """Add changes of matrices that are multiplied, searched for shortest paths, or normalised by rows and columns."""
+    squares = [n for n, one in enumerate(given) if _is_matrix(one) and one.shape[-1] == one.shape[-2]]
+    shared = min(rounds(operators, ("sum",)), rounds(operators, ("div",))) >= ROUNDS
+    in_logs = min(rounds(operators, ("logsumexp",)), rounds(operators, ("sub",))) >= ROUNDS
+    for place in squares:
+        if rounds(operators, _PRODUCTS) >= ROUNDS * len(squares):
+            changes[place].append(_slowly_mixed)
+        elif rounds(operators, _LEAST) >= ROUNDS:
+            changes[place].append(_path)
+    for place, one in enumerate(given):
+        if (in_logs or (shared and bool((one > 0).all()))) and _is_matrix(one) and not changes[place]:
+            changes[place].append(_of_two_groups)
 
 
 def _add_places(
@@ -174,21 +194,31 @@ def _one_place(tensor: torch.Tensor) -> torch.Tensor:
     return made
 
 
-def _is_square(tensor: torch.Tensor) -> bool:
-    square = tensor.ndim > 1 and tensor.shape[-1] == tensor.shape[-2] > 2 and tensor.is_floating_point()
-    if not square or bool((tensor == 0).any()):
+def _is_matrix(tensor: torch.Tensor) -> bool:
+    """Whether the last two axes may be a matrix: of positive floats, or of others but 0, which are not symmetric."""
+    if tensor.ndim < 2 or min(tensor.shape[-2:]) < 3 or not tensor.is_floating_point():
         return False
-    return bool((tensor > 0).all()) or not torch.equal(tensor, tensor.mT)
+    square = tensor.shape[-1] == tensor.shape[-2]
+    one_sided = not bool((tensor <= 0).any())
+    return one_sided or not (bool((tensor == 0).any()) or (square and torch.equal(tensor, tensor.mT)))
+
+
+def _ends(tensor: torch.Tensor) -> tuple[float, float]:
+    """The smallest and the largest drawn number, or 0 and 1 where both signs are drawn."""
+    return (0.0, 1.0) if bool((tensor < 0).any()) else (float(tensor.min()), float(tensor.max()))
+
+
+def _groups(rows: int, columns: int) -> torch.Tensor:
+    """Whether a row's and a column's places are of one half."""
+    return (torch.arange(rows) < rows // 2).unsqueeze(1) == (torch.arange(columns) < columns // 2)
 
 
 def _slowly_mixed(tensor: torch.Tensor) -> torch.Tensor:
-    """Matrices of the smallest and the largest drawn number, or of 0 and 1 where both signs are drawn: in turn two groups, and (unless
-    symmetric) each place and the next."""
-    low, high = (0.0, 1.0) if bool((tensor < 0).any()) else (float(tensor.min()), float(tensor.max()))
+    """Matrices of two numbers (`_ends`): in turn two groups, and (unless symmetric) each place and the next."""
+    low, high = _ends(tensor)
     extent = tensor.shape[-1]
-    own = torch.arange(extent)
-    group = own < extent // 2
-    groups, turned = group.unsqueeze(1) == group, (own + 1) % extent == own.unsqueeze(1)
+    own, groups = torch.arange(extent), _groups(extent, extent)
+    turned = (own + 1) % extent == own.unsqueeze(1)
     if low == 0.0:  # groups of ones would grow
         groups = turned.T
     made = torch.stack([groups, groups.T if torch.equal(tensor, tensor.mT) else turned])
@@ -197,14 +227,31 @@ def _slowly_mixed(tensor: torch.Tensor) -> torch.Tensor:
     return torch.where(some, high, low).to(tensor)
 
 
+def _path(tensor: torch.Tensor) -> torch.Tensor:
+    """Matrices of two numbers (`_ends`): the smaller between neighbours, the larger elsewhere."""
+    low, high = _ends(tensor)
+    own = torch.arange(tensor.shape[-1])
+    near = (own.unsqueeze(1) - own).abs() == 1
+    return torch.where(near, low, high).to(tensor).expand_as(tensor).clone()
+
+
+def _of_two_groups(tensor: torch.Tensor) -> torch.Tensor:
+    """Matrices of two groups with a hundredth of what is drawn between them (logarithms: less by all of the range), but for the first
+    row, through which the groups settle slowly."""
+    low, high = tensor.aminmax()
+    weak = tensor * _WEAK if low > 0 else tensor - (high - low)
+    kept = _groups(*tensor.shape[-2:])
+    kept[0] = True
+    return torch.where(kept, tensor, weak)
+
+
 def _add_neighbours(
     given: Sequence[torch.Tensor], changes: Sequence[list[Change]], generator: torch.Generator
 ) -> None:
     """Add changes of pairs of integers to neighbours among Fibonacci's numbers."""
-    whole = [n for n, one in enumerate(given) if one.element_size() in _BITS and _are_numbers(one)]
-    for first, second in itertools.pairwise(whole):
-        one, other = given[first], given[second]
-        if (one.shape, one.dtype) != (other.shape, other.dtype) or changes[first]:
+    for first, second in _pairs(given):
+        one = given[first]
+        if changes[first]:
             continue
         numbers = [1, 2]
         while sum(numbers[-2:]) >> _BITS[one.element_size()] == 0:
@@ -213,6 +260,43 @@ def _add_neighbours(
         table = torch.tensor(numbers)
         changes[first].append(lambda old, place=place, table=table: table[place].to(old))  # type: ignore[misc]
         changes[second].append(lambda old, place=place, table=table: table[place - 1].to(old))  # type: ignore[misc]
+
+
+def _add_carries(
+    given: Sequence[torch.Tensor],
+    others: Sequence[torch.Tensor],
+    changes: Sequence[list[Change]],
+    digits: Sequence[float],
+) -> None:
+    """Add changes of every other row of pairs of integers (a vector is one) to the largest digit, and zeros with a one first or, in
+    turn, last. The largest is the least of `digits` that is not below what is drawn, or has all bits of that."""
+    for first, second in _pairs(given):
+        if given[first].shape[-1] < 3 or min(int(given[one].min()) for one in (first, second)) < 0:
+            continue
+        drawn = max(int(one.max()) for one in (given[first], others[first]))
+        most = int(min((one for one in digits if one >= drawn), default=(1 << drawn.bit_length()) - 1))
+        changes[first].append(lambda old, most=most: _in_every_other(old, torch.full_like(old, most)))  # type: ignore[misc]
+        changes[second].append(lambda old: _in_every_other(old, _one_at_an_end(old)))
+
+
+def _one_at_an_end(tensor: torch.Tensor) -> torch.Tensor:
+    made = torch.zeros_like(tensor, memory_format=torch.contiguous_format)
+    rows = made.reshape(-1, made.shape[-1])
+    rows[::4, 0] = rows[2::4, -1] = 1
+    return made
+
+
+def _in_every_other(old: torch.Tensor, made: torch.Tensor) -> torch.Tensor:
+    """The rows of `made` at even places, and of `old` at odd ones."""
+    even = torch.arange(math.prod(old.shape[:-1])).reshape(*old.shape[:-1], 1) % 2 == 0
+    return torch.where(even, made, old)
+
+
+def _pairs(given: Sequence[torch.Tensor]) -> list[tuple[int, int]]:
+    """Places of integers of 4 and 8 bytes, of one form, that follow one another."""
+    whole = [n for n, one in enumerate(given) if one.element_size() in _BITS and _are_numbers(one)]
+    forms = {n: (given[n].shape, given[n].dtype) for n in whole}
+    return [(one, other) for one, other in itertools.pairwise(whole) if forms[one] == forms[other]]
 
 
 def _are_numbers(tensor: torch.Tensor) -> bool:
