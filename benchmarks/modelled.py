@@ -1,9 +1,10 @@
-"""The cost model as a clock for trusted code: the modelled time of a printed kernel on a target, without verification."""
+"""The compiler and the cost model for trusted code: what a printed kernel needs on a target, and its modelled time, without verification."""
 
 from __future__ import annotations
 
 from kernelwright.graph.types import Graph
 from kernelwright.hardware import Target
+from kernelwright.hardware import target as sheet_of
 from kernelwright.verify.cost import crosscompile
 from kernelwright.verify.cost.model import total_cost
 from kernelwright.verify.interpret.clock import NoFit, launches_of
@@ -36,3 +37,16 @@ def modelled_microseconds(
         binaries[name] = binary
     works = [summarise(launch) for launch in launches]
     return 1e3 * total_cost(works, binaries, target, 1e-6).ms
+
+
+def rehearse(code: str, graph: Graph) -> str:
+    """One line: the resources that the binaries need on an H200, or why they cannot be had."""
+    sheet = sheet_of("h200")
+    try:
+        launches = launches_of(code, graph, sheet)
+        binaries = [crosscompile.assemble(crosscompile.to_assembly(one, sheet), sheet) for one in launches]
+    except (NoFit, crosscompile.CompileError) as error:
+        return f"does not compile: {error}"
+    return "; ".join(
+        f"{one.registers} registers, {one.spills} spilt, {one.shared_bytes} shared" for one in binaries
+    )

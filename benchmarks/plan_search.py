@@ -19,7 +19,6 @@ import random
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 import ranking as fitted
@@ -123,15 +122,11 @@ def _judged(problem: Problem, plan: str, ms: float | None, eager_ms: float | Non
         id=problem.name, suite="plans", source=to_text(problem.graph), graph=problem.graph.model_dump_json()
     )
     yield Entry(
-        graph=problem.graph.digest, task=task, target=TARGET, precision=_precision(problem), plan=plan,
+        graph=problem.graph.digest, task=task, target=TARGET, precision=problem.precision, plan=plan,
         clock="measured" if measured else "modelled", digest=code_digest(code), us=us, modelled_us=estimate,
         eager_us=None if eager_ms is None else 1e3 * eager_ms,
         outcome=Outcome.CORRECT if us is not None else Outcome.OUT_OF_RESOURCES, source="library",
     )  # fmt: skip
-
-
-def _precision(problem: Problem) -> Any:
-    return problem.precision
 
 
 # -- replaying ------------------------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
     python benchmarks/proof.py museum                        # tests/honest and tests/hacks
     python benchmarks/proof.py golds                         # the built-in tasks' own kernels
-    python benchmarks/proof.py families --per-family 2       # library kernels, by category
     python benchmarks/proof.py inductor                      # the compiler rung's answers to the built-in tasks
     python benchmarks/proof.py attacks --folder DIR          # a folder as benchmarks/attacks.py takes it
 
@@ -72,17 +71,6 @@ def of_golds(args: argparse.Namespace) -> Iterator[Item]:
         yield Item("golds", task.id, task, gold(task.id))
 
 
-def of_families(args: argparse.Namespace) -> Iterator[Item]:
-    from kernelwright.data.families.table import chosen, pair
-
-    for family in chosen(["all"]):
-        for number in range(args.per_family):
-            seed = f"{args.seed}:{family.name}:{number}"
-            length = family.levels[number % len(family.levels)]
-            one = pair(family, seed, f"{seed}:kernel", length)
-            yield Item(family.category, f"{family.name} {number}", one.task, one.code)
-
-
 def of_inductor(args: argparse.Namespace) -> Iterator[Item]:
     from kernelwright.policy.compiler import Compiler
 
@@ -102,7 +90,7 @@ def of_attacks(args: argparse.Namespace) -> Iterator[Item]:
 
 
 SOURCES: dict[str, Callable[[argparse.Namespace], Iterator[Item]]] = {
-    "museum": of_museum, "golds": of_golds, "families": of_families, "inductor": of_inductor, "attacks": of_attacks,
+    "museum": of_museum, "golds": of_golds, "inductor": of_inductor, "attacks": of_attacks,
 }  # fmt: skip
 
 
@@ -128,8 +116,6 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("source", choices=SOURCES)
     parser.add_argument("--folder", type=Path)
-    parser.add_argument("--per-family", type=int, default=1)
-    parser.add_argument("--seed", default="0")
     parser.add_argument("--names", default="", help="only names that contain this")
     options: Any = parser.parse_args()
     judge = Judge(protocol("strict"), "h200", secret=20261124, deadline_s=60.0, proofs=True)

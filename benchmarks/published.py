@@ -28,6 +28,7 @@ from pathlib import Path
 import published_liger
 
 from kernelwright.errors import UserError
+from kernelwright.parsing import names_within
 from kernelwright.records import Candidate, Task
 from kernelwright.tasks import small_shapes
 from kernelwright.tasks.form import check_reference, read_text
@@ -125,22 +126,18 @@ def _without_tests(kernel: str) -> str:
     tree = ast.parse(kernel)
     named = {one.name: one for one in tree.body if isinstance(one, ast.FunctionDef | ast.ClassDef)}
     others = [one for one in tree.body if one not in named.values() and not isinstance(one, ast.If)]
-    reached, todo = set(), ["kernel_function", *(name for one in others for name in _names(one))]
+    reached, todo = set(), ["kernel_function", *(name for one in others for name in names_within(one))]
     while todo:
         name = todo.pop()
         if name in named and name not in reached:
             reached.add(name)
-            todo += _names(named[name])
+            todo += names_within(named[name])
     kept = [one for one in tree.body if one in others or getattr(one, "name", "") in reached]
     lines = kernel.splitlines()
     starts = [min([one.lineno, *(d.lineno for d in getattr(one, "decorator_list", []))]) for one in kept]
     return "\n".join(
         line for one, start in zip(kept, starts, strict=True) for line in lines[start - 1 : one.end_lineno]
     )
-
-
-def _names(node: ast.AST) -> set[str]:
-    return {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
 
 
 def _arguments(function: ast.FunctionDef, forward: list[str], given: list[str], init: str) -> Iterator[str]:

@@ -11,6 +11,8 @@ import ast
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from kernelwright.parsing import names_within
+
 _ROWS = "ROWS, COLS = 4096, 2048\n"
 _X = "torch.randn(ROWS, COLS)"
 _W = "torch.randn(COLS)"
@@ -109,12 +111,12 @@ def parts_reached(text: str, call: str, helpers: str = "", provided_by: str = ""
     own = {name: (node, text) for node in ast.parse(text).body for name in _defines(node)}
     both = {name: (node, helpers) for node in ast.parse(helpers).body for name in _defines(node)} | own
     provided = {name for node in ast.parse(provided_by).body for name in _defines(node)}
-    todo, reached = _names(ast.parse(call)), set[str]()
+    todo, reached = {*names_within(ast.parse(call))}, set[str]()
     while todo:
         name = todo.pop()
         if name in both and name not in reached | provided:
             reached.add(name)
-            todo |= _names(both[name][0])
+            todo |= {*names_within(both[name][0])}
     lines = []
     for source in (helpers, text):
         seen: list[ast.stmt] = []
@@ -132,7 +134,3 @@ def _defines(node: ast.stmt) -> list[str]:
         return [node.name]
     targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
     return [one.id for one in targets if isinstance(one, ast.Name)]
-
-
-def _names(node: ast.AST) -> set[str]:
-    return {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}

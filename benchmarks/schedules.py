@@ -391,7 +391,7 @@ def dry_run(
     chosen: list[Problem], choose: Callable[[Problem, Path], list[Attempt]], every: bool = False
 ) -> None:
     """Count schedules, and compile the first of every problem for sm_90 without a GPU; with `every`, all of them."""
-    from schedule_rehearsal import rehearse
+    from modelled import rehearse
 
     total = 0
     for problem in chosen:

@@ -8,13 +8,13 @@ one shown); times are modelled. Intervals are 95 %, by bootstrap over tasks; eac
 """
 
 import argparse
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from kernelwright.evaluate import rollouts_of
 from kernelwright.metrics import bootstrap_interval, geometric_mean, geometric_mean_interval, mean
-from kernelwright.records import Rollout, read_jsonl
+from kernelwright.records import Rollout
 
 ByTask = Mapping[str, Sequence[Rollout]]
 
@@ -55,10 +55,7 @@ def as_ratio(found: Estimate | None) -> str:
 
 def by_task(run: Path, stage: str) -> ByTask:
     """One stage's evaluation rollouts by task."""
-    found: dict[str, list[Rollout]] = defaultdict(list)
-    for rollout in read_jsonl(run / "eval" / stage / "rollouts.jsonl", Rollout):
-        found[rollout.task_id].append(rollout)
-    return found
+    return rollouts_of(run / "eval" / stage / "rollouts.jsonl")
 
 
 def correct(rollouts: Sequence[Rollout]) -> float:

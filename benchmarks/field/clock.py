@@ -145,8 +145,8 @@ def errors_of(graph: Graph, values: dict[str, Any], got: dict[str, tuple[Any, ..
 def rehearse_module(row: Row) -> Row:
     """Without a GPU: the module at its small sizes against its graph and fp64, its full sizes without data, and the first
     schedule of each group compiled for sm_90."""
+    from modelled import rehearse
     from schedule_problems import problem_of
-    from schedule_rehearsal import rehearse
     from schedules import attempts, fits
 
     task = Task.model_validate(row["whole"])
