@@ -2,7 +2,7 @@
 
     import kernelwright
 
-        fast = kernelwright.optimize(module, example_inputs)     # searched once, then read from the cache
+    fast = kernelwright.optimize(module, example_inputs)     # searched once, then read from the cache
     kernelwright.save(fast, "block.kernel.json")
     fast = kernelwright.load("block.kernel.json", module)
     kernelwright.export(fast, "block-kernel")                # a folder for Hugging Face's `kernels`

@@ -1,10 +1,10 @@
 """The noun `Archive`: all kernels ever judged for a graph, with plan, time and verdict.
 
-        archive = Archive.read([path, other])          merged: one entry per (graph, target, precision, clock, code)
-        archive.add(entries_of(rollouts, tasks))       adds the kernels of a run's log
-        archive.write(path)                            JSONL, one line per entry; the first line of a graph has its task
-        improvements(archive)                          pairs for the next round of training
-        table(archive, known)                          best known schedules, in the form of `synth/best.json`
+    archive = Archive.read([path, other])          merged: one entry per (graph, target, precision, clock, code)
+    archive.add(entries_of(rollouts, tasks))       adds the kernels of a run's log
+    archive.write(path)                            JSONL, one line per entry; the first line of a graph has its task
+    improvements(archive)                          pairs for the next round of training
+    table(archive, known)                          best known schedules, in the form of `synth/best.json`
 
 Code that the library's printer writes from a plan is not stored, only its digest, which shows if the printer has changed
 since. Merging is commutative, so machines can exchange files in any order.

@@ -1,14 +1,14 @@
 """Child processes: a helper that answers questions in JSON lines, a function run in a forked child with limits, and a map over
 all cores.
 
-        class Squares(Helper):                          # in the calling module
+    class Squares(Helper):                          # in the calling module
         def __init__(self) -> None:
             super().__init__("squares", does="squares numbers")
 
     with Squares() as squares:
         squares.ask(3)                              # 9
 
-        serve(lambda number: number**2)                 # at the end of `squares.py`, which runs as a program
+    serve(lambda number: number**2)                 # at the end of `squares.py`, which runs as a program
 
 A helper does slow imports once; code that may crash, hang or use too much memory goes to `run_forked`.
 

@@ -1,6 +1,6 @@
 """The precision of a task: how its reference runs, and which precision candidates may use.
 
-        default   PyTorch's default flags (convolutions in TF32, products in IEEE float32), and what the task's source sets
+    default   PyTorch's default flags (convolutions in TF32, products in IEEE float32), and what the task's source sets
     ieee      no TF32 anywhere, whatever the source sets
     tf32      products and convolutions of float32 in TF32
     bf16      parameters and floating-point inputs cast to bfloat16; sums in float32

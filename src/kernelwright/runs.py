@@ -1,9 +1,9 @@
 """A run folder: keeps the results of a long command, so that it can be stopped, read and resumed.
 
-        RUN/config.json        the settings              RUN/curves.jsonl     one line per step
-        RUN/environment.json   versions and machine      RUN/rollouts.jsonl   everything that was judged
-        RUN/metrics.json       the summary               RUN/state.json       which parts are done
-        RUN/stages/<stage>/    checkpoints               RUN/eval/<stage>/    a run folder of its own
+    RUN/config.json        the settings              RUN/curves.jsonl     one line per step
+    RUN/environment.json   versions and machine      RUN/rollouts.jsonl   everything that was judged
+    RUN/metrics.json       the summary               RUN/state.json       which parts are done
+    RUN/stages/<stage>/    checkpoints               RUN/eval/<stage>/    a run folder of its own
 
 Files are replaced by rename, so a reader sees either the old or the new one. Lines are appended and flushed one at a time; an
 incomplete last line (a killed writer) is cut off before the next append. Not supported: two processes writing to one folder

@@ -1,9 +1,9 @@
 """Makes a corpus in parts, so that a run can resume and machines can share it: each chunk of problems has its own files.
 
-        DIR/parts/pairs-000012.jsonl            accepted kernels, as `Pair`; in `practice-...`, only tasks
-        DIR/parts/pairs-000012.rejected.jsonl   rejected kernels, as `Refused`, with verdicts
-        DIR/parts/pairs-000012.survivors.jsonl  kernels with a planted fault that the judge accepted, for human review
-        DIR/parts/pairs-000012.done.json        counts and seconds; written last, so a chunk without it is made again
+    DIR/parts/pairs-000012.jsonl            accepted kernels, as `Pair`; in `practice-...`, only tasks
+    DIR/parts/pairs-000012.rejected.jsonl   rejected kernels, as `Refused`, with verdicts
+    DIR/parts/pairs-000012.survivors.jsonl  kernels with a planted fault that the judge accepted, for human review
+    DIR/parts/pairs-000012.done.json        counts and seconds; written last, so a chunk without it is made again
 
 Problems depend only on settings and number, so chunks may be made by any process, in any order, any number of times. With a
 given verifier, its workers share the chunks; otherwise there is one process per core, each with its own judge.

@@ -1,8 +1,8 @@
 """Has a problem's kernels judged, and makes pairs of the verdicts.
 
-        write     the graph -> each accepted plan with its code
-        improve   an accepted kernel with its profile -> the fastest one, if that is faster by `min_gain`
-        repair    a broken kernel with the judge's message -> the kernel it was made from
+    write     the graph -> each accepted plan with its code
+    improve   an accepted kernel with its profile -> the fastest one, if that is faster by `min_gain`
+    repair    a broken kernel with the judge's message -> the kernel it was made from
 
 Rejected kernels are kept with their verdicts.
 """

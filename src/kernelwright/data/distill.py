@@ -1,7 +1,7 @@
 """Distils a language model: any OpenAI-compatible endpoint writes kernels, and gets the judge's messages back.
 
-        OUT                  accepted answers as examples; `teacher` is the model's name
-        OUT's .turns.jsonl   every task with all questions and answers, reasoning included, accepted or not
+    OUT                  accepted answers as examples; `teacher` is the model's name
+    OUT's .turns.jsonl   every task with all questions and answers, reasoning included, accepted or not
 
 A rejected task is asked again with the judge's message, for up to `turns` turns. Endpoint failures (no chat completion, an
 empty or endless answer) are counted by reason; several failing tasks in a row end the run. A stopped run resumes where

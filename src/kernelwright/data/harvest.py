@@ -1,7 +1,7 @@
 """Harvests graphs to write kernels for from packages' models, and records the packages' licences.
 
-        models() -> build each -> submodules with arguments of a real call -> capture -> symbols -> groups -> small sizes
-                 -> one task in function form for each group that has a nest
+    models() -> build each -> submodules with arguments of a real call -> capture -> symbols -> groups -> small sizes
+             -> one task in function form for each group that has a nest
 
 As in `optimize`, sizes become symbols in the whole submodule before it is cut: a group's sizes are related as they are in the
 module, and those that its own arguments do not determine are number arguments.

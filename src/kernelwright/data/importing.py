@@ -1,6 +1,6 @@
 """Imports existing pairs in KernelBook's form: a PyTorch module, and Triton code that an older Inductor generated for it.
 
-        rows (parquet, JSONL, a hub name) -> task + code -> removed names rewritten -> judge -> examples
+    rows (parquet, JSONL, a hub name) -> task + code -> removed names rewritten -> judge -> examples
 
 Columns: `python_code`, `triton_code` and optionally `entry_point`, the module's class. Accepted pairs go to `OUT`, others
 with the reason to `OUT`'s `.rejected.jsonl`, in the order of the rows; a stopped run resumes. Modules are executed only by

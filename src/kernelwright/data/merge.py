@@ -1,9 +1,9 @@
 """Builds a corpus: makes its parts, and merges them into what training reads. Duplicates, benchmarks' functions and long pairs are
 dropped and counted.
 
-        DIR/examples.jsonl        `Pair` records, graphs in random order   DIR/tokenizer/   trained on the training pairs
-        DIR/tasks.jsonl           practice tasks, none with a held-out structure
-        DIR/contamination.jsonl   what was removed, and for which file    DIR/card.json, DIR/README.md
+    DIR/examples.jsonl        `Pair` records, graphs in random order   DIR/tokenizer/   trained on the training pairs
+    DIR/tasks.jsonl           practice tasks, none with a held-out structure
+    DIR/contamination.jsonl   what was removed, and for which file    DIR/card.json, DIR/README.md
 
 Parts from several folders (such as machines with different seeds) merge into one corpus.
 """

@@ -1,6 +1,6 @@
 """Makes one problem of a corpus from its number: a graph as a task, kernels from several schedules, and broken kernels.
 
-        number -> catalogue row, random graph or harvested task -> symbols, small sizes -> schedules -> plans and code
+    number -> catalogue row, random graph or harvested task -> symbols, small sizes -> schedules -> plans and code
 
 The same settings and number give the same problem on any machine. Kernels are not guaranteed to be correct: `decide.py`
 has them judged.

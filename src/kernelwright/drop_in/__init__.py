@@ -1,7 +1,7 @@
 """A module that runs verified kernels where they apply; everywhere else it runs the original and warns once why.
 
     fast = drop_in(module, verified, captured.call, constants)
-        isinstance(fast, type(module)), fast.state_dict(), fast.register_forward_hook(...)    as for the original
+    isinstance(fast, type(module)), fast.state_dict(), fast.register_forward_hook(...)    as for the original
 
 It shares the original's dictionary: weights, buffers, submodules, attributes and hooks are the same objects. Before every call
 it checks the module's state (`fingerprint.py`), the call's shapes, dtypes, devices and structure, and torch's own state

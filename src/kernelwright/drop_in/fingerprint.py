@@ -1,7 +1,7 @@
 """The state of a module when its kernel was verified, compared before every call.
 
     fingerprint = Fingerprint(module)
-        fingerprint.changed()          empty while nothing has changed, else the change in one line
+    fingerprint.changed()          empty while nothing has changed, else the change in one line
 
 Watched in every submodule: its class and that class's forward, its submodules, hooks, attributes (containers and
 configuration objects by contents, tensors by version), its parameters' and buffers' names, dtypes, shapes and ties; and the

@@ -3,11 +3,11 @@
     export(fast, "block-kernel")
     LocalLayerRepository(Path("block-kernel"), layer_name="Block")       # kernels 0.17; before, package_name="block_kernel" too
 
-        block-kernel/build/torch-universal/metadata.json                 identifies it, for `kernels`
-        block-kernel/build/torch-universal/block_kernel/__init__.py      names `layers`
-        block-kernel/build/torch-universal/block_kernel/layers.py        a stateless layer: its forward is put into modules
-        block-kernel/build/torch-universal/block_kernel/stitched.py      the kernels, exactly as judged
-        block-kernel/verdict.json                                        the verdict
+    block-kernel/build/torch-universal/metadata.json                 identifies it, for `kernels`
+    block-kernel/build/torch-universal/block_kernel/__init__.py      names `layers`
+    block-kernel/build/torch-universal/block_kernel/layers.py        a stateless layer: its forward is put into modules
+    block-kernel/build/torch-universal/block_kernel/stitched.py      the kernels, exactly as judged
+    block-kernel/verdict.json                                        the verdict
 
 The layer runs its kernels for plain tensors of the verified shapes and dtypes, and raises ValueError for others. Unlike a
 drop-in, it does not watch the module, and has no backward.

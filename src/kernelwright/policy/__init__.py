@@ -1,7 +1,7 @@
 """Policies, loaded by name: anything that answers prompts.
 
     load_policy("default")                                 the package's own small model
-        load_policy("runs/laptop")                             the last model that a run trained; also one of its stages
+    load_policy("runs/laptop")                             the last model that a run trained; also one of its stages
     load_policy("some/model")                              a Hugging Face causal LM: a folder or a hub name
     load_policy("openai:http://localhost:8000/v1#qwen3")   any OpenAI-compatible endpoint
     load_policy("gold")                                    the built-in golds, for tests and for calibration

@@ -1,7 +1,7 @@
 """Sizes of random graphs, from distributions chosen here without any reference data, and small sizes for the judge.
 
     letter   what                     distribution at full size
-        R        rows                     R x W elements are 2^18 to 2^25, log-uniform
+    R        rows                     R x W elements are 2^18 to 2^25, log-uniform
     W        width of a row           2^5 to 2^13.5, log-uniform
     B S D    batch, sequence, model   B 2^0..2^6; S 2^5..2^12; D 2^6..2^12; B x S x D at most 2^26
     F K N M  features of a product    2^6 to 2^13, log-uniform

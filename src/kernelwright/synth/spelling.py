@@ -2,10 +2,10 @@
 
     rms_norm gated     x:[R,W] z:[R,W] w:weight[W]      mul(rms_norm(x, [W], w, 1e-6), silu(z))
 
-        name:kind[dimensions]   kind: empty (floats of the main dtype), `weight`, `pos` (above 0), `unit` (0 to 1), `logp` (log
-                                probabilities), a dtype (`int64`, `bool`, `float32`), `idx` (indices, bounded by what they index)
-        a; b; c                 statements; the last one is the result, a tuple for several
-        f32(x), main(x)         casts to float32, and to the main dtype
+    name:kind[dimensions]   kind: empty (floats of the main dtype), `weight`, `pos` (above 0), `unit` (0 to 1), `logp` (log
+                            probabilities), a dtype (`int64`, `bool`, `float32`), `idx` (indices, bounded by what they index)
+    a; b; c                 statements; the last one is the result, a tuple for several
+    f32(x), main(x)         casts to float32, and to the main dtype
 
 Letters are sizes of `extents.py`; arithmetic with them is allowed. Dimensions in lower case (`n3`) are the constant 3.
 """

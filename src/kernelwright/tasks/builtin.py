@@ -2,7 +2,7 @@
 
     NAME/task.py     the reference, in the KernelBench form
     NAME/task.toml   family, difficulty, policy, dtype, [shapes.*]
-        NAME/gold.py     a kernel that the verifier accepts, if no rung has one (`policy/gold.py`; not part of the task)
+    NAME/gold.py     a kernel that the verifier accepts, if no rung has one (`policy/gold.py`; not part of the task)
 
 A folder without `task.py` or `task.toml` is not a task and is skipped.
 """

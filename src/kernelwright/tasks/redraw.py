@@ -3,7 +3,7 @@
     torch.tensor([1.0, 4.0])                       torch.rand(2) * 3.0 + 1.0
     torch.zeros(3)                                 torch.rand(3)
     torch.tensor([[4.0, 1.0], [1.0, 3.0]])         the same, times s_i s_j for a positive s  (a matrix to factor)
-        torch.tensor([True, False, True])              torch.rand(3) < 0.5
+    torch.tensor([True, False, True])              torch.rand(3) < 0.5
 
 With an oracle for one input only, a table of answers would pass, so inputs must vary; and they must stay where the function is
 meaningful. A float is drawn between the least and the largest element, so that a logarithm stays defined; if all elements are

@@ -1,7 +1,7 @@
 """Runs the stages of a recipe in order, in one run folder; can be stopped and resumed.
 
-        RUN/stages/<stage>/steps/checkpoint-N/   while a stage runs: all that is needed to resume
-        RUN/stages/<stage>/checkpoint/           when it is done: a Hugging Face model folder
+    RUN/stages/<stage>/steps/checkpoint-N/   while a stage runs: all that is needed to resume
+    RUN/stages/<stage>/checkpoint/           when it is done: a Hugging Face model folder
 
 A finished stage is skipped; an interrupted one resumes from its last checkpoint, after log lines of later steps are
 removed, since those steps are repeated.

@@ -1,12 +1,12 @@
 """The compiler rung: Inductor's own Triton code for a graph, rewritten to our form. Needs no model and no GPU.
 
     code = write(graph)                          text with `def kernel(x, w, ...)`; raises CannotCompile
-        with Compiler() as compiler: ...             the same with a separate helper process
+    with Compiler() as compiler: ...             the same with a separate helper process
 
     Graph -> lower.py (decompositions.py, convolutions.py, pooling.py; Inductor's text; offline.py is its GPU)
           -> wrapper.py (buffers, launches) + kernels.py, simplify.py, helpers.py, naming.py (plain kernels)
           -> function.py (the candidate)
-        Task  -> task.py (the graph at all its sizes, and a module around the candidate)
+    Task  -> task.py (the graph at all its sizes, and a module around the candidate)
 
 The code works for every size of the graph's symbols. What cannot be written has a one-line reason (`reasons.py`). Nothing is
 judged here: whether a kernel is correct is for the judge to say.

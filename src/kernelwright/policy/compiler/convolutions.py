@@ -1,10 +1,10 @@
 """Convolutions for which Inductor has no template, decomposed into products and sums that it can write.
 
-        depthwise        a sum over the window, without a product
-        one dimension    two dimensions, the first of size 1
-        dilated          a product over windows laid out in rows (im2col)
-        transposed       a product with every tap of the window, then each output gathers the taps that reach it (col2im as a
-                         gather, so that no two programs add to the same place)
+    depthwise        a sum over the window, without a product
+    one dimension    two dimensions, the first of size 1
+    dilated          a product over windows laid out in rows (im2col)
+    transposed       a product with every tap of the window, then each output gathers the taps that reach it (col2im as a
+                     gather, so that no two programs add to the same place)
 
 Any size may be symbolic. All other convolutions use the template, which needs windows, strides and groups as numbers.
 """

@@ -1,7 +1,7 @@
 """Decomposes operators before Inductor sees them, where its own decomposition needs a library or loses digits.
 
-        semantic(contractions)   by a graph's operator names: called in the operator's place while the graph is traced
-        table(contractions)      by torch's operators: Inductor's own table, overridden by ours
+    semantic(contractions)   by a graph's operator names: called in the operator's place while the graph is traced
+    table(contractions)      by torch's operators: Inductor's own table, overridden by ours
 
 Products and plain convolutions in two and three dimensions are not decomposed: Inductor has Triton templates for them. Functions
 here only compose torch operators, accept symbolic sizes, and return NotImplemented if the operator's own decomposition is

@@ -1,7 +1,7 @@
 """Parses one of Inductor's kernels to a plain `@triton.jit` function, with what its launch needs to know.
 
-        source text -> Kernel(function, blocks, ...)  parse
-        heuristics' decorators removed, constants folded, helpers replaced, tile sizes as constexpr parameters   plain
+    source text -> Kernel(function, blocks, ...)  parse
+    heuristics' decorators removed, constants folded, helpers replaced, tile sizes as constexpr parameters   plain
 
 Tile sizes are chosen here instead of by the autotuner: from the kind of kernel and the full sizes. Raises CannotCompile for
 unknown kinds of kernels and grids.

@@ -1,6 +1,6 @@
 """Gets Inductor's code for a graph: one symbolic trace on fake CUDA tensors, compiled to source text.
 
-        Graph -> its operators, decomposed -> aten graph -> Inductor's wrapper and kernels
+    Graph -> its operators, decomposed -> aten graph -> Inductor's wrapper and kernels
 
 Runs in a process prepared by `offline.install`. Nothing is executed on data, and no GPU is needed. Raises `CannotCompile` for
 what Inductor or this package cannot write; the code is not guaranteed to be correct.

@@ -1,6 +1,6 @@
 """Sort and top-k by counting, where Inductor would call a library or a sort without a plain form.
 
-        rank of x_i = how many x_j come before it; i is scattered to place rank of x_i, and x_i is read from there
+    rank of x_i = how many x_j come before it; i is scattered to place rank of x_i, and x_i is read from there
 
 A reduction over rows, n comparisons per element, and a scatter: for rows of up to `LONGEST` elements. Equal values keep their
 order and NaN is the largest, as in `torch.sort(stable=True)`; `torch.topk` may pick any of equal values, here the first.

@@ -1,8 +1,8 @@
 """Reads a task in the KernelBench form as one graph with symbols, and writes the module that calls its kernel.
 
-        whole = read(task)                   builds the reference at several sizes, captures each, unifies the graphs
-        whole.graph, whole.sizes             for `lower`
-        module(whole, code)                  `kernel` inside a `ModelNew` with the same state
+    whole = read(task)                   builds the reference at several sizes, captures each, unifies the graphs
+    whole.graph, whole.sizes             for `lower`
+    module(whole, code)                  `kernel` inside a `ModelNew` with the same state
 
 A reference is trusted code and is executed here: call this only where it may run. Raises CannotCompile. The graph may be wrong
 at sizes that were not built: the judge runs the task's own shape sets.
