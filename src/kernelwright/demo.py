@@ -55,11 +55,11 @@ def run(path: Path, seed: int, out: Path, overrides: Sequence[str] = ()) -> int:
         name = Path(example).stem
         work = RunFolder(out).sub("examples", name)
         with pipeline.note_seconds(RunFolder(out), f"examples/{name}"):
-            search_example(recipe, example, work, SECONDS)
+            search_example(recipe, example, work)
         show_example(example, work, console)
     folder = pipeline.run(recipe, out, resume=True)
     with pipeline.note_seconds(folder, "optimize"):
-        search_example(recipe, EXAMPLE, folder.sub("optimize"), SECONDS, model=str(folder.path))
+        search_example(recipe, EXAMPLE, folder.sub("optimize"), model=str(folder.path))
     folder.finish("optimize")
     page = build_report([folder.path], folder.file("report.html"))
     show_stages(recipe, folder, console)
@@ -68,7 +68,7 @@ def run(path: Path, seed: int, out: Path, overrides: Sequence[str] = ()) -> int:
     return 0
 
 
-def search_example(recipe: Recipe, example: str, work: RunFolder, seconds: float, model: str = "") -> None:
+def search_example(recipe: Recipe, example: str, work: RunFolder, model: str = "") -> None:
     """Search kernels for an example once, with the recipe's judge; search and result are saved in `work`."""
     from kernelwright.cli import optimize
 
@@ -77,7 +77,7 @@ def search_example(recipe: Recipe, example: str, work: RunFolder, seconds: float
     judge = recipe.verify
     wanted = optimize.read_question(
         str(shipped(example)),
-        seconds=seconds,
+        seconds=SECONDS,
         target=judge.target,
         backend=judge.backend,
         protocol=judge.protocol,

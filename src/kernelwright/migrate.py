@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernelwright.outcomes import Outcome
-from kernelwright.parsing import is_kernel, names_within, parse
+from kernelwright.parsing import callee, is_kernel, names_within, parse
 from kernelwright.policy.compiler.helpers import LIBDEVICE, SOURCES, Plain
 from kernelwright.policy.compiler.reasons import CannotCompile
 from kernelwright.records import Candidate, Verdict
@@ -200,8 +200,9 @@ class _Names(ast.NodeTransformer):
 
     def _heuristics(self, node: ast.expr) -> bool:
         """Whether a decorator belongs to Inductor's autotuner."""
-        known = isinstance(node, ast.Call) and _path(node.func).split(".")[0] in self.known
-        if not known or _is_jit(node):
+        if not isinstance(node, ast.Call) or callee(node) == "jit":
+            return False
+        if _path(node.func).split(".")[0] not in self.known:
             return False
         self.changed.add("triton_heuristics")
         return True
@@ -308,10 +309,6 @@ def _path(node: ast.AST) -> str:
         parts.append(node.attr)
         node = node.value
     return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else ""
-
-
-def _is_jit(node: ast.expr) -> bool:
-    return _path(node.func if isinstance(node, ast.Call) else node).rpartition(".")[2] == "jit"
 
 
 def _torch(name: str) -> ast.Attribute:

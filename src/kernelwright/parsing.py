@@ -31,6 +31,11 @@ def callee(node: ast.Call) -> str:
     return getattr(node.func, "attr", getattr(node.func, "id", ""))
 
 
+def is_name(node: ast.AST, name: str) -> bool:
+    """Whether a node is that name."""
+    return isinstance(node, ast.Name) and node.id == name
+
+
 def names_within(node: ast.AST, *contexts: type[ast.expr_context]) -> list[str]:
     """Names in a tree, one per occurrence: all, or only those in the given contexts, such as `ast.Store`."""
     found = (one for one in ast.walk(node) if isinstance(one, ast.Name))

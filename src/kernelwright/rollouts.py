@@ -309,13 +309,18 @@ def await_verdict(
     except Exception as error:
         if isinstance(error, UserError) and not drop_broken:
             raise
-        return Verdict(
-            task_id=task.id,
-            outcome=Outcome.INFRASTRUCTURE_ERROR,
-            gate=Gate.PARSE,
-            detail=f"{type(error).__name__}: {error}"[:300],
-            candidate_digest=candidate.digest,
-        )
+        return unjudged(task, candidate, f"{type(error).__name__}: {error}"[:300])
+
+
+def unjudged(task: Task, candidate: Candidate, why: str) -> Verdict:
+    """What stands for a verdict where the judge failed."""
+    return Verdict(
+        task_id=task.id,
+        outcome=Outcome.INFRASTRUCTURE_ERROR,
+        gate=Gate.PARSE,
+        detail=why,
+        candidate_digest=candidate.digest,
+    )
 
 
 def _failed(future: Future[Verdict]) -> bool:

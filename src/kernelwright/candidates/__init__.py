@@ -19,10 +19,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import accumulate
 
 from kernelwright.candidates.code import Code, choose
 from kernelwright.candidates.layout import Layout, scan
-from kernelwright.candidates.spans import apart, token_offsets, token_span, trim
+from kernelwright.candidates.spans import apart, token_span, trim
 from kernelwright.outcomes import Outcome
 from kernelwright.records import Candidate, Span
 
@@ -37,7 +38,8 @@ def parse(text: str, pieces: Sequence[str] | None = None, finish_reason: str = "
     thoughts' include their tags. Problems are EMPTY_COMPLETION, TRUNCATED, NO_CODE and SYNTAX_ERROR; `code` is kept whenever
     some was found.
     """
-    offsets = token_offsets(pieces) if pieces is not None and "".join(pieces) == text else []
+    known = pieces is not None and "".join(pieces) == text
+    offsets = list(accumulate(map(len, pieces or ()), initial=0)) if known else []
     # Both replacements keep the length, so that token offsets stay valid: a lone CR is a line end, and lone surrogates are not
     # text.
     text = re.sub("[\ud800-\udfff]", "\ufffd", re.sub(r"\r(?!\n)", "\n", text))

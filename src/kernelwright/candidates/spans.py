@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from itertools import accumulate
 
 from kernelwright.records import Span
 
 _BLANK = "\ufeff \t\r\n"
 
 
-def token_offsets(pieces: Sequence[str]) -> list[int]:
-    """Start of each token in the text, and the end of the last."""
-    return list(accumulate((len(piece) for piece in pieces), initial=0))
-
-
 def token_span(offsets: Sequence[int], span: Span) -> Span | None:
-    """The tokens that contain characters of `span`; None without tokens or characters.
+    """The tokens that contain characters of `span`; None without tokens or characters. `offsets`: where each token starts in the
+    text, and where the last one ends.
 
     A token without text (the first bytes of a multi-token character) belongs to what follows it.
     """

@@ -164,10 +164,6 @@ def read_seeds(text: str) -> list[int]:
     return seeds
 
 
-SCALES = (1, 8, 32)
-"""Numbers of GPUs compared in a dry run."""
-
-
 @app.command()
 def train(
     recipe: Annotated[Path, typer.Argument(metavar="RECIPE.toml", help="See recipes/.")],
@@ -198,16 +194,13 @@ def train(
     if dry_run:
         from kernelwright.cli import dry_run as dry
         from kernelwright.cli import show
-        from kernelwright.rewards import check_preset
         from kernelwright.train.estimate import estimate, estimate_by_gpus
 
-        for stage in plan.stages:
-            if stage != "sft":
-                check_preset(plan.rl(stage).reward)
+        pipeline.check_rewards(plan)
         made = estimate(plan, folder, on)
         dry.show(made, show.console())
         if made.device.target is not None and made.processes == 1:
-            dry.show_scaled(estimate_by_gpus(plan, folder, on, SCALES), show.console())
+            dry.show_scaled(estimate_by_gpus(plan, folder, on), show.console())
         return 1 if made.problems else 0
     if seeds:
         found = pipeline.run_seeds(plan, folder, read_seeds(seeds), resume=resume, evaluating=evaluate)

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from kernelwright.archive import Archive
 
 app = typer.Typer(
     no_args_is_help=True, help="Judged kernels by graph: merge them, train on them, update the library."
@@ -110,10 +113,7 @@ def table(file: File, out: Annotated[Path, typer.Argument(metavar="BEST", help="
     return 0
 
 
-def _write(archive: object, file: Path) -> int:
-    from kernelwright.archive import Archive
-
-    assert isinstance(archive, Archive)
+def _write(archive: Archive, file: Path) -> int:
     count = archive.write(file)
     typer.echo(f"{count} kernels of {len(archive.tasks)} graphs -> {file}")
     return 0

@@ -29,11 +29,7 @@ def run(
     recipe: Recipe, out: Path, *, resume: bool, evaluating: bool = True, quiet: bool = False
 ) -> RunFolder:
     """Data, every stage, and an evaluation after each. Raises UserError before starting for anything that cannot work."""
-    from kernelwright import rewards
-
-    for stage in recipe.stages:
-        if stage != "sft":
-            rewards.check_preset(recipe.rl(stage).reward)
+    check_rewards(recipe)
     from kernelwright.train import processes, train
     from kernelwright.train.model import check_base
 
@@ -67,6 +63,15 @@ def run(
         finished = {stage for stage in recipe.stages if folder.done(stage)}
         train(recipe, out, resume=True, verifier=pool, after_stage=after, quiet=quiet)
     return folder
+
+
+def check_rewards(recipe: Recipe) -> None:
+    """Raises UserError for a stage with an unknown reward."""
+    from kernelwright import rewards
+
+    for stage in recipe.stages:
+        if stage != "sft":
+            rewards.check_preset(recipe.rl(stage).reward)
 
 
 def run_seeds(

@@ -80,7 +80,11 @@ def case(spec: str, settings: Settings) -> Case:
     if not names_object(spec):
         task = in_precision(small_shapes(named_task(spec)), settings.precision)
         return of_task(task, settings.contractions, large=bool(settings.gpu))
-    return _live_case(spec, settings.precision)
+    from kernelwright import api
+
+    home, _, name = spec.rpartition(":")
+    module, args, kwargs = live(home, name, settings.precision)
+    return api.case_of(module, api.captured_of(module, args, kwargs))
 
 
 def read_class_task(spec: str, kernel: Path, precision: str = "default") -> tuple[Task, Candidate]:
@@ -143,14 +147,6 @@ def names_object(spec: str) -> bool:
     """Whether it is FILE.py:NAME or package.module:NAME, rather than a suite."""
     match = _OBJECT.fullmatch(spec)
     return match is not None and match["home"] not in _SUITES
-
-
-def _live_case(spec: str, precision: str) -> Case:
-    from kernelwright import api
-
-    home, _, name = spec.rpartition(":")
-    module, args, kwargs = live(home, name, precision)
-    return api.case_of(module, api.captured_of(module, args, kwargs))
 
 
 def live(home: str, name: str, precision: str = "default") -> tuple[Any, tuple[Any, ...], dict[str, Any]]:

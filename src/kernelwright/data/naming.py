@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Literal
 
-from kernelwright.graph.partition import by_place
-from kernelwright.graph.simplify import rename_reads, renumber
+from kernelwright.graph.partition import by_place, rename_node
+from kernelwright.graph.simplify import renumber
 from kernelwright.graph.types import Graph, TensorType
 
 NameStyle = Literal["drawn", "captured", "groups"]
@@ -48,20 +48,9 @@ def _capture(graph: Graph) -> Graph:
         counts[stem] = counts["w"] if stem == "b" else counts[stem] + 1
         new[one.name] = f"{stem}{counts[stem]}"
     # In two steps, so that no new name equals an old one that is still in use.
-    away = {
-        name: f"_{name}" for node in graph.nodes for v in node.outputs if v is not None for name in (v.name,)
-    }
+    away = {name: f"_{name}" for name in graph.types() if name not in new}
     names = {**away, **new}
-    nodes = tuple(
-        rename_reads(node, names.__getitem__).model_copy(
-            update={
-                "outputs": tuple(
-                    None if v is None else v.model_copy(update={"name": names[v.name]}) for v in node.outputs
-                )
-            }
-        )
-        for node in graph.nodes
-    )
+    nodes = tuple(rename_node(node, names, names.keys()) for node in graph.nodes)
     arguments = tuple(one.model_copy(update={"name": new[one.name]}) for one in graph.arguments)
     results = tuple(names[one] for one in graph.results)
     return graph.model_copy(update={"arguments": arguments, "nodes": nodes, "results": results})

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from kernelwright.faults.source import Fault, Kernel, Source, callee
-from kernelwright.parsing import names_within
+from kernelwright.parsing import is_name, names_within
 
 _OTHER_FUNCTION = {
     "maximum": "minimum", "minimum": "maximum", "max": "min", "min": "max", "exp": "exp2", "exp2": "exp", "log": "log2",
@@ -51,8 +51,7 @@ def _is_rescaled(node: ast.AST, name: str) -> bool:
     return any(
         isinstance(one, ast.BinOp)
         and isinstance(one.op, ast.Mult)
-        and isinstance(one.left, ast.Name)
-        and one.left.id == name
+        and is_name(one.left, name)
         and "shrink" in ast.dump(one.right)
         for one in ast.walk(node)
     )
@@ -180,5 +179,5 @@ def _is_squared(parent: ast.AST, name: str) -> bool:
     return (
         isinstance(parent, ast.BinOp)
         and isinstance(parent.op, ast.Mult)
-        and all(isinstance(side, ast.Name) and side.id == name for side in (parent.left, parent.right))
+        and all(is_name(side, name) for side in (parent.left, parent.right))
     )

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from kernelwright.faults.source import JOINS, Fault, Kernel, Source, callee
-from kernelwright.parsing import names_within
+from kernelwright.parsing import is_name, names_within
 
 _MASKED = "lanes are chosen before they meet, whatever they hold"
 _LOOKED_UP = "masked lanes read the place that their index is padded with, which is there"
@@ -196,16 +196,12 @@ def _is_selected(kernel: Kernel, node: ast.AST, depth: int = 4, around: str = ""
         return True
     if callee(node) in ("maximum", "minimum"):
         assert isinstance(node, ast.Call)
-        return all(_names(one, around) or _is_selected(kernel, one, depth, around) for one in node.args)
+        return all(is_name(one, around) or _is_selected(kernel, one, depth, around) for one in node.args)
     if not isinstance(node, ast.Name) or not depth:
         return callee(node) in JOINS
-    added = [one.value for one in kernel.nodes(ast.AugAssign) if _names(one.target, node.id)]
-    made = [one for one in [*kernel.assigned(node.id), *added] if not _names(one, node.id)]
+    added = [one.value for one in kernel.nodes(ast.AugAssign) if is_name(one.target, node.id)]
+    made = [one for one in [*kernel.assigned(node.id), *added] if not is_name(one, node.id)]
     return bool(made) and all(_is_selected(kernel, one, depth - 1, node.id) for one in made)
-
-
-def _names(node: ast.AST, name: str) -> bool:
-    return isinstance(node, ast.Name) and node.id == name
 
 
 def _guards(kernel: Kernel, node: ast.AST) -> bool:

@@ -12,7 +12,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import TypeVar
 
-from kernelwright.parsing import apply_edits, names_within, spans
+from kernelwright.parsing import apply_edits, is_kernel, names_within, spans
 
 Node = TypeVar("Node", bound=ast.AST)
 _STORES = ("store", "atomic_add", "atomic_max", "atomic_min", "atomic_and", "atomic_or", "atomic_xchg")
@@ -61,8 +61,8 @@ class Source:
         self.span = spans(code)
         self.parents = {child: node for node in ast.walk(self.tree) for child in ast.iter_child_nodes(node)}
         functions = [node for node in ast.walk(self.tree) if isinstance(node, ast.FunctionDef)]
-        self.kernels = [Kernel(self, node) for node in functions if _is_jit(node)]
-        self.hosts = [node for node in functions if not _is_jit(node)]
+        self.kernels = [Kernel(self, node) for node in functions if is_kernel(node)]
+        self.hosts = [node for node in functions if not is_kernel(node)]
 
     def launches(self) -> Iterator[tuple[Kernel, ast.Call]]:
         """Every `kernel[grid](...)` of the host code."""
@@ -203,7 +203,3 @@ class Kernel:
                 yield node.id
             for value in self.assigned(node.id):
                 yield from self._roots(value, seen | {node.id})
-
-
-def _is_jit(node: ast.FunctionDef) -> bool:
-    return any("jit" in ast.dump(decorator) for decorator in node.decorator_list)

@@ -33,13 +33,12 @@ from typing import Literal
 
 from kernelwright.graph import operators, sizes
 from kernelwright.graph.operators import packet
+from kernelwright.graph.simplify import rename_reads
 from kernelwright.graph.types import (
     Argument,
     Graph,
     Node,
     NumberType,
-    Operand,
-    Ref,
     TensorType,
     Value,
     refs_in,
@@ -504,20 +503,11 @@ def subgraph(
 
 def rename_node(node: Node, names: Mapping[str, str], read: Collection[str]) -> Node:
     """The node with its values renamed; outputs that are not in `read` are dropped."""
-
-    def renamed(one: Operand) -> Operand:
-        if isinstance(one, Ref):
-            return Ref(ref=names[one.ref])
-        if isinstance(one, tuple):
-            return tuple(renamed(part) for part in one)
-        return one
-
     outputs = tuple(
         Value(name=names[value.name], type=value.type) if value is not None and value.name in read else None
         for value in node.outputs
     )
-    kwargs = tuple((key, renamed(value)) for key, value in node.kwargs)
-    return Node(op=node.op, args=tuple(renamed(one) for one in node.args), kwargs=kwargs, outputs=outputs)
+    return rename_reads(node, names.__getitem__).model_copy(update={"outputs": outputs})
 
 
 def _agree(one: Draft, other: Draft) -> bool:

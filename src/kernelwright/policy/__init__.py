@@ -11,7 +11,6 @@ A policy only generates text. It does not parse or judge its answers.
 
 from __future__ import annotations
 
-import importlib.util
 from typing import Any
 
 from kernelwright.errors import UserError
@@ -38,8 +37,6 @@ def load_policy(spec: str, **options: Any) -> Policy:
             "no policy named; give default, a model folder, a hub name, openai:BASE_URL#MODEL, or gold"
         )
     check_default(spec)
-    if importlib.util.find_spec("transformers") is None:
-        raise UserError(f"policy {spec}: local models need transformers; pip install 'kernelwright[train]'")
     import transformers
 
     from kernelwright.policy.hf import HFPolicy

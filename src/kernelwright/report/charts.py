@@ -61,7 +61,7 @@ def curves(
             parts.append(f'<polyline class="{colour} line" points="{_path(smooth)}"/>')
         middle = start + width / 2
         parts.append(_text(middle, TOP - 8, name, f"{colour} name"))
-        parts.append(_text(middle, HEIGHT - 10, f"steps {_number(origin)}–{_number(points[-1][0])}", "tick"))
+        parts.append(_text(middle, HEIGHT - 10, f"steps {origin:g}–{points[-1][0]:g}", "tick"))
         start += width + gap * scale
     back = [*bands, _y_axis(low, high, y_of, percent)]
     if line_at is not None:
@@ -193,10 +193,6 @@ def _log_ticks(low: float, high: float) -> list[float]:
     if len(ticks) > 9:
         ticks = [t for t in ticks if f"{t:e}"[0] == "1"]
     return [float(f"{t:.6g}") for t in ticks]
-
-
-def _number(value: float) -> str:
-    return f"{value:g}"
 
 
 def _show(value: float, percent: bool) -> str:

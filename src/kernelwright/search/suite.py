@@ -132,8 +132,7 @@ def _furthest(task: Task, tries: Sequence[Tried], reason: str, settings: Setting
     for verdict in (*whole[-1:], *others[-1:]):
         if verdict is not None:
             return verdict
-    decides, *beside = settings.protocol.split(",")
-    names: Any = (decides, *beside)
+    names: Any = settings.protocol.split(",")
     made = [
         Verdict(
             task_id=task.id, outcome=Outcome.NO_CODE, gate=Gate.PARSE, detail=reason, protocol=name.strip()

@@ -9,14 +9,13 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections import Counter
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from kernelwright.errors import UserError, one_line
-from kernelwright.outcomes import Gate, Outcome
+from kernelwright.outcomes import Outcome
 from kernelwright.records import Candidate, Task, Verdict
-from kernelwright.rollouts import Verifier
+from kernelwright.rollouts import Verifier, unjudged
 from kernelwright.serve.store import VerdictStore
 
 
@@ -46,7 +45,6 @@ class Job:
 class Tally:
     """Counts since the server started."""
 
-    outcomes: Counter[str] = field(default_factory=Counter)
     cached: int = 0
     refused: int = 0
     cancelled: int = 0
@@ -69,12 +67,10 @@ class Jobs:
         parts = (self._salt, task.id, task.digest, candidate.digest, str(candidate.problem), candidate.detail)
         return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:24]
 
-    def resume(self) -> int:
-        """Start the jobs that an earlier process left unfinished. Returns their number."""
-        unfinished = list(self._store.unfinished())
-        for key, task, candidate in unfinished:
+    def resume(self) -> None:
+        """Start the jobs that an earlier process left unfinished."""
+        for key, task, candidate in list(self._store.unfinished()):
             self._start(key, "", task, candidate).wanted = True
-        return len(unfinished)
 
     def known(self, key: str) -> Verdict | None:
         """A verdict from the store."""
@@ -151,7 +147,6 @@ class Jobs:
         )
         self._store.end(job.id, kept)
         if verdict is not None:
-            self.tally.outcomes[verdict.outcome.value] += 1
             self.on_verdict(verdict, time.monotonic() - job.began)
             if not job.future.done():
                 job.future.set_result(verdict)
@@ -166,10 +161,4 @@ def _verdict_of(done: asyncio.Future[Verdict], task: Task, candidate: Candidate)
     if error is None:
         return done.result()
     reason = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
-    return Verdict(
-        task_id=task.id,
-        outcome=Outcome.INFRASTRUCTURE_ERROR,
-        gate=Gate.PARSE,
-        detail=one_line(reason, 300),
-        candidate_digest=candidate.digest,
-    )
+    return unjudged(task, candidate, one_line(reason, 300))

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import torch
 
 from kernelwright.graph.types import Argument, DtypeArg, Graph, Node, Operand, Other, Ref, TensorType, Value
+from kernelwright.synth.primitives import add_name
 
 _NAMES = {getattr(torch, name): name for name in (
     "float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool")}  # fmt: skip
@@ -50,10 +51,9 @@ class GraphBuilder:
             function = getattr(function, part)
         made = function(*map(_meta, args), **{name: _meta(one) for name, one in kwargs.items()})
         many = isinstance(made, (tuple, list))
-        name = op.split(".")[1]
-        handles = [
-            None if one is None else Handle(self._name(name), one) for one in (made if many else [made])
-        ]
+        name = op.split(".")[1].strip("_").lower()
+        results = made if many else [made]
+        handles = [None if one is None else Handle(add_name(name, self._names), one) for one in results]
         self.nodes.append(Node(
             op=op, args=tuple(map(_operand, args)), kwargs=tuple((name, _operand(one)) for name, one in kwargs.items()),
             outputs=tuple(one and Value(name=one.name, type=_type(one.meta)) for one in handles),
@@ -71,14 +71,6 @@ class GraphBuilder:
         """The graph with these results."""
         return Graph(name=self.title, arguments=tuple(self.arguments), nodes=tuple(self.nodes),
                      results=tuple(one.name for one in results))  # fmt: skip
-
-    def _name(self, wanted: str) -> str:
-        wanted = wanted.strip("_").lower()
-        name, number = wanted, 1
-        while name in self._names:
-            name, number = f"{wanted}_{number}", number + 1
-        self._names.add(name)
-        return name
 
 
 def _type(meta: torch.Tensor) -> TensorType:

@@ -61,6 +61,15 @@ def wide(dtype: str) -> str:
     return "float32" if dtype in HALF else dtype
 
 
+def add_name(wanted: str, taken: set[str]) -> str:
+    """The wanted name or, if it is taken, the same with the next free number; it is taken from then on."""
+    name, number = wanted, 1
+    while name in taken:
+        name, number = f"{wanted}_{number}", number + 1
+    taken.add(name)
+    return name
+
+
 class Builder:
     """Appends primitives in order, with dtypes and hinted sizes."""
 
@@ -70,11 +79,7 @@ class Builder:
 
     def name(self, wanted: str) -> str:
         """A new value name, based on `wanted`."""
-        name, number = wanted, 1
-        while name in self._names:
-            name, number = f"{wanted}_{number}", number + 1
-        self._names.add(name)
-        return name
+        return add_name(wanted, self._names)
 
     def add(
         self, op: str, args: tuple[Any, ...], dtype: str, shape: tuple[int, ...], name: str = "", **attrs: Any

@@ -23,8 +23,20 @@ _KEYS = ("family", "difficulty", "policy", "min_share", "dtype", "shapes")
 
 
 def load(only: str = "") -> list[Task]:
-    """The built-in tasks, filtered by a comma-separated list of names, name prefixes or families."""
-    return select(list(_built_in()), only, SUITE)
+    """The built-in tasks that any comma-separated word of `only` names (exact name, else family, else name prefix); all without
+    words."""
+    tasks = list(_built_in())
+    names = {task.id.removeprefix(f"{SUITE}/"): task for task in tasks}
+    kept: set[str] = set()
+    for word in filter(None, only.split(",")):
+        hits = [names[word]] if word in names else [task for task in tasks if task.family == word]
+        hits = hits or [task for name, task in names.items() if name.startswith(word)]
+        if not hits:
+            families = sorted({task.family for task in tasks})
+            hint = did_you_mean(word, [*names, *families])
+            raise UserError(f"suite {SUITE}: nothing matches {word!r}{hint}; families: {', '.join(families)}")
+        kept |= {task.id for task in hits}
+    return [task for task in tasks if task.id in kept] if only.strip(",") else tasks
 
 
 def load_folder(folder: Path, suite: str) -> list[Task]:
@@ -54,29 +66,6 @@ def load_task(folder: Path, suite: str) -> Task:
         first = error.errors()[0]
         raise UserError(f"{toml_path}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
     return check_shapes(task, str(toml_path))
-
-
-def select(tasks: list[Task], only: str, suite: str) -> list[Task]:
-    """The tasks that any comma-separated word of `only` names (exact name, else family, else name prefix)."""
-    if not only.strip(","):
-        return tasks
-    kept: set[str] = set()
-    for word in filter(None, only.split(",")):
-        names = {task.id.removeprefix(f"{suite}/"): task for task in tasks}
-        if word in names:
-            hits = [names[word]]
-        else:
-            hits = [task for task in tasks if task.family == word] or [
-                task for name, task in names.items() if name.startswith(word)
-            ]
-        if not hits:
-            families = sorted({task.family for task in tasks})
-            hint = did_you_mean(word, [*names, *families])
-            raise UserError(
-                f"suite {suite}: nothing matches {word!r}{hint}; families: {', '.join(families) or 'none'}"
-            )
-        kept |= {task.id for task in hits}
-    return [task for task in tasks if task.id in kept]
 
 
 @lru_cache(maxsize=1)

@@ -23,7 +23,7 @@ import copy
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 
-from kernelwright.parsing import names_within
+from kernelwright.parsing import is_name, names_within, substitute
 from kernelwright.tasks import effects
 from kernelwright.tasks.redraw import parse_literal_tensor, redrawn
 
@@ -70,7 +70,7 @@ def _calls(
             case _:
                 heads = [statement]
         for node in (node for head in heads for node in ast.walk(head)):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name:
+            if isinstance(node, ast.Call) and is_name(node.func, name):
                 yield Call(node, tuple(before), sure, unconditional)
         for inner, safe, plain in parts:
             yield from _calls(name, inner, before, safe, plain)
@@ -199,10 +199,6 @@ def _substitute(value: ast.expr, literals: Mapping[str, ast.expr]) -> ast.expr:
     """Replace names by their literals, and drop devices and gradients."""
 
     class Plain(ast.NodeTransformer):
-        def visit_Name(self, node: ast.Name) -> ast.expr:
-            known = literals.get(node.id) if isinstance(node.ctx, ast.Load) else None
-            return node if known is None else copy.deepcopy(known)
-
         def visit_Call(self, node: ast.Call) -> ast.expr:
             self.generic_visit(node)
             node.keywords = [one for one in node.keywords if one.arg not in ("device", "requires_grad")]
@@ -214,7 +210,7 @@ def _substitute(value: ast.expr, literals: Mapping[str, ast.expr]) -> ast.expr:
                     return node.func.value
             return node
 
-    made: ast.expr = Plain().visit(copy.deepcopy(value))
+    made: ast.expr = Plain().visit(substitute(copy.deepcopy(value), literals))
     return made
 
 

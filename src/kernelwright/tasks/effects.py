@@ -145,11 +145,8 @@ def _calls_in(function: ast.FunctionDef) -> list[ast.Call]:
 
 def _names_in(function: ast.FunctionDef) -> set[str]:
     """Every attribute name in the function's body: `nn`, `functional`, `relu` for `torch.nn.functional.relu`."""
-    return {name for part in function.body for name in _attributes(part)}
-
-
-def _attributes(tree: ast.AST) -> set[str]:
-    return {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    nodes = (node for part in function.body for node in ast.walk(part))
+    return {node.attr for node in nodes if isinstance(node, ast.Attribute)}
 
 
 def _parts(node: ast.expr) -> list[str]:

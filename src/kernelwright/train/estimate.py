@@ -38,6 +38,8 @@ VERDICTS_S = 3.6
 """Most kernels that one GPU verifies per second, for any number of workers (H200, sixteen workers)."""
 HOST = 8
 """GPUs per machine."""
+SCALES = (1, 8, 32)
+"""Numbers of GPUs that are compared."""
 SLOTS_SHARE = 8
 """The generator gets slots beside the whole copy of a split model if that copy takes at most 1 / this of a GPU's memory."""
 HEAD_TOKENS, HEAD_COLUMNS = 4096, 32768
@@ -169,11 +171,11 @@ def estimate(recipe: Recipe, out: Path, on: str = "here") -> Estimate:
     return _estimate(recipe, *parts, processes, split)
 
 
-def estimate_by_gpus(recipe: Recipe, out: Path, on: str, counts: Sequence[int]) -> list[tuple[str, Estimate]]:
-    """(launch mode, estimate) for each number of GPUs: whole models if they fit, else split by FSDP2."""
+def estimate_by_gpus(recipe: Recipe, out: Path, on: str) -> list[tuple[str, Estimate]]:
+    """(launch mode, estimate) for each number of GPUs in `SCALES`: whole models if they fit, else split by FSDP2."""
     parts = device_named(on), measure(recipe), *_data(recipe, out)
     made = []
-    for count in counts:
+    for count in SCALES:
         whole = _estimate(recipe, *parts, count, 1)
         held = any(stage.bytes > whole.device.bytes for stage in whole.stages)
         if count > 1 and held:
@@ -195,7 +197,7 @@ def _estimate(
     problems = [
         f"{name} = {number} cannot be shared by {processes} processes: make it a multiple of {processes}"
         for stage in recipe.stages
-        for name, number in _split_parts(recipe, stage)
+        for name, number in [_split_part(recipe, stage)]
         if number % processes
     ]
     problems += [
@@ -206,11 +208,11 @@ def _estimate(
     return Estimate(model, device, processes, data, stages, tuple(problems))
 
 
-def _split_parts(recipe: Recipe, stage: Stage) -> list[tuple[str, int]]:
-    """The settings of a stage that are divided among processes, with their values."""
-    if stage == "sft":
-        return [("sft.batch", recipe.sft.batch)]
-    return [(f"{stage}.prompts", recipe.rl(stage).prompts)]
+def _split_part(recipe: Recipe, stage: Stage) -> tuple[str, int]:
+    """The setting of a stage that is divided among processes, with its value."""
+    return (
+        ("sft.batch", recipe.sft.batch) if stage == "sft" else (f"{stage}.prompts", recipe.rl(stage).prompts)
+    )
 
 
 def check_fits(recipe: Recipe, stage: str) -> None:

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from kernelwright.policy.compiler.pooling import in_float, symbolic, wide, windows
 
@@ -38,7 +39,8 @@ def convolution(
         return _transpose(x, weight, bias, stride, padding, dilation, output_padding, groups)
     kernel = list(weight.shape[2:])
     free = any(symbolic(size) for size in (*kernel, *stride, *padding, *dilation, groups))
-    if _is(weight.shape[1], 1) and _is(groups, x.shape[1]) and (free or math.prod(kernel) <= _MOST_TAPS):
+    depthwise = statically_known_true(weight.shape[1] == 1) and statically_known_true(groups == x.shape[1])
+    if depthwise and (free or math.prod(kernel) <= _MOST_TAPS):
         return _depthwise(x, weight, bias, stride, padding, dilation)
     if free or any(step != 1 for step in dilation):
         return _by_windows(x, weight, bias, stride, padding, dilation, groups)
@@ -56,7 +58,7 @@ def _depthwise(
 ) -> Any:
     rank = weight.dim() - 2
     times = weight.shape[0] // x.shape[1]
-    if not _is(weight.shape[0], x.shape[1]):
+    if not statically_known_true(weight.shape[0] == x.shape[1]):
         x = x.repeat_interleave(times, 1)
     kernel = list(weight.shape[2:])
     seen = windows(x, kernel, stride, dilation, [(edge, edge) for edge in padding], 0.0)
@@ -143,12 +145,3 @@ def _transpose(
     if bias is not None:
         found = found + bias.reshape(-1, *([1] * rank))
     return found.to(x.dtype)
-
-
-def _is(size: Any, wanted: Any) -> bool:
-    """Whether two sizes are known to be equal; adds no guard for symbolic ones."""
-    from torch.fx.experimental.symbolic_shapes import statically_known_true
-
-    if symbolic(size) or symbolic(wanted):
-        return bool(statically_known_true(size == wanted))
-    return bool(size == wanted)

@@ -161,7 +161,7 @@ class _Host:
         found: dict[str, str] = {}
         for name, value in use.arguments.items():
             if isinstance(value, Tensor):
-                found[name] = names.fresh(f"{self._short(value.base)}_ptr")
+                found[name] = names.fresh(f"{self._base(value)}_ptr")
             elif name in kernel.scalars:
                 found[name] = names.fresh("scale")
             elif name.endswith("numel"):
@@ -187,9 +187,6 @@ class _Host:
                     new = "BLOCK" if len(spaces) == 1 else f"BLOCK_{name[0]}"
             found[name] = names.fresh(new)
         return found
-
-    def _short(self, tensor: Tensor) -> str:
-        return self.tensors[tensor.name] if tensor.kind == "buffer" else tensor.name
 
     # -- the function ------------------------------------------------------------------------------------------
 
@@ -329,30 +326,23 @@ class _Host:
 
     def tensor(self, tensor: Tensor) -> str:
         """A tensor as a launch argument; for a view, only its start matters."""
-        name, base = self._base(tensor), tensor.base
-        offset = tensor.start
-        if offset is None:
-            return name
-        if not self._dense(base):
+        if tensor.start is None:
+            return self._base(tensor)
+        if not wrapper.dense(tensor.base.size, tensor.base.stride):
             raise CannotCompile("unsupported", "a view with an offset")
-        return f"{name}.view(-1)[{self.text(offset)}:]"
+        return f"{self._base(tensor)}.view(-1)[{self.text(tensor.start)}:]"
 
     def _base(self, tensor: Tensor) -> str:
+        """The name of the tensor itself or, for a view, of the whole."""
         base = tensor.base
         return self.tensors[base.name] if base.kind == "buffer" else base.name
 
-    def _dense(self, base: Tensor) -> bool:
-        return wrapper.dense(base.size, base.stride)
-
     def _output(self, tensor: Tensor) -> str:
-        name = self._base(tensor)
-        base = tensor.base
+        name, base = self.tensor(tensor), tensor.base
+        strided = f"{name}.as_strided({self._tuple(tensor.size)}, {self._tuple(tensor.stride)})"
         if tensor.start is not None:
-            if not self._dense(base):
-                raise CannotCompile("unsupported", "a view with an offset")
             # An offset of as_strided counts from the start of the storage, but an argument may begin anywhere in its own.
-            place = f"{self._tuple(tensor.size)}, {self._tuple(tensor.stride)}"
-            return f"{name}.view(-1)[{self.text(tensor.start)}:].as_strided({place})"
+            return strided
         if tensor is base or (
             wrapper.all_same(tensor.size, base.size) and wrapper.all_same(tensor.stride, base.stride)
         ):
@@ -360,7 +350,7 @@ class _Host:
         plain = wrapper.dense(tensor.size, tensor.stride)
         if plain and wrapper.dense(base.size, base.stride) and same(_count(tensor.size), _count(base.size)):
             return f"{name}.view({', '.join(self.text(side) for side in tensor.size)})"
-        return f"{name}.as_strided({self._tuple(tensor.size)}, {self._tuple(tensor.stride)})"
+        return strided
 
     # -- sizes -------------------------------------------------------------------------------------------------
 

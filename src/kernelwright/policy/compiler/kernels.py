@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kernelwright.parsing import callee, names_within, substitute
+from kernelwright.parsing import callee, is_name, names_within, substitute
 from kernelwright.policy.compiler import helpers
 from kernelwright.policy.compiler.reasons import CannotCompile
 from kernelwright.policy.compiler.simplify import Facts, assignments, simplify
@@ -412,7 +412,7 @@ class _Row(ast.NodeTransformer):
         self.generic_visit(node)
         if isinstance(node.op, ast.BitAnd):
             for side, other in ((node.left, node.right), (node.right, node.left)):
-                if isinstance(side, ast.Name) and side.id == "xmask":
+                if is_name(side, "xmask"):
                     return other
         return node
 
@@ -432,10 +432,10 @@ class _Row(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
         name = callee(node)
-        node.keywords = [w for w in node.keywords if not (w.arg == "mask" and _is_name(w.value, "xmask"))]
+        node.keywords = [w for w in node.keywords if not (w.arg == "mask" and is_name(w.value, "xmask"))]
         if name in ("load", "store") and not any(word.arg == "mask" for word in node.keywords):
             node.keywords = [word for word in node.keywords if word.arg != "other"]
-        if name == "where" and _is_name(node.args[0], "xmask"):
+        if name == "where" and is_name(node.args[0], "xmask"):
             return node.args[1]
         if name == "broadcast_to" and len(node.args) == 2 and _is_one(node.args[1]):
             return node.args[0]  # a scalar per row is a number, as the row's sum is
@@ -450,13 +450,9 @@ def _is_one(shape: ast.expr) -> bool:
     return len(sides) == 1 and isinstance(sides[0], ast.Constant) and sides[0].value == 1
 
 
-def _is_name(node: ast.AST, name: str) -> bool:
-    return isinstance(node, ast.Name) and node.id == name
-
-
 def _without_tile(value: ast.expr) -> ast.expr:
     """`tl.program_id(0) * XBLOCK` without the factor."""
-    if isinstance(value, ast.BinOp) and _is_name(value.right, "XBLOCK"):
+    if isinstance(value, ast.BinOp) and is_name(value.right, "XBLOCK"):
         return value.left
     raise CannotCompile("unsupported", f"a row index of {ast.unparse(value)[:60]}")
 
