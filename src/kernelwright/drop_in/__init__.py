@@ -20,7 +20,7 @@ import inspect
 import os
 import types
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -206,15 +206,15 @@ class _State:
         self.forward = _method(type(original).forward)
         self.default_dtype = torch.get_default_dtype()
         self.graph = verified.graph
-        types_ = self.graph.types().values()
-        self.half = any(isinstance(one, TensorType) and one.dtype in HALF for one in types_)
+        types_ = {name: one for name, one in self.graph.types().items() if isinstance(one, TensorType)}
+        self.half = any(one.dtype in HALF for one in types_.values())
         """Whether any value, intermediate ones included, has half precision."""
         self.orders = {
             one.name: order_of(one.type, self.graph.symbols) if isinstance(one.type, TensorType) else None
             for one in self.graph.arguments
         }
         """Memory layout of each argument at verification."""
-        self.outputs = tuple(self._types(self.graph.results))
+        self.outputs = tuple(types_[name] for name in self.graph.results if name in types_)
         self.warned: set[str] = set()
         self._sources = {
             one.name: self._source(one.name, one.origin)
@@ -484,13 +484,6 @@ class _State:
             if leaf in table:
                 return table, leaf
         raise UserError(f"{type(self.original).__name__} has no weight {origin}; optimize this module")
-
-    def _types(self, names: Sequence[str]) -> Iterator[TensorType]:
-        types_ = self.graph.types()
-        for name in names:
-            type_ = types_[name]
-            if isinstance(type_, TensorType):
-                yield type_
 
     def _say(self, why: str) -> None:
         """Warn, once per cause."""

@@ -462,17 +462,22 @@ class Emitter:
         text = f"tl.where({' & '.join(g.text for g in own)}, {term.text}, {fill})"
         return self.assign(prim.out.name, text, term.dtype, parts)
 
+    def reached(
+        self, prim: Prim, dim: int, place: Index, tap: Index | int, size: Size
+    ) -> tuple[Index, list[Guard]]:
+        """Where a tap of a window reads for a place, in a dimension of this size, and the condition for being inside."""
+        stride, padding, dilation = (prim.attr(name)[dim] for name in ("stride", "padding", "dilation"))
+        moved = place * stride + (tap * dilation + -padding)
+        test = self.inside(moved, size) if padding else None
+        return moved, [test] if test is not None else []
+
     def _emit_patches(self, prim: Prim, coordinates: Coordinates, guard: Guards, raw: bool) -> Term:
         """The input that a tap reads at a place, as in a convolution; 0 outside."""
         source, rank = prim.args[0], len(prim.attr("kernel"))
-        guards, found = list(guard), list(coordinates[:2])
-        for dim, (tap, place) in enumerate(
-            zip(coordinates[2 : 2 + rank], coordinates[2 + rank :], strict=True)
-        ):
-            stride, padding, dilation = (prim.attr(name)[dim] for name in ("stride", "padding", "dilation"))
-            moved = place * stride + tap * dilation + -padding
-            test = self.inside(moved, self.shapes.of[source.name][2 + dim]) if padding else None
-            guards += [test] if test is not None else []
+        guards, found, sizes = list(guard), list(coordinates[:2]), self.shapes.of[source.name][2:]
+        for dim, size in enumerate(sizes):
+            moved, tests = self.reached(prim, dim, coordinates[2 + rank + dim], coordinates[2 + dim], size)
+            guards += tests
             found.append(moved)
         return self.value(source, tuple(found), tuple(guards), raw)
 
@@ -508,11 +513,8 @@ class Emitter:
 
     def _emit_count(self, prim: Prim, coordinates: Coordinates, guard: Guards, raw: bool) -> Term:
         shape = self.shapes.of[prim.args[0].name]
-        total = ONE
-        for dim in prim.attr("dims"):
-            total = total * shape[dim]
         correction = prim.attr("correction")
-        text = self.size(total)
+        text = self.size(product(shape[dim] for dim in prim.attr("dims")))
         return Term(
             f"({text} - {correction:g})" if correction else f"({text})" if " " in text else text, "float32"
         )
@@ -559,13 +561,8 @@ class Emitter:
             for dim in reversed(range(len(kernel))):
                 at, rest = rest % kernel[dim], rest // kernel[dim]
                 place = first + dim
-                moved = coordinates[place] * prim.attr("stride")[dim] + (
-                    at * prim.attr("dilation")[dim] - prim.attr("padding")[dim]
-                )
-                if prim.attr("padding")[dim]:
-                    test = self.inside(moved, shape[place])
-                    guards += [test] if test is not None else []
-                found[place] = moved
+                found[place], tests = self.reached(prim, dim, coordinates[place], at, shape[place])
+                guards += tests
             term = self.value(source, tuple(found), tuple(guards))
             own = guards[len(guard) :]
             parts = [term, *(Term(one.text, "bool", one.axes, one.loops) for one in own)]

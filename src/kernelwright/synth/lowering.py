@@ -296,7 +296,7 @@ def _view(call: Call) -> Val:
 
 def _permute(call: Call) -> Val:
     rank = len(call.x.shape)
-    if call.op in ("t", "numpy_t"):
+    if call.op in ("t", "numpy_T"):
         order = tuple(reversed(range(rank)))
     elif call.op == "transpose":
         order_list = list(range(rank))
@@ -667,7 +667,7 @@ def _adaptive(call: Call) -> Val:
 _LOWERINGS: dict[str, Callable[[Call], Any]] = {
     **dict.fromkeys(["add", "sub", "rsub"], _scale),
     **dict.fromkeys(["clamp", "clamp_min", "clamp_max"], _clamp),
-    **dict.fromkeys(["to", "_to_copy", "convert_element_type", "clone", "contiguous", "detach", "float", "type_as", "lift_fresh_copy", "dropout_eval"], _by("alias", 0)),
+    **dict.fromkeys(["to", "_to_copy", "convert_element_type", "clone", "contiguous", "detach", "float", "type_as", "lift_fresh_copy"], _by("alias", 0)),
     **dict.fromkeys(["view", "_unsafe_view", "reshape", "flatten", "unflatten", "squeeze", "unsqueeze", "view_as"], _view),
     **dict.fromkeys(["permute", "transpose", "t", "numpy_T"], _permute),
     **dict.fromkeys(["expand", "broadcast_to", "expand_as"], _expand),
@@ -683,7 +683,7 @@ _LOWERINGS: dict[str, Callable[[Call], Any]] = {
     **dict.fromkeys(["layer_norm", "native_layer_norm"], _layer_norm),
     **dict.fromkeys(["batch_norm", "_native_batch_norm_legit_no_training"], _batch_norm),
     **dict.fromkeys(["mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"], _loss),
-    **dict.fromkeys(["cumsum", "cumprod", "cummax_values", "logcumsumexp"], _scan),
+    **dict.fromkeys(["cumsum", "cumprod"], _scan),
     **dict.fromkeys(["index_select", "embedding"], _take),
     **dict.fromkeys(["max_pool1d", "max_pool2d", "max_pool3d", "max_pool2d_with_indices", "avg_pool1d", "avg_pool2d", "avg_pool3d"], _pool),
     **dict.fromkeys(["adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d"], _adaptive),

@@ -113,27 +113,18 @@ class ConvolutionPrinter:
         """Input coordinates that a tap reads for output places, and conditions for being inside."""
         found, guards = [], []
         for dim, (place, tap) in enumerate(zip(places, taps, strict=True)):
-            stride, padding, dilation = (
-                self.prim.attr(name)[dim] for name in ("stride", "padding", "dilation")
-            )
-            size = self.x_shape[2 + dim]
             if self.transposed:
-                moved, tests = self._backward(place, tap, dim, stride, padding, dilation)
-                guards += tests
+                moved, tests = self._backward(place, tap, dim)
             else:
-                moved = place * stride + tap * dilation + (-padding)
-                free = padding == 0 and self.out_shape[2 + dim] == size and self.window[dim] == ONE
-                if padding or self.transposed:
-                    test = self.emitter.inside(moved, size) if not free else None
-                    guards += [test] if test is not None else []
+                moved, tests = self.emitter.reached(self.prim, dim, place, tap, self.x_shape[2 + dim])
+            guards += tests
             found.append(moved)
         return tuple(found), tuple(guards)
 
-    def _backward(
-        self, place: Index, tap: Index, dim: int, stride: int, padding: int, dilation: int
-    ) -> tuple[Index, list[Guard]]:
+    def _backward(self, place: Index, tap: Index, dim: int) -> tuple[Index, list[Guard]]:
         """The coordinates that a transposed convolution reads: only places that are multiples of the stride."""
         emitter, size = self.emitter, self.x_shape[2 + dim]
+        stride, padding, dilation = (self.prim.attr(name)[dim] for name in ("stride", "padding", "dilation"))
         from_index = place + tap * -dilation + padding
         term = emitter.index_term(from_index)
         made = emitter.assign(f"from_{_AXES[3 - len(self.kernel) + dim]}", term.text, "int64", [term])
