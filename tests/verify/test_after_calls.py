@@ -1,5 +1,6 @@
 """The state that earlier calls leave behind."""
 
+import pytest
 import torch
 
 from kernelwright.verify.reference import after_calls
@@ -76,8 +77,23 @@ def test_counts_stand_before_the_end_of_a_buffer() -> None:
 
 
 def test_counts_stand_at_what_shares_a_divisor_with_a_number_that_is_named() -> None:
-    states = list(after_calls.phases(Counts(), draw, (10.0, 0.5), 4))
+    states = list(after_calls.phases(Counts(1 << 40), draw, (10.0, 0.5), 4))
     found = [int(state["calls"]) for state in states]
     assert {10, 0} <= {one % 20 for one in found}
     assert any(one % 10 == 5 for one in found)
     assert any(one % 10 in (2, 4, 6, 8) for one in found)
+
+
+def test_a_count_that_is_only_added_to_has_no_phases_and_is_not_counted_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls: list[int] = []
+    own = after_calls._call
+    monkeypatch.setattr(after_calls, "_call", lambda *args: (calls.append(1), own(*args))[1])
+    module = torch.nn.BatchNorm1d(200)
+    rows = lambda seed: [torch.randn(4, 200, generator=torch.Generator().manual_seed(seed))]  # noqa: E731
+    assert list(after_calls.phases(module, rows, (10.0,), 4)) == []
+    state = after_calls.long_after(module, rows, (10.0,), 4)
+    assert state is not None
+    assert int(state["num_batches_tracked"]) > 5000
+    assert len(calls) < 5

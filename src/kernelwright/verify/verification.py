@@ -123,8 +123,8 @@ class Verification:
         """The trace for rows cut out of longer ones (`ways.PADDED`), if kernels are told their strides."""
         self._evaluating: Trace | None = None
         """The trace in evaluation mode, if it differs and the reference's outputs do, too."""
-        self._steers_known: dict[tuple[str, bool], bool] = {}
-        """(tensor of the reference's state, outputs alone) -> whether results depend on it; see `cases.steers`."""
+        self._steers_known: dict[tuple[tuple[str, ...], bool], bool] = {}
+        """(tensors of the reference's state, outputs alone) -> whether results depend on them; see `cases.steers`."""
         self._leanings = Leanings()
         """Mean signed errors of outputs in half precision."""
         self._makes_at_first = False
@@ -887,10 +887,19 @@ class Verification:
                 raise Stop(Outcome(comparison.kind), gate, detail, where=case.name)
 
     def _steers(self, case: Case, name: str, outputs_alone: bool) -> bool:
-        """`cases.steers`, computed once for all cases."""
-        if (name, outputs_alone) not in self._steers_known:
-            self._steers_known[name, outputs_alone] = steers(case, name, outputs_alone)
-        return self._steers_known[name, outputs_alone]
+        """`cases.steers`, computed once for all cases; of a network's many tensors first for all at once."""
+        known, after = self._steers_known, case.after
+        together = tuple(
+            one
+            for one in after
+            if isinstance(one, str) and (outputs_alone or not after[one].dtype.is_floating_point)
+        )
+        for names in (together, (name,)):
+            if name in names and (names, outputs_alone) not in known:
+                known[names, outputs_alone] = steers(case, names, outputs_alone)
+            if not known.get((names, outputs_alone), True):
+                return False
+        return True
 
     @staticmethod
     def _named(kind: str, position: int, number: int) -> Outcome:

@@ -4,7 +4,8 @@ of past rows, a count of steps.
 A call on ordinary inputs in the state that a constructor leaves tells little: a maximum over batches is then that of this
 batch. So a reference is called on loud inputs first; and where it counts calls, as if it had been called thousands of times,
 beyond the numbers that it names and the lengths of its buffers. Quiet inputs follow. Counts also stand where the next call goes
-beyond a buffer's end, and at multiples of numbers that the reference names (`phases`).
+beyond a buffer's end, and at multiples of numbers that the reference names (`phases`). A count that the reference only adds to, as
+every batch norm's, can do nothing else: neither is asked of it.
 
 Not guaranteed: that counts other than whole numbers that grow alike at every call are found.
 """
@@ -16,6 +17,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from kernelwright.verify.reference.checkpoint import State, load
 from kernelwright.verify.reference.copies import copied
@@ -49,10 +52,11 @@ def long_after(
     """The same with every count as after thousands of calls, more than any of the numbers `named` by the reference; if counts
     wrap, as after more calls than any tensor is long. None if nothing counts."""
     start, called, inputs = _copies(module), copied(module), draw(secret)
-    if not (steps := _steps(start, called, inputs)):
+    steps, read = _steps(start, called, inputs)
+    if not steps:
         return None
     lengths = (extent for one in start.values() for extent in one.shape)
-    calls = min(max(lengths, default=1) + 2 + secret % 5, _MOST_CALLS)
+    calls = min(max(lengths, default=1) + 2 + secret % 5, _MOST_CALLS) if read else 1
     for _ in range(calls - 1):
         _call(called, inputs)
     reached = _copies(called)
@@ -70,12 +74,12 @@ def phases(
     """The states in which counts stand where a call may do something else: where the next call goes beyond the end of a buffer,
     and at odd and even multiples of a whole number `named` by the reference, and at numbers that share a divisor with it."""
     start, called, inputs = _copies(module), copied(module), draw(secret)
-    steps = _steps(start, called, inputs)
+    steps, read = _steps(start, called, inputs)
     far, dice = random.Random(secret).randrange(_FAR) + 1, random.Random(secret)
     lengths = sorted({extent for one in start.values() for extent in one.shape if extent > 1})
     whole = sorted({int(one) for one in named if one > 1.0 and float(one).is_integer() and one <= _LARGEST})
     calls: list[int] = []
-    for first, step in ((int(start[name]), int(one)) for name, one in steps.items()):
+    for first, step in ((int(start[name]), int(one)) for name, one in steps.items() if name in read):
         if step > 0:
             calls += [(length - 1 - first) // step for length in lengths]
         for number in whole[:_NUMBERS]:
@@ -94,11 +98,27 @@ def phases(
             yield state
 
 
-def _steps(start: State, called: torch.nn.Module, inputs: object) -> State:
-    """What the first call, which is made, adds to each count."""
-    _call(called, inputs)
-    once = _copies(called)
-    return {name: once[name] - one for name, one in start.items() if _counts(one, once[name])}
+class _Reads(TorchDispatchMode):
+    """Notes the memory of each tensor with which an operator does anything but add numbers to it in place."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.memory: set[int] = set()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        given = [one for one in tree_leaves((args, kwargs)) if isinstance(one, torch.Tensor)]
+        if func is not torch.ops.aten.add_.Tensor or len(given) > 1:
+            self.memory.update(one.untyped_storage()._cdata for one in given)
+        return func(*args, **(kwargs or {}))
+
+
+def _steps(start: State, called: torch.nn.Module, inputs: object) -> tuple[State, set[str]]:
+    """What the first call, which is made, adds to each count; and which counts it does something else with."""
+    with _Reads() as reads:
+        _call(called, inputs)
+    state = called.state_dict()
+    steps = {name: state[name] - one for name, one in start.items() if _counts(one, state[name])}
+    return steps, {name for name in steps if state[name].untyped_storage()._cdata in reads.memory}
 
 
 def _called(

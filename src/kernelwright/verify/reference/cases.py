@@ -624,17 +624,24 @@ def roughly(case: Case) -> Case:
     return dataclasses.replace(case, name=f"{case.name}, roughly", expected=list(map(wide, case.expected)))
 
 
-def steers(case: Case, name: str, outputs_alone: bool = False) -> bool:
-    """Whether outputs, or (unless `outputs_alone`) the state after the call, depend on a tensor of the reference's state."""
-    made = []
-    for more in (0, 1):
+def steers(case: Case, names: Sequence[str], outputs_alone: bool = False) -> bool:
+    """Whether outputs, or (unless `outputs_alone`) the state after the call, depend on tensors of the reference's state, all of which
+    are moved at once, each by another number. Of several, which are then counts, the state has to be what it was plus these."""
+    made, moves = [], {name: place for place, name in enumerate(names, 1)}
+    for factor in (0, 1):
         module = copied(case.module)
-        module.state_dict()[name].add_(more)
+        for name, by in moves.items():
+            module.state_dict()[name].add_(factor * by)
         with where_possible(), running(case.inputs, case.precision):
             outputs = flatten(module(*convert(case.inputs, torch.clone)))
-            state = {key: value for key, value in module.state_dict().items() if key != name}
-            made.append(outputs if outputs_alone else [*outputs, *state.values()])
-    return len(made) == 2 and not all(map(_same, *made))
+            state = module.state_dict()
+            if len(moves) == 1:
+                state.pop(*moves)
+            after = [one - factor * moves.get(name, 0) for name, one in state.items()]
+            made.append(outputs if outputs_alone else [*outputs, *after])
+    if len(made) < 2:
+        return len(moves) > 1  # one by one it may run
+    return not all(map(_same, *made))
 
 
 def away_from_kinks(case: Case) -> None:
