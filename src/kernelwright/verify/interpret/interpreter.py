@@ -41,6 +41,7 @@ from kernelwright.verify.interpret.counts import overflow
 from kernelwright.verify.interpret.coverage import Coverage, Touched, farther, reads_the_same
 from kernelwright.verify.interpret.endings import Enough, KernelError, Unsupported, kernel_errors
 from kernelwright.verify.interpret.full_size import Sampled, Unsure
+from kernelwright.verify.interpret.lean_triton import gather
 from kernelwright.verify.interpret.marks import Marks
 from kernelwright.verify.interpret.memory import REACH, Memory, OutOfBounds, Region, Traffic, spread
 from kernelwright.verify.interpret.number_formats import to_bf16
@@ -531,7 +532,7 @@ class Engine:
             )
             dtype = interpreter._get_np_dtype(ptrs.get_element_ty())
             nothing = np.zeros(ptrs.data.shape, dtype)
-            self._together.asks(ptrs.data, meant, interpreter._interpreter.load(real, meant, nothing, dtype))
+            self._together.asks(ptrs.data, meant, gather(real, meant, nothing, dtype))
 
     def updated(self) -> None:
         """Called when the current instance has done an atomic operation or volatile load."""
@@ -780,7 +781,7 @@ class Engine:
             self.watch.read(ptrs.data, mask.data, dtype_np.itemsize, volatile)
         fallback = self._undefined_lanes(ptrs.data.shape, dtype, dtype_np) if other is None else other.data
         real = self.memory.translate(ptrs.data, region)
-        found = interpreter._interpreter.load(real, mask.data, fallback, dtype_np)
+        found = gather(real, mask.data, fallback, dtype_np)
         if self._pipelines and not volatile:
             self._pipelines[-1].load(ptrs.data, mask.data, found)
         if volatile:
@@ -1188,7 +1189,7 @@ def _changes(ptrs: Handle, real: np.ndarray, value: Handle, mask: np.ndarray) ->
     """Mask, over unmasked lanes of a store, of those that change memory, bit for bit."""
     mask = np.ascontiguousarray(np.broadcast_to(mask, real.shape))
     dtype = interpreter._get_np_dtype(ptrs.get_element_ty())
-    there = interpreter._interpreter.load(real, mask, np.zeros(real.shape, dtype), dtype)
+    there = gather(real, mask, np.zeros(real.shape, dtype), dtype)
     new = np.broadcast_to(value.data, real.shape).astype(dtype, copy=False)
     bits = np.dtype(f"u{dtype.itemsize}")
     changed: np.ndarray = there[mask].view(bits) != new[mask].view(bits)

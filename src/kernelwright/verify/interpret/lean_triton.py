@@ -33,6 +33,36 @@ _blocks: dict[tuple[int, tuple[object, ...]], dict[str, object]] = {}
 """By id of the element type (which the entry keeps alive) and shape: the block type's fields."""
 _extents: dict[tuple[int, ...], tuple[object, object]] = {}
 """By shape: a tensor's `shape` and `numel`."""
+_MANY = 512
+"""Elements from which numpy gathers faster than Triton, which takes one after another."""
+
+
+class _Memory:
+    """All of this process's memory from the address `width` on, as numbers of so many bytes: numpy takes no address 0."""
+
+    def __init__(self, width: int) -> None:
+        self.__array_interface__ = {
+            "data": (width, False), "shape": ((1 << 47) // width,), "typestr": f"<u{width}", "version": 3
+        }  # fmt: skip
+
+
+_memory = {width: np.asarray(_Memory(width)) for width in (1, 2, 4, 8)}
+_somewhere = np.zeros(1, dtype=np.uint64)
+
+
+def gather(addresses: np.ndarray, mask: np.ndarray, other: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """What is at real addresses, which masked lanes do not look up: they have what `other` has."""
+    found: np.ndarray
+    alike = addresses.shape == mask.shape == other.shape and mask.dtype == np.bool_ and other.dtype == dtype
+    if addresses.size >= _MANY and alike:
+        whole = bool(mask.all())
+        places = addresses if whole else np.where(mask, addresses, np.uint64(_somewhere.ctypes.data))
+        if not np.bitwise_or.reduce(places, axis=None) & np.uint64(dtype.itemsize - 1):
+            numbers = (places >> np.uint64(dtype.itemsize.bit_length() - 1)).view(np.int64) - 1
+            found = _memory[dtype.itemsize].take(numbers).view(dtype)
+            return found if whole else np.where(mask, found, other)
+    found = interpreter._interpreter.load(addresses, mask, other, dtype)
+    return found
 
 
 def _block_init(self: object, element_ty: object, shape: core.tuple) -> None:

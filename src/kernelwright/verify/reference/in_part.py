@@ -127,9 +127,12 @@ def _begin_alike(old: torch.Tensor) -> torch.Tensor:
         return old
     made = old.clone(memory_format=torch.contiguous_format)
     axis = max(1, old.ndim - 2)
-    for place in range(1, len(old), 2):
-        length = min(_ALIKE[place // 2 % len(_ALIKE)], old.shape[axis] - 1)
-        made[place].narrow(axis - 1, 0, length).copy_(old[place - 1].narrow(axis - 1, 0, length))
+    by = 2 * len(_ALIKE)
+    for turn, most in enumerate(_ALIKE):
+        later = made[2 * turn + 1 :: by]
+        length = min(most, old.shape[axis] - 1)
+        earlier = old[2 * turn :: by][: len(later)]
+        later.narrow(axis, 0, length).copy_(earlier.narrow(axis, 0, length))
     return in_order(old, made)
 
 
