@@ -16,7 +16,6 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from kernelwright.graph.disorder import WRITES, Disorder
 from kernelwright.precision import Precision
@@ -44,6 +43,8 @@ from kernelwright.verify.reference.task_module import (
     Reference,
     as_asked,
     drawing,
+    in_double,
+    left_by,
     private_rng,
     running,
     runs_reference,
@@ -170,21 +171,10 @@ class Case:
         return self._in_single
 
     def _with_numbers_in_single(self) -> tuple[list[Expected], dict[int | str, Expected]]:
-        made: list[torch.Tensor] = []
-        left: dict[int | str, torch.Tensor] = {}
-
-        def run(numbers: TorchDispatchMode) -> None:
-            double = doubled(self.module)
-            given = convert(self.inputs, lambda t: t.double() if t.is_floating_point() else t.clone())
-            with torch.no_grad(), drawing(given), Wide(self.module.state_dict(), self.inputs), numbers:
-                made[:] = flatten(double(*given))
-            left.update(enumerate(flatten(given)))
-            left.update(double.state_dict())
-
-        numbers = roundings.numbers_in_single(run)
-        if numbers is None:
+        made = roundings.numbers_in_single(partial(in_double, self.module, self.inputs))
+        if made is None:
             return self.expected, self.after
-        run(numbers)
+        outputs, left = made
 
         def other(expected: Expected, value: torch.Tensor) -> Expected:
             if not expected.dtype.is_floating_point:
@@ -192,7 +182,7 @@ class Case:
             return dataclasses.replace(expected, value=value.detach().to(expected.value.dtype).contiguous())
 
         return (
-            [other(one, value) for one, value in zip(self.expected, made, strict=True)],
+            [other(one, value) for one, value in zip(self.expected, outputs, strict=True)],
             {key: other(one, left[key]) for key, one in self.after.items()},
         )
 
@@ -316,7 +306,7 @@ class _ReferenceRuns:
             ),
         ]
         written = {*left, *(index for index, tensor in enumerate(flat) if tensor._version != versions[index])}
-        kept: dict[int | str, torch.Tensor] = dict(enumerate(flat)) | held
+        kept = left_by(native, given)
         floating = [tensor for tensor in (*flat, *held.values()) if tensor.is_floating_point()]
         return _Run(
             outputs=outputs,
@@ -352,17 +342,10 @@ class _ReferenceRuns:
     def in_double(self, run: _Run, choices: Choices) -> list[torch.Tensor]:
         """Outputs, then changed inputs and state in float64; those of `run` if the reference cannot run in float64."""
         exact = [*run.outputs, *run.after.values()]
-        with where_possible(), torch.no_grad():
-            double = doubled(self.module)
-            drawn = self.draw()
-            as_usual = Wide(self.module.state_dict(), drawn)
-            given = convert(drawn, lambda t: t.double() if t.is_floating_point() else t.clone())
-            del drawn
-            with drawing(given), as_usual, choices:
-                wide = flatten(double(*given))
+        with where_possible():
+            wide, left = in_double(self.module, self.draw(), choices)
             if [tuple(t.shape) for t in wide] == [tuple(t.shape) for t in run.outputs]:
-                kept: dict[int | str, torch.Tensor] = dict(enumerate(flatten(given))) | double.state_dict()
-                exact = [tensor.detach() for tensor in (*wide, *(kept[key] for key in run.after))]
+                exact = [*wide, *(left[key].detach() for key in run.after)]
         return exact
 
     def with_orders(self, expected: list[Expected], run: _Run) -> list[Expected]:
@@ -438,12 +421,7 @@ class _ReferenceRuns:
         be lucky."""
         most: list[float] = []
         for run, made in self._near.items():
-            nudged = self._nudged(run)
-            with torch.no_grad(), drawing(nudged), Wide(self.module.state_dict(), nudged):
-                wide = convert(
-                    nudged, lambda tensor: tensor.double() if tensor.is_floating_point() else tensor
-                )
-                exact = flatten(doubled(self.module)(*wide))
+            exact, _ = in_double(self.module, self._nudged(run))
             errors = [
                 0.0 if output is None else rms_difference(right, output)
                 for right, output in zip(exact, made, strict=True)

@@ -39,7 +39,7 @@ from kernelwright.verify.reference import (
     whole_numbers,
 )
 from kernelwright.verify.reference.cases import Case, away_from_kinks, make_case, twin
-from kernelwright.verify.reference.copies import copied, doubled
+from kernelwright.verify.reference.copies import copied
 from kernelwright.verify.reference.distributions import case_name, draws, near_one_number, scale_inputs
 from kernelwright.verify.reference.expected import Expected
 from kernelwright.verify.reference.gradient_cases import writable
@@ -66,14 +66,13 @@ from kernelwright.verify.reference.operators import (
 )
 from kernelwright.verify.reference.outweighed import outweigh
 from kernelwright.verify.reference.renumbered import in_another_type, names_of_inputs, with_other_numbers
-from kernelwright.verify.reference.rounded import Wide
 from kernelwright.verify.reference.task_module import (
     NotModelled,
     Reference,
-    drawing,
     failing_as,
     finite,
     for_task,
+    in_double,
     init_seed,
     outputs_of,
     runs_reference,
@@ -332,7 +331,7 @@ def _faint(
     inputs = reference.inputs(secret)
     another = reference.build(True, init_seed(protocol, secret + 1))
     constants = operators(module, inputs).landmarks
-    values = checkpoint.faint(module, another, constants, secret, lambda one: _in_double(one, inputs))
+    values = checkpoint.faint(module, another, constants, secret, lambda one: in_double(one, inputs)[0])
     takes = values and finite(outputs_of(checkpoint.load(copied(module), values), inputs))
     return values if takes else None
 
@@ -374,14 +373,6 @@ def step_counts(
         module = reference.build(protocol.affine, init_seed(protocol, secret))
         named = [one for one in whole_numbers.named_in(task.source, sizes) if 1 < one <= _MOST_STEPS]
         return list(renumbered.step_counts(module, inputs, named))
-
-
-def _in_double(module: torch.nn.Module, inputs: object) -> list[torch.Tensor]:
-    """Outputs of a reference in double precision."""
-    double = doubled(module)
-    given = convert(inputs, lambda t: t.double() if t.is_floating_point() else t.clone())
-    with torch.no_grad(), drawing(inputs), Wide(module.state_dict(), inputs):
-        return flatten(double(*given))
 
 
 def _cases_of(making: _Making, of_weights: int, long: bool, special: bool, few: bool) -> ShapeCases:
@@ -687,12 +678,12 @@ def few_that_bend(
         return frozenset(few)
     found = known & set(few)
     with where_possible():
-        usual = _in_double(module, inputs) if set(few) - known else []
+        usual = in_double(module, inputs)[0] if set(few) - known else []
         for place in (one for one in few if one not in known):
             with where_possible():
                 # Factors that are exact in any type.
                 twice, again = (
-                    _in_double(module, with_changed(inputs, place, lambda t, by=by: t * by))  # type: ignore[misc]
+                    in_double(module, with_changed(inputs, place, lambda t, by=by: t * by))[0]  # type: ignore[misc]
                     for by in (2, 4)
                 )
                 pairs = zip(usual, twice, again, strict=True)
@@ -866,7 +857,7 @@ def _largest_integer(inputs: object) -> int:
 @where_possible()
 def _outweigh(module: torch.nn.Module, drawn: object, seed: int) -> Any:
     """See `outweighed.py`; None if it does not apply to the reference."""
-    return outweigh(drawn, functools.partial(_in_double, module), seed)
+    return outweigh(drawn, lambda inputs: in_double(module, inputs)[0], seed)
 
 
 def _random_masks(drawn: object, again: object) -> bool:

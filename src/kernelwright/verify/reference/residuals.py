@@ -18,7 +18,7 @@ from kernelwright.verify.reference.copies import copied
 from kernelwright.verify.reference.operators import operators
 from kernelwright.verify.reference.rounded import Rounded
 from kernelwright.verify.reference.roundings import RUNS, Rounding
-from kernelwright.verify.reference.task_module import as_asked, where_possible
+from kernelwright.verify.reference.task_module import as_asked, left_by, where_possible
 from kernelwright.verify.structures import convert, flatten
 from kernelwright.verify.trace.pretend_cuda import ALLOCATION, METADATA, VIEWS
 
@@ -87,7 +87,7 @@ def _again(
     given, fresh = convert(draw(), torch.clone), copied(module)
     with where_possible(), as_asked(given, protocol, Rounded(protocol.precision)), Rounding(seed, given=True):
         outputs = flatten(fresh(*given))
-        kept: dict[int | str, torch.Tensor] = dict(enumerate(flatten(given))) | fresh.state_dict()
+        kept = left_by(fresh, given)
         return [one.detach() for one in (*outputs, *(kept[key] for key in keys))]
     return []
 

@@ -15,7 +15,7 @@ import itertools
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -25,6 +25,7 @@ from kernelwright.verify.reference.copies import copied
 from kernelwright.verify.reference.task_module import where_possible
 from kernelwright.verify.structures import Args, DispatchMode, Kwargs, Op, convert, flatten
 
+T = TypeVar("T")
 RUNS = 16
 _FINE_RUNS, _FINE = 4, 0.125
 """More runs, with roundings of this share: where large ones move an element one way only, those of a kernel may move it the other."""
@@ -486,13 +487,13 @@ class _Numbers(DispatchMode):
         return func(*args, **kwargs)
 
 
-def numbers_in_single(run: Callable[[TorchDispatchMode], object]) -> TorchDispatchMode | None:
-    """A mode in which `run` uses shares b and 1 - b (of a running mean) as a kernel does that is given b in single precision:
-    1 - 0.999 then has a relative error of 1.3e-5. None if the reference has no such pair of Python numbers."""
+def numbers_in_single(run: Callable[[TorchDispatchMode], T]) -> T | None:
+    """What `run` gives in a mode in which shares b and 1 - b (of a running mean) are as in a kernel that is given b in single
+    precision: 1 - 0.999 then has a relative error of 1.3e-5. None if the reference has no such pair of Python numbers."""
     noted = _Numbers()
     run(noted)
     others: dict[float, float] = {}
     for share in (one for one in noted.seen if 0.5 < one < 1.0 and 1.0 - one in noted.seen):
         others[share] = float(torch.tensor(share, dtype=torch.float32))
         others[1.0 - share] = 1.0 - others[share]
-    return _Numbers(others) if others else None
+    return run(_Numbers(others)) if others else None

@@ -13,6 +13,7 @@ import hashlib
 import itertools
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -29,9 +30,9 @@ from kernelwright.verify.messages import Gradients
 from kernelwright.verify.protocol import Protocol
 from kernelwright.verify.reference import start_values
 from kernelwright.verify.reference.asserted import Asserted
-from kernelwright.verify.reference.copies import copied
+from kernelwright.verify.reference.copies import copied, doubled
 from kernelwright.verify.reference.distributions import in_order
-from kernelwright.verify.reference.rounded import Rounded, cast, cast_module, flags, switches_kept
+from kernelwright.verify.reference.rounded import Rounded, Wide, cast, cast_module, flags, switches_kept
 from kernelwright.verify.sandbox import channel
 from kernelwright.verify.structures import convert, equal_plain, flatten, with_numbers_of
 from kernelwright.verify.trace import affine
@@ -375,6 +376,24 @@ def outputs_of(module: torch.nn.Module, inputs: Any) -> list[torch.Tensor]:
     """Outputs of a copy of the module on copies of the inputs, without gradients. Raises NotModelled."""
     with torch.no_grad(), drawing(inputs), runs_reference():
         return flatten(copied(module)(*convert(inputs, torch.clone)))
+
+
+def in_double(
+    module: torch.nn.Module, inputs: Any, mode: AbstractContextManager[object] | None = None
+) -> tuple[list[torch.Tensor], dict[int | str, torch.Tensor]]:
+    """Outputs of a reference in double precision, run in a further `mode`, and what the call left (`left_by`). The given inputs are
+    not held meanwhile."""
+    double, wide = doubled(module), Wide(module.state_dict(), inputs)
+    given = convert(inputs, lambda one: one.double() if one.is_floating_point() else one.clone())
+    del inputs
+    with torch.no_grad(), drawing(given), wide, mode or contextlib.nullcontext():
+        outputs = [one.detach() for one in flatten(double(*given))]
+    return outputs, left_by(double, given)
+
+
+def left_by(module: torch.nn.Module, given: Any) -> dict[int | str, torch.Tensor]:
+    """Inputs, by number, and state, by name."""
+    return dict(enumerate(flatten(given))) | module.state_dict()
 
 
 def finite(tensors: Sequence[torch.Tensor]) -> bool:
