@@ -40,6 +40,8 @@ _TRITON_ENVIRONMENT = {
     "TRITON_DEFAULT_FP_FUSION": "1",  # Triton 3.9's default; set, it does not warn
     "TRITON_DISABLE_LINE_INFO": "1",  # less to assemble, and equal kernels give equal text
 }
+_KEPT_MEMORY = {"MALLOC_TRIM_THRESHOLD_": str(1 << 28), "MALLOC_MMAP_THRESHOLD_": str(1 << 25)}
+"""Workers keep the memory of arrays that they free: the next one would fetch as many pages from the kernel again."""
 
 
 def sweep(folder: Path) -> None:
@@ -92,7 +94,7 @@ class Zygote:
         environment = dict(_environment())
         self.made_for = (target_name, _environment())
         environment |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-        environment |= _TRITON_ENVIRONMENT
+        environment |= {**_TRITON_ENVIRONMENT, **_KEPT_MEMORY}
         # Kernels that device processes compiled. Judge and zygote both remove the folder when they end.
         self._binaries = ""
         if not _can_be_written(environment.get("TRITON_CACHE_DIR", "")):
