@@ -42,19 +42,6 @@ def _length(given: Given) -> int:
     return given["self"].shape[given["dim"]] if given["self"].ndim else 1
 
 
-def _along(given: Given) -> None:
-    _within(given["index"], 0, _length(given))
-
-
-def _either_end(given: Given) -> None:
-    _within(given["index"], -_length(given), _length(given))
-
-
-def _anywhere(given: Given) -> None:
-    count = given["self"].numel()
-    _within(given["index"], -count, count)
-
-
 def _by_axes(given: Given) -> None:
     axis = 0
     for index in given["indices"]:
@@ -67,22 +54,6 @@ def _by_axes(given: Given) -> None:
 def _classes(given: Given) -> None:
     scores = given["self"]
     _within(given["target"], 0, scores.shape[1 if scores.ndim > 1 else 0], given.get("ignore_index"))
-
-
-def _labels(given: Given) -> None:
-    _within(given["target"], -1, given["self"].shape[-1])
-
-
-def _rows(given: Given) -> None:
-    _within(given["indices"], 0, given["weight"].shape[0])
-
-
-def _rows_of_gradient(given: Given) -> None:
-    _within(given["indices"], 0, given["num_weights"])
-
-
-def _unpooled(given: Given) -> None:
-    _within(given["indices"], 0, math.prod(given["output_size"]))
 
 
 def _between(names: tuple[str, ...], low: float, high: float) -> Callable[[Given], None]:
@@ -103,18 +74,28 @@ _INFINITE = float("inf")
 _RULES: dict[str, Callable[[Given], None]] = {
     **dict.fromkeys(
         ("gather", "scatter", "scatter_add", "scatter_reduce", "index_select", "index_add", "index_copy", "index_reduce"),
-        _along,
+        lambda given: _within(given["index"], 0, _length(given)),
     ),
-    "index_fill": _either_end,
-    **dict.fromkeys(("take", "put"), _anywhere),
+    "index_fill": lambda given: _within(given["index"], -_length(given), _length(given)),
+    **dict.fromkeys(
+        ("take", "put"), lambda given: _within(given["index"], -given["self"].numel(), given["self"].numel())
+    ),
     **dict.fromkeys(
         ("index", "index_put", "_index_put_impl", "_unsafe_index", "_unsafe_index_put"), _by_axes
     ),
     **dict.fromkeys(("nll_loss", "nll_loss_forward", "nll_loss2d", "nll_loss2d_forward", "multi_margin_loss"), _classes),
-    **dict.fromkeys(("multilabel_margin_loss", "multilabel_margin_loss_forward"), _labels),
-    **dict.fromkeys(("embedding", "_embedding_bag", "_embedding_bag_forward_only"), _rows),
-    "embedding_dense_backward": _rows_of_gradient,
-    **dict.fromkeys(("max_unpool2d", "max_unpool3d"), _unpooled),
+    **dict.fromkeys(
+        ("multilabel_margin_loss", "multilabel_margin_loss_forward"),
+        lambda given: _within(given["target"], -1, given["self"].shape[-1]),
+    ),
+    **dict.fromkeys(
+        ("embedding", "_embedding_bag", "_embedding_bag_forward_only"),
+        lambda given: _within(given["indices"], 0, given["weight"].shape[0]),
+    ),
+    "embedding_dense_backward": lambda given: _within(given["indices"], 0, given["num_weights"]),
+    **dict.fromkeys(
+        ("max_unpool2d", "max_unpool3d"), lambda given: _within(given["indices"], 0, math.prod(given["output_size"]))
+    ),
     "binary_cross_entropy": _between(("self",), 0.0, 1.0),
     "bernoulli": _between(("p", "self"), 0.0, 1.0),
     "multinomial": _between(("self",), 0.0, _INFINITE),

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import array
 import bisect
+import functools
 import gc
 import itertools
 import math
@@ -136,7 +137,7 @@ class Counters:
             elif isinstance(one, np.ndarray) and one.dtype.kind in "iuf" and one.size <= _MOST_HELD:
                 yield (id(one), "elements"), one.copy(), _fill(one)
             elif isinstance(one, torch.Generator):
-                yield (id(one), "seed"), one.initial_seed(), _seed_setter(one)
+                yield (id(one), "seed"), one.initial_seed(), functools.partial(_set_seed, one)
             elif isinstance(one, random.Random | np.random.Generator | types.GeneratorType) or _iterates(one):
                 self._streams[id(one)] = one
             for key, value, put in self._inside(one):
@@ -227,7 +228,7 @@ class Counters:
 def _of_tensor(place: Place, tensor: torch.Tensor, put: Put) -> Iterator[tuple[Place, object, Put]]:
     """The state of a tensor that may count calls: its version and its form. `put` stores another tensor in its place."""
     if not tensor.is_inference():
-        yield (*place, "version"), tensor._version, _version_setter(tensor)
+        yield (*place, "version"), tensor._version, functools.partial(set_version, tensor)
     form = (*tensor.shape, *tensor.stride(), int(tensor.storage_offset()))
     end = storage_of(tensor).nbytes() // tensor.element_size()
     yield (*place, "form"), _Form((*form, end)), _form_setter(tensor, put)
@@ -375,23 +376,13 @@ def _onto(owner: object, name: str) -> Put:
     return put
 
 
-def _seed_setter(generator: torch.Generator) -> Put:
-    def put(value: Any) -> None:
-        generator.manual_seed(value % 2**64)
-
-    return put
+def _set_seed(generator: torch.Generator, seed: int) -> None:
+    generator.manual_seed(seed % 2**64)
 
 
 def set_version(tensor: torch.Tensor, version: int) -> None:
     """Set a tensor's version counter to the nearest it can hold, as if it had been written in place that often."""
     torch._C._autograd._unsafe_set_version_counter((tensor,), (min(max(version, 0), _MOST_VERSION),))
-
-
-def _version_setter(tensor: torch.Tensor) -> Put:
-    def put(value: Any) -> None:
-        set_version(tensor, value)
-
-    return put
 
 
 def _fill(array: np.ndarray) -> Put:

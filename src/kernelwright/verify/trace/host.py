@@ -234,7 +234,8 @@ class HostWorker(Service):
         self.tracing = Recorder(cuda)
         cuda.upload, cuda.tell, cuda.whole = self.tracing.upload, self.tracing.tell, self.tracing.whole
         fresh = self._blank_inputs(inputs, self.building.copied)
-        earlier = self._meet_others(init, fresh)
+        earlier = self._build_many(init) if self.building.copied else []
+        earlier += self._call_another(init, fresh) if self.building.second else []
         module = self._build(init, state)
         prepared = list(self.tracing.operations)
         named = dict(module.named_parameters()) | dict(module.named_buffers())
@@ -321,11 +322,6 @@ class HostWorker(Service):
             if self.tracing.number(one) in used:
                 what = f"a call reads what {name} is made from, where it is made anew (parametrized, pruned)"
                 raise LeftBehind(what, "the weight is what the module has by that name")
-
-    def _meet_others(self, init: object, inputs: object) -> list[dict[str, object]]:
-        """Build and call other instances, as far as asked. Returns their operations."""
-        done = self._build_many(init) if self.building.copied else []
-        return done + (self._call_another(init, inputs) if self.building.second else [])
 
     def _build_many(self, init: object) -> list[dict[str, object]]:
         """Build other instances, like the layers of a deep model, and advance what counts them as if by thousands (undone if then

@@ -80,12 +80,6 @@ def _is_cuda(device: Any) -> bool:
     return isinstance(device, torch.device) and device.type == "cuda"
 
 
-def _is_host(device: object) -> bool:
-    return (isinstance(device, str) and device == "cpu") or (
-        isinstance(device, torch.device) and device.type == "cpu"
-    )
-
-
 _FACTORIES = frozenset(
     getattr(torch, name)
     for name in [
@@ -135,10 +129,6 @@ class Unmodelled(Refused):
 
 _READERS = (torch.Tensor.numpy, torch.Tensor.tolist, torch.Tensor.__array__, torch.Tensor.__repr__)
 _FROM_DATA = (torch.tensor, torch.as_tensor, torch.from_numpy)
-
-
-def _any_tensor(args: tuple[object, ...]) -> bool:
-    return any(isinstance(value, torch.Tensor) for value in args)
 
 
 def storage_of(tensor: torch.Tensor) -> torch.UntypedStorage:
@@ -317,7 +307,7 @@ class PretendCuda(TorchFunctionMode):
             return self._surroundings.inference
         if func in (torch.Tensor.pin_memory, torch.Tensor.record_stream):
             return args[0] if func is torch.Tensor.pin_memory else None
-        if func in _FROM_DATA and self.tell is not None and not _any_tensor(args):
+        if func in _FROM_DATA and self.tell is not None and not any(map(torch.is_tensor, args)):
             on_device = _is_cuda(kwargs.pop("device", None))
             # Tensors made of Python numbers have data.
             with torch.utils._python_dispatch._disable_current_modes():
@@ -357,7 +347,8 @@ class PretendCuda(TorchFunctionMode):
         device = kwargs.pop("device", None)
         kept = []
         for value in rest:
-            if device is None and (_is_cuda(value) or _is_host(value)) and not isinstance(value, torch.dtype):
+            named = _is_cuda(value) or getattr(value, "type", value) == "cpu"
+            if device is None and named and not isinstance(value, torch.dtype):
                 device = value
             elif isinstance(value, torch.Tensor):
                 device = torch.device("cpu") if self.on_host(value) else _CUDA
