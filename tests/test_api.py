@@ -555,6 +555,10 @@ def twice(x: Tensor) -> Tensor:
 twice.register_fake(lambda x: torch.empty_like(x))
 
 
+async def waits(x: Tensor) -> Tensor:
+    return x * 2
+
+
 def hooked() -> nn.Module:
     module = block()
     module.proj.register_forward_hook(lambda m, a, y: y)
@@ -600,10 +604,14 @@ BAD: dict[str, tuple[Callable[[], nn.Module], Callable[[], Any], str]] = {
     "another dtype": (
         lambda: nn.Linear(8, 8), lambda: (X.bfloat16(),), "the module itself raises RuntimeError: mat1 and mat2 must have",
     ),
+    "an index beyond its table": (
+        lambda: nn.Embedding(10, 8), lambda: (torch.tensor([[1, 99]]),), "the module itself raises IndexError",
+    ),
     "random numbers": (lambda: nn.Sequential(nn.Linear(8, 8), nn.Dropout()), lambda: (X,), "draws random numbers"),
     "scripted": (lambda: torch.jit.script(nn.Linear(8, 8)), lambda: (X,), "TorchScript"),
     "optimized already": (lambda: made(block(), X), lambda: (X,), "optimized already"),
     "hooks inside": (hooked, lambda: (X,), "proj has hooks"),
+    "a coroutine": (lambda: Says(waits), lambda: (X,), "is a tensor, the module's <coroutine object"),
     "foreign operator": (lambda: Says(twice), lambda: (X,), "is not torch's own"),
 }  # fmt: skip
 

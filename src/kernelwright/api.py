@@ -34,8 +34,8 @@ from kernelwright.drop_in import Optimized, VerifiedModule, arch_of, drop_in
 from kernelwright.drop_in.fingerprint import find_hooked
 from kernelwright.drop_in.layer import export
 from kernelwright.errors import InfrastructureError, UserError, one_line
-from kernelwright.graph.agree import TooLarge, agree
-from kernelwright.graph.capture import Captured, capture, run_itself
+from kernelwright.graph.agree import agree
+from kernelwright.graph.capture import Captured, capture
 from kernelwright.graph.task import main_dtype
 from kernelwright.graph.types import TensorType
 from kernelwright.hardware import target as target_sheet
@@ -196,15 +196,8 @@ def case_of(module: nn.Module | Callable[..., Any], captured: Captured) -> Case:
     """The search case of a captured module; its check compares the module with its graph before the search."""
 
     def check() -> None:
-        part = captured.part
         with _without_hooks(module):
-            try:
-                agree(part)
-            except TooLarge:
-                raise
-            except UserError:  # a call that the module itself does not accept agrees with nothing
-                run_itself(part.module, *part.call.unbind(part.inputs))
-                raise
+            agree(captured.part)
 
     return of_captured(captured, check)
 

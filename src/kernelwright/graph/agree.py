@@ -24,9 +24,9 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from kernelwright.drawing import DRAWING
-from kernelwright.errors import UserError
+from kernelwright.errors import UserError, one_line
 from kernelwright.graph import draws, narrow, operators, sizes
-from kernelwright.graph.capture import Part, state_kept
+from kernelwright.graph.capture import Part, run_itself, state_kept
 from kernelwright.graph.execute import Runner
 from kernelwright.graph.pairs import complex_view, real_view, tensors_in
 from kernelwright.graph.types import Argument, NumberType, TensorType
@@ -62,8 +62,8 @@ class Agreement:
 def agree(part: Part, *, seed: int | None = None, fp64: bool = True) -> Agreement:
     """Compare a graph with its module. `seed` is secret by default.
 
-    Raises UserError if they differ, if no draw gives finite results, for random operators; TooLarge if memory does not suffice. If it
-    suffices without fp64 alone, the comparison is without.
+    Raises UserError if they differ, if no draw gives finite results, for random operators, if the module fails for its example (an
+    index beyond a table); TooLarge if memory does not suffice. If it suffices without fp64 alone, the comparison is without.
     """
     if any(operators.kind(node.op) == "random" for node in part.graph.nodes):
         raise UserError(f"{part.graph.name} draws random numbers; call eval(), or set its probabilities to 0")
@@ -71,6 +71,8 @@ def agree(part: Part, *, seed: int | None = None, fp64: bool = True) -> Agreemen
         raise TooLarge(
             f"{part.graph.name} takes some {needed >> 30} GiB to compare with its graph, more than are free; give a smaller example"
         )
+    with torch.no_grad():
+        run_itself(part.module, *part.call.unbind(part.inputs))
     described = draws.describe(part.graph, part.arguments)
     seed = secrets.randbits(48) if seed is None else seed
     for attempt in range(3):
@@ -297,7 +299,10 @@ def _apart(part: Part, got: Sequence[Any], expected: Sequence[Any], tolerances: 
         where = f"{part.graph.name}: result {place} of the graph"
         if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor):
             if one is not other and one != other:
-                raise UserError(f"{where} is {one!r}, the module's {other!r}; the graph is not used")
+                shown = [
+                    "a tensor" if isinstance(t, torch.Tensor) else one_line(repr(t), 60) for t in (one, other)
+                ]
+                raise UserError(f"{where} is {shown[0]}, the module's {shown[1]}; the graph is not used")
             continue
         if one.shape != other.shape or one.dtype != other.dtype:
             kinds = [f"{str(t.dtype).removeprefix('torch.')}{list(t.shape)}" for t in (one, other)]
