@@ -14,6 +14,7 @@ import torch
 from drop_in import making
 from drop_in.making import Block, Config, Several, counted, made, verified
 from torch import Tensor, nn
+from torch.utils import _pytree as pytree
 
 from kernelwright.drop_in import Optimized, drop_in, loaded
 from kernelwright.errors import UserError
@@ -427,6 +428,25 @@ def test_what_the_module_returns_of_its_arguments_is_theirs(function: Callable[.
         torch.testing.assert_close(*both)
     assert len(runs) == 3
     torch.testing.assert_close(fast(X.T.contiguous().T), other(X.T.contiguous().T))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda self, x: nn.functional.linear(x, self.cache).T.contiguous(),
+        lambda self, x: ((x * 2).T, x + 1),
+        lambda self, x: x.expand(2, 3, 4, 8).sqrt().contiguous(memory_format=torch.channels_last),
+    ],
+    ids=["contiguous", "transposed", "channels last"],
+)
+def test_results_are_laid_out_as_the_module_s(function: Callable[..., Any]) -> None:
+    """A caller's `view` works as it did; under torch.compile results are contiguous, as the operator promises."""
+    module = Aliases(function)
+    fast, x = made(module, X.abs()), X.abs()
+    wanted = pytree.tree_leaves(module(x))
+    for _ in range(2):
+        assert [one.stride() for one in pytree.tree_leaves(fast(x))] == [one.stride() for one in wanted]
+    assert all(one.is_contiguous() for one in fast._kernelwright.flat([x]))
 
 
 def test_a_cache_that_is_returned_is_the_buffer_itself() -> None:

@@ -6,7 +6,7 @@
 It shares the original's dictionary: weights, buffers, submodules, attributes and hooks are the same objects. Before every call
 it checks the module's state (`fingerprint.py`), the call's shapes, dtypes, devices and structure, and torch's own state
 (gradients, autocast, transforms); if anything differs, the original's forward runs. The kernel's first result is compared
-with the original's. Under `torch.compile` it is one custom operator (`operator.py`).
+with the original's, and later ones are laid out as that was. Under `torch.compile` it is one custom operator (`operator.py`).
 
 Not supported: gradients (such calls run the original). Not checked: globals that a forward reads in ways `reads.py` misses.
 """
@@ -196,6 +196,8 @@ class _State:
         """Whether a result was compared with the original's."""
         self.apart: set[int] = set()
         """Outputs that the kernels return as a view of an argument or of another output, and the original does not."""
+        self.laid: dict[int, list[int] | None] = {}
+        """Outputs whose strides are not those of the original's: the order of memory to put them in, as for `lay_out`."""
         self.returned: dict[int, tuple[str, _Place | None]] = {}
         """Outputs that are an argument, or a view of one, and where they lie in it."""
         self.fingerprint = Fingerprint(original)
@@ -249,7 +251,7 @@ class _State:
         known = {_memory(one) for one in (*tensors, *(table[key] for table, key in self._sources.values()))}
         found = []
         for one in tensors_in(made):
-            found.append(one.clone() if _memory(one) in known else one)
+            found.append((one.clone() if _memory(one) in known else one).contiguous())
             known.add(_memory(found[-1]))
         return found
 
@@ -325,9 +327,10 @@ class _State:
             made = self.call.nest(results)
             if kept is not None:
                 self._compare(made, kept, results, values)
-            if self.apart or self.returned:
+            if self.apart or self.returned or self.laid:
                 flat, spec = pytree.tree_flatten(made)
                 new = {at: flat[at].clone() for at in self.apart}
+                new |= {at: lay_out(new.get(at, flat[at]), order) for at, order in self.laid.items()}
                 for at, (name, place) in self.returned.items():
                     if place is None:
                         new[at] = values[name]
@@ -394,6 +397,12 @@ class _State:
         ):
             self.off = "the kernels disagree with the module on the weights that it has now"
             raise _Unfit(self.off)
+        pairs = enumerate(zip(pytree.tree_leaves(made), pytree.tree_leaves(answer), strict=True))
+        self.laid = {
+            at: _order(b)
+            for at, (a, b) in pairs
+            if isinstance(b, torch.Tensor) and not b.is_complex() and a.stride() != b.stride()
+        }
         self.checked = True
 
     def _write(self, values: Mapping[str, Any], results: Sequence[Any]) -> None:
@@ -542,6 +551,12 @@ def close(made: torch.Tensor, wanted: torch.Tensor, half: bool = False) -> bool:
     a, b = a[finite], b[finite]
     allowed = 2e-2 if half else 1e-3
     return float((a - b).norm()) <= allowed * float(b.norm()) + 1e-12
+
+
+def _order(tensor: torch.Tensor) -> list[int] | None:
+    """The order of a tensor's memory, as for `lay_out`."""
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    return order_of(TensorType(dtype=dtype, shape=tuple(tensor.shape), strides=tensor.stride()))
 
 
 def _memory(tensor: torch.Tensor) -> int:
