@@ -207,6 +207,14 @@ def test_what_indexes_several_tables_is_bounded_by_the_smallest() -> None:
     assert index_bounds(graph)["x1"] == f"min({', '.join(map(str, rows))})"
 
 
+def test_indices_that_are_joined_are_all_bounded() -> None:
+    def costs(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return x[:, torch.cat([a, b])]
+
+    graph = generalise(capture(costs, (torch.rand(4, 9), torch.tensor([1, 8]), torch.tensor([0]))).graph)
+    assert index_bounds(graph) == dict.fromkeys(("x2", "x3"), graph.types()["x1"].shape[1])  # type: ignore[union-attr]
+
+
 def test_places_that_are_written_to_are_all_different_if_they_were() -> None:
     def kept(cache: torch.Tensor, at: torch.Tensor, new: torch.Tensor, also: torch.Tensor) -> torch.Tensor:
         return cache.index_copy(1, at, new)[:, also]

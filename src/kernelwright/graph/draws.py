@@ -172,15 +172,14 @@ def offsets(graph: Graph, values: Mapping[str, Any]) -> dict[str, int]:
 def index_bounds(graph: Graph) -> dict[str, Dim]:
     """Integer argument that is used as an index -> number of positions."""
     types = graph.types()
-    source = {one.name: one.name for one in graph.arguments}
-    """Value -> the argument that its elements come from."""
+    source = {one.name: [one.name] for one in graph.arguments}
+    """Value -> the arguments that its elements come from."""
     bounds: dict[str, Dim] = {}
 
     def bound(value: Any, size: Dim) -> None:
-        for name in refs_in(value):
-            argument = source.get(name)
-            kind = types[argument] if argument else None
-            if argument and isinstance(kind, TensorType) and kind.dtype in ("int64", "int32"):
+        for argument in (one for name in refs_in(value) for one in source.get(name, [])):
+            kind = types[argument]
+            if isinstance(kind, TensorType) and kind.dtype in ("int64", "int32"):
                 bounds[argument] = _least(bounds.get(argument, size), size)
 
     def shape(value: Any) -> tuple[Dim, ...]:
@@ -204,12 +203,12 @@ def index_bounds(graph: Graph) -> dict[str, Dim]:
         elif name == "embedding_dense_backward" and isinstance(args[2], int):
             bound(args[1], args[2])
         carried = operators.kind(node.op) in _CARRIES or name in ("_to_copy", "clamp", "clamp_min")
-        read = set(node.refs())
+        read = dict.fromkeys(node.refs())
         if name in _PICKS and isinstance(args[0], Ref):
-            carried, read = True, {args[0].ref}
+            carried, read = True, {args[0].ref: None}
         for value in node.outputs:
-            if carried and len(read) == 1 and value is not None:
-                source[value.name] = source.get(next(iter(read)), "")
+            if carried and (len(read) == 1 or name in ("cat", "stack")) and value is not None:
+                source[value.name] = [argument for one in read for argument in source.get(one, [])]
     return bounds
 
 
