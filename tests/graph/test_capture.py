@@ -402,3 +402,20 @@ def test_a_failure_within_a_derivative_leaves_no_transform_behind() -> None:
     with pytest.raises(UserError):
         capture(forward, (torch.rand(3),))
     assert torch._C._functorch.maybe_current_level() is None
+
+
+def test_operators_on_lists_are_operators_on_each() -> None:
+    def step(weights: list[torch.Tensor], grads: list[torch.Tensor], by: torch.Tensor) -> Any:
+        moved = torch._foreach_addcdiv(weights, grads, torch._foreach_maximum(grads, 0.5), value=0.5)
+        torch._foreach_div_(moved, torch._foreach_norm(grads))
+        torch._foreach_add_(weights, torch._foreach_mul(moved, by), alpha=-0.1)
+        torch._foreach_zero_(grads)
+        return torch._foreach_pow(2.0, moved), torch._foreach_add(moved, [1.0, 2.0])
+
+    part = capture(step, (given(3, 4), given(3, 4), torch.tensor(0.3))).part
+    assert not any("_foreach_" in node.op for node in part.graph.nodes)
+    assert agree(part).fp64 == 0
+
+
+def given(*rows: int) -> list[torch.Tensor]:
+    return [torch.randn(row, 5) for row in rows]

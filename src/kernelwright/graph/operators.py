@@ -31,6 +31,7 @@ from __future__ import annotations
 
 import functools
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -103,7 +104,40 @@ def decompositions() -> tuple[dict[Any, Any], dict[Any, Any]]:
     kept = torchs._special_op_to_preserve_cia
     others[resolve("aten.copy.default")] = _copy
     named = {op: rule for op, rule in composites.items() if rule is kept or op in rules}
-    return named | {resolve("aten.bilinear.default"): _bilinear}, others
+    return named | {resolve("aten.bilinear.default"): _bilinear}, others | _of_lists()
+
+
+def _of_lists() -> dict[Any, Any]:
+    """Rules for operators on lists of tensors, as optimisers use them: the operator of one tensor for each."""
+    import torch
+
+    own = {
+        "addcmul": lambda x, a, b, value=1: torch.addcmul(x, a, b, value=value),
+        "addcdiv": lambda x, a, b, value=1: torch.addcdiv(x, a, b, value=value),
+        "copy": _copy,
+        "maximum": lambda x, y: torch.maximum(x, y) if isinstance(y, torch.Tensor) else x.clamp_min(y),
+        "minimum": lambda x, y: torch.minimum(x, y) if isinstance(y, torch.Tensor) else x.clamp_max(y),
+        "norm": lambda x, order=2, dtype=None: torch.linalg.vector_norm(x, order, dtype=dtype),
+        "zero": torch.zeros_like,
+    }
+    made = {}
+    for full in torch._C._dispatch_get_all_op_names():
+        name, _, overload = full.removeprefix("aten::_foreach_").partition(".")
+        one: Any = own.get(name) or getattr(torch, name, None)
+        numbers = (overload, name[:4]) == ("Tensor", "addc")  # a tensor with a number for each
+        if full.startswith("aten::_foreach_") and one and not full.endswith(("_", "out")) and not numbers:
+            op = resolve(f"aten._foreach_{name}.{overload or 'default'}")
+            made[op] = functools.partial(_each, one)
+    return made
+
+
+def _each(one: Callable[..., Any], *args: Any, **kwargs: Any) -> list[Any]:
+    """`one` of each element of the lists among `args`; the others go to each."""
+    count = next(len(given) for given in args if isinstance(given, list | tuple))
+    return [
+        one(*(given[at] if isinstance(given, list | tuple) else given for given in args), **kwargs)
+        for at in range(count)
+    ]
 
 
 def _copy(x: Any, source: Any, non_blocking: bool = False) -> Any:
