@@ -47,10 +47,15 @@ class Coverage:
     """An instance that stores something, ..."""
     others: Mapping[int, Sequence[Touched]]
     """... and by grid axis its neighbours, plus three more if those read the same."""
+    by_values: frozenset[str] = frozenset()
+    """Arguments of which that instance writes other places for other numbers (ranks that it counts): where instances meet there is
+    chance, as the numbers are invented."""
 
     def written(self, name: str, stored: float, size: int, width: int) -> float:
         """Bytes of the argument `name` that are written at least once, if all instances together store `stored` bytes to it. Its
         storage has `size` bytes, its elements `width`."""
+        if name in self.by_values:
+            return stored
         here = self.first.written.get(name)
         times = math.prod(
             float(self.grid[axis])

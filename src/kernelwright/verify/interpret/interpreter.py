@@ -711,7 +711,11 @@ class Engine:
                 alike = any(all(reads_the_same(name, first, one) for one in found) for name in first.read)
                 if alike and extent > 3:
                     found += [beside(axis, step) for step in farther(extent, self.dice)]
-        return Coverage(grid, drawn, first, others)
+        again = beside(0, 0).written if others else first.written
+        moved = {
+            name for name in first.written if not np.array_equal(first.written[name], again.get(name, ()))
+        }
+        return Coverage(grid, drawn, first, others, frozenset(moved))
 
     def _instance(
         self, body: Body, arguments: Arguments, index: tuple[int, ...], traffic: Traffic
