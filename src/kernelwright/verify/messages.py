@@ -95,6 +95,8 @@ class Building:
     same size."""
     optimised: bool = False
     """Run as under `python -OO`, without assertions and docstrings."""
+    otherwise: Sequence[str] = ()
+    """Questions that are answered otherwise (`trace/questions.py`) while the file is loaded and the module built and called."""
     names: Sequence[str] = ()
     """The reference's names of its inputs, in order; empty if they are not to be passed by name."""
     tied: Sequence[Sequence[str]] = ()
@@ -109,7 +111,9 @@ class Building:
     def body(self) -> dict[str, Any]:
         """The message as a dictionary."""
         found = {one.name: getattr(self, one.name) for one in dataclasses.fields(self)}
-        lists = {name: list(found[name]) for name in ("names", "tied", "renumbered", "left", "ways")}
+        lists = {
+            name: list(found[name]) for name in ("otherwise", "names", "tied", "renumbered", "left", "ways")
+        }
         return {"command": "trace", **found, **lists}
 
     @staticmethod

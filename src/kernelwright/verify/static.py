@@ -479,7 +479,6 @@ def _beginning(key: ast.AST | None) -> str:
 
 
 def _harmless(beginning: str) -> bool:
-    """Whether no forbidden attribute begins with this prefix."""
-    return beginning[:1] not in ("", "_") and not any(
-        name.startswith(beginning) for name in rules.NAMED["attributes"]
-    )
+    """Whether no forbidden attribute, and no question that a file must ask by its name, begins with this prefix."""
+    known = rules.NAMED["attributes"] | rules.TENSORS["otherwise"]
+    return beginning[:1] not in ("", "_") and not any(name.startswith(beginning) for name in known)

@@ -18,6 +18,8 @@ STANDARD, _HIDDEN = (
     {name: frozenset(words.split()) for name, words in _TABLES[table].items()}
     for table in ("standard", "hidden")
 )
+TENSORS = {name: frozenset(words.split()) for name, words in _TABLES["tensors"].items()}
+"""Public attributes of `torch.Tensor` that are no operators, by kind."""
 NAMED = {name: frozenset(words.split()) for name, words in _TABLES.items() if isinstance(words, str)}
 """The tables that are plain lists of words."""
 SUPER_DUNDERS = NAMED["dunders"] | {"__getattr__", "__setattr__", "__delattr__", "__init_subclass__"}

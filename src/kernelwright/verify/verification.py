@@ -56,7 +56,7 @@ from kernelwright.verify.sandbox import channel
 from kernelwright.verify.sandbox.zygote import Role, Zygote
 from kernelwright.verify.static import bare_load, inspect_code
 from kernelwright.verify.structures import describe, equal_plain, fits, flatten, skeleton
-from kernelwright.verify.trace import ways
+from kernelwright.verify.trace import questions, ways
 from kernelwright.verify.trace.affine import tame
 from kernelwright.verify.trace.overlap import shared_views
 from kernelwright.verify.traced import Trace
@@ -119,6 +119,8 @@ class Verification:
         """The trace in evaluation mode at the first sizes, if it differs though the reference's outputs do not."""
         self._other_ways: list[tuple[Trace, int, str]] = []
         """(trace, call, way) at the first sizes for other ways to call the module (`trace/ways.py`) that change what it does."""
+        self._otherwise: list[tuple[Trace, str]] = []
+        """Traces in which questions of the file were answered otherwise (`trace/questions.py`), if they differ, and which."""
         self._padded: Trace | None = None
         """The trace for rows cut out of longer ones (`ways.PADDED`), if kernels are told their strides."""
         self._evaluating: Trace | None = None
@@ -316,6 +318,11 @@ class Verification:
             with self._said_of("under `python -OO`, without assertions and docstrings"):
                 if not trace.alike(play(dataclasses.replace(again, optimised=True))):
                     raise Stop(Outcome.STATEFUL, Gate.DETERMINISM, "launches other work at the same sizes")
+        for otherwise in questions.asked(self.candidate.code, secrets.SystemRandom()):
+            with contextlib.suppress(Stop):
+                other = play(dataclasses.replace(again, otherwise=otherwise))
+                if not any(one.alike(other) for one in (trace, *(known for known, _ in self._otherwise))):
+                    self._otherwise.append((other, ", ".join(otherwise)))
         if not settled:
             with contextlib.suppress(Stop):  # if it raises, users see that as well
                 other = play(dataclasses.replace(again, evaluating=True))
@@ -403,6 +410,12 @@ class Verification:
             self._judge_way(shape, case, trace, -1, EVALUATING)
         for trace, call, way in self._other_ways:
             self._judge_way(shape, case, trace, call, way)
+        for trace, otherwise in self._otherwise:
+            try:
+                self._judge_way(shape, case, trace, -1, f"where answers differ ({otherwise})")
+            except Stop as stop:  # a path for another Triton need not compile with this one
+                if stop.outcome is not Outcome.COMPILE_ERROR or not self.device.alive:
+                    raise
         self._when_padded(shape, case)
 
     def _when_padded(self, shape: Shape, case: Case) -> None:
@@ -451,6 +464,8 @@ class Verification:
         strides = "that are parts of one tensor" if way in ways.JOINED else "of other strides"
         usual = f"with inputs {strides}", lambda: None if case.changed else case
         words, made = known.get(way.partition(" #")[0], usual)
+        if call == -1 and way not in known:
+            words, made = way, lambda: case
         if (wanted := made()) is None:
             return
         with self._said_of(words or way):

@@ -62,6 +62,7 @@ from kernelwright.verify.trace.pretend_cuda import (
     has_data,
     storage_of,
 )
+from kernelwright.verify.trace.questions import versions_of
 from kernelwright.verify.trace.recorder import (
     LAZY,
     HostTensor,
@@ -141,7 +142,9 @@ class HostWorker(Service):
             init = channel.decode(body["init"], tensors)
             earlier = blank(body["earlier"]) if body.get("earlier") is not None else None
             self.building = Building.read(body)
-            return self.trace(init, blank(body["inputs"]), state, outputs, earlier)
+            self.surroundings.otherwise = self.building.otherwise
+            with versions_of(self.building.otherwise):
+                return self.trace(init, blank(body["inputs"]), state, outputs, earlier)
         raise ValueError(f"unknown command {command!r}")
 
     def load(self, code: str) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from torch.overrides import TorchFunctionMode
 
 from kernelwright.verify import one_call
 from kernelwright.verify.structures import Args, Kwargs, Op
+from kernelwright.verify.trace.questions import FLIPS
 from kernelwright.verify.trace.surroundings import Surroundings
 
 POISON_BITS = {8: 0x7FF8_DEAD_BEEF_DEAD, 4: 0x7FC0_DEAD, 2: 0x7E5A, 1: 0x5A}
@@ -241,6 +242,12 @@ class PretendCuda(TorchFunctionMode):
             known = self._addresses[storage._cdata] = base, storage  # kept alive, so that no key is reused
         return known[0]
 
+    def _shown(self, storage: torch.UntypedStorage) -> DeviceStorage:
+        """What a candidate sees of a tensor's memory."""
+        size, given = storage.nbytes(), storage._cdata in self._given
+        behind = self._surroundings.behind if given and self._surroundings is not None else 0.0
+        return DeviceStorage(self._base(storage), size + int(size * behind))
+
     def lies_at(self, address: int) -> tuple[torch.UntypedStorage, int] | None:
         """The memory at a simulated address, and the offset in it (bytes)."""
         for base, storage in self._addresses.values():
@@ -278,11 +285,13 @@ class PretendCuda(TorchFunctionMode):
         getter = _GETTERS.get(func)
         if getter is not None:
             return getter(self.on_host(args[0]))
+        if (flip := FLIPS.get(func)) is not None and self._surroundings is not None:
+            usual = func(*args, **kwargs)
+            return flip[1](usual) if flip[0] in self._surroundings.otherwise else usual
         if func is torch.Tensor.data_ptr and not has_data(args[0]):
             return self.address(args[0])
         if func in _STORAGES and not self.on_host(args[0]) and not has_data(args[0]):
-            storage = storage_of(args[0])
-            return DeviceStorage(self._base(storage), storage.nbytes())
+            return self._shown(storage_of(args[0]))
         if func is torch.Tensor.type and len(args) == 1 and not kwargs and not self.on_host(args[0]):
             return f"torch.cuda.{func(*args).rpartition('.')[2]}"
         if func is torch.Tensor.cuda or func is torch.Tensor.cpu:

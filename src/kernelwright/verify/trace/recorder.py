@@ -39,7 +39,8 @@ LAZY = "a view that torch negates or conjugates when it is read (`.conj().imag`)
 
 def is_lazy(tensor: torch.Tensor) -> bool:
     """Whether memory holds other signs than the tensor's values."""
-    return tensor.is_neg() or tensor.is_conj()
+    with torch._C.DisableTorchFunction():
+        return tensor.is_neg() or tensor.is_conj()
 
 
 class HostTensor(Exception):

@@ -14,7 +14,7 @@ import random
 import sys
 import time
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
@@ -147,6 +147,10 @@ class Surroundings:
         """`streaming`: the current stream is not the default one; `capturing`: a graph is being captured on it."""
         self.way = ""
         """The way in which the module is called (`ways.py`); empty outside of calls, and for the usual one."""
+        self.behind = 0.0
+        """How much memory inputs say that there is behind them, as a multiple of theirs: they may be parts of a flat buffer or a cache."""
+        self.otherwise: Collection[str] = ()
+        """Questions about tensors that are answered otherwise (`questions.py`)."""
         self.dtype = ""
         """Reported default dtype during a call; empty outside of calls."""
         self.reseeded = ""
@@ -203,6 +207,7 @@ class Surroundings:
         self.way = way
         self.wanted, self.recording = way in (LEARNING, BEHIND, WANTED), way in (LEARNING, BEHIND, RECORDING)
         self.computed = way == BEHIND
+        self.behind = 10.0 ** self.dice.uniform(0.0, 4.0) if self.dice.random() < 0.5 else 0.0
         self.inference &= not self.recording
         self.streaming = self.dice.random() < 0.5
         self.capturing = self.streaming and self.dice.random() < 0.5  # nobody captures on the default stream
