@@ -224,15 +224,15 @@ def _figures(some: Sequence[tuple[Sequence[Entry], Sequence[Rollout]]]) -> dict[
         best4.append([one for one in best if one == one])
     flat = [one for row in ratios for one in row]
     everyone = [r for _, group in some for r in group]
-    if not flat:
-        return {"slower": math.nan, "ci": (math.nan, math.nan), "graphs": [], "best_of_4": math.nan, "recorded": 0.0,
-                "plans": sum(bool(r.candidate.code) for r in everyone) / len(everyone), "nats": plan_entropy(everyone)}  # fmt: skip
     return {
-        "slower": geometric_mean(flat), "ci": geometric_mean_interval(ratios), "graphs": ratios,
-        "best_of_4": geometric_mean([one for row in best4 for one in row]),
-        "recorded": len(flat) / len(everyone), "plans": sum(bool(r.candidate.code) for r in everyone) / len(everyone),
+        "slower": geometric_mean(flat) if flat else math.nan,
+        "ci": geometric_mean_interval(ratios) if flat else (math.nan, math.nan),
+        "graphs": ratios,
+        "best_of_4": geometric_mean([one for row in best4 for one in row]) if flat else math.nan,
+        "recorded": len(flat) / len(everyone),
+        "plans": sum(bool(r.candidate.code) for r in everyone) / len(everyone),
         "nats": plan_entropy(everyone),
-    }  # fmt: skip
+    }
 
 
 def main() -> None:

@@ -70,7 +70,7 @@ def apply_shape(source: str, overrides: Mapping[str, int]) -> str:
             _, end = span(statement)
             edits.append((end, end, f"; {name} = {int(overrides[name])}"))
     if pending:
-        raise UserError(_unknown(sorted(pending)[0], source))
+        raise UserError(_unknown(min(pending), source))
     edits.sort()
     for (_, end, _), (start, _, _) in itertools.pairwise(edits):
         if start < end:

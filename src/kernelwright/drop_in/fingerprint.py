@@ -69,7 +69,7 @@ class Fingerprint:
     """The state of a module and all its submodules, except values of weights."""
 
     def __init__(self, module: nn.Module) -> None:
-        self.module, self.root_hooks = module, False
+        self.module = module
         self.training = [part.training for part in module.modules()]
         self.tied = _tied(module)
         """Where each tensor with several names is found: the kernels read it under one of them."""

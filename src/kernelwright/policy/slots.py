@@ -97,11 +97,6 @@ def _rows_that_fit(model: Any, total: int, dtype: torch.dtype) -> int:
 _ENGINES: WeakKeyDictionary[Any, Slots] = WeakKeyDictionary()
 
 
-def release(model: Any) -> None:
-    """Free the memory of `model`'s engine for training."""
-    _ENGINES.pop(model, None)
-
-
 class Slots:
     """`rows` sequences of at most `total` tokens, at most `budget` of them generated."""
 

@@ -27,7 +27,7 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
-        headers = {name: value for name, value in scope["headers"]}
+        headers = dict(scope["headers"])
         caller = self._caller(headers.get(b"authorization", b""))
         if caller is None and scope["path"] not in OPEN_PATHS:
             return await _refuse(send, 401, "no or wrong token: send `Authorization: Bearer TOKEN`")

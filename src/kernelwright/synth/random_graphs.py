@@ -168,7 +168,7 @@ class _Forms(RowDrawing):
                 self.argument((k,), role="weight") if how == "mv" else self._right((k, n), turned),
             )
             if how == "tied":
-                x, w = self.argument((k, m)), w
+                x = self.argument((k, m))
                 x = self.op("permute", x, [1, 0], low=x.low, high=x.high)
             added = [self.other(self.op_shape((m, n)))] if how == "addmm" else []
             y = self.op(how if how != "tied" else "mm", *added, x, w)

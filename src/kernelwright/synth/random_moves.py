@@ -124,12 +124,9 @@ class MoveDrawing(Drawing):
             return self.op("im2col", self.float_of(x), *ways, low=min(x.low, 0), high=max(x.high, 0))
         if name == "upsample" and math.prod(x.shape) < 2**22:
             return self.op("upsample_nearest2d", x, [2 * height, 2 * width], **span)
-        if name == "channels":
+        if name in ("channels", "pixel"):
             y = self.argument((b, 32, height, width))
             self.kept.add((y.handle.name, 1))
-            return self.op("channel_shuffle", y, rng.choice((2, 4, 8)), low=-5, high=5, exact=True)
-        if name == "pixel":
-            y = self.argument((b, 32, height, width))
-            self.kept.add((y.handle.name, 1))
-            return self.op("pixel_shuffle", y, rng.choice((2, 4)), low=-5, high=5, exact=True)
+            op, by = ("channel_shuffle", (2, 4, 8)) if name == "channels" else ("pixel_shuffle", (2, 4))
+            return self.op(op, y, rng.choice(by), low=-5, high=5, exact=True)
         return None

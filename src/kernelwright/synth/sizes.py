@@ -8,6 +8,7 @@ differently than a user would.
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Iterable, Mapping
 
 Monomial = tuple[str, ...]
@@ -106,9 +107,7 @@ class Size:
 
     def value(self, of: Mapping[str, int]) -> int:
         """The number, given values of its symbols."""
-        number = self.replace({name: Size.of(of[name]) for name in self.symbols}).constant
-        assert number is not None
-        return number
+        return sum(factor * math.prod(of[name] for name in names) for names, factor in self.terms)
 
     def text(self, tight: bool = False) -> str:
         """As Python text; `tight` adds parentheses where a surrounding product needs them."""

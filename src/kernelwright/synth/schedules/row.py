@@ -15,7 +15,7 @@ from kernelwright.precision import FLOATS
 from kernelwright.synth.emitter import Coordinates, Emitter, Guards, Term
 from kernelwright.synth.index import Base, Index, split_index
 from kernelwright.synth.primitives import REDUCTIONS, Prim, Unsupported, Val
-from kernelwright.synth.program import RowSchedule
+from kernelwright.synth.program import RowSchedule, ScanSchedule
 from kernelwright.synth.sizes import ONE, Size, next_power_of_two
 from kernelwright.synth.source import Buffer, Source, numel
 
@@ -339,6 +339,13 @@ class RowPrinter:
         return lines
 
 
+def spread_rows(schedule: RowSchedule | ScanSchedule, rows: str) -> tuple[dict[str, str], str]:
+    """The constants and the grid's size of a kernel whose programs take `schedule.rows` of so many rows (host text)."""
+    if schedule.rows == 1:
+        return {}, rows
+    return {"ROWS": str(schedule.rows)}, f"triton.cdiv({rows}, {schedule.rows})"
+
+
 def print_row(
     source: Source, schedule: RowSchedule, before: Callable[[RowPrinter], None] | None = None
 ) -> None:
@@ -353,14 +360,13 @@ def print_row(
         before(printer)
     names = printer.outputs()
     head = printer.head()
-    constants = {"ROWS": str(schedule.rows)} if printer.wide else {}
+    constants, programs = spread_rows(schedule, source.size(printer.rows))
     columns = source.size(printer.columns)
     constants["BLOCK"] = (
         f"triton.next_power_of_2({columns})" if schedule.passes == "one_pass" else str(schedule.block)
     )
-    rows = source.size(printer.rows)
-    grid = f"(triton.cdiv({rows}, {schedule.rows}),)" if printer.wide else f"({rows},)"
-    source.kernel(printer.emitter, constants, grid, f"num_warps={schedule.warps}", outputs=names, head=head)
+    options = f"num_warps={schedule.warps}"
+    source.kernel(printer.emitter, constants, f"({programs},)", options, outputs=names, head=head)
 
 
 Parts = list[tuple[Prim, Buffer]]
@@ -464,11 +470,9 @@ def _launch_parts(printer: RowPrinter, suffix: str, outputs: list[str], parts: P
     columns = emitter.size(printer.columns)
     head = [*printer.head(), "part = tl.program_id(1)",
             "begin = part * part_size", f"end = tl.minimum(begin + part_size, {columns})"]  # fmt: skip
-    constants = {"ROWS": str(schedule.rows)} if printer.wide else {}
+    constants, programs = spread_rows(schedule, source.size(printer.rows))
     constants["BLOCK"] = str(schedule.block)
-    rows = source.size(printer.rows)
-    grid = f"triton.cdiv({rows}, {schedule.rows})" if printer.wide else rows
-    grid = f"({grid}, triton.cdiv({source.size(printer.columns)}, part_size))"
+    grid = f"({programs}, triton.cdiv({source.size(printer.columns)}, part_size))"
     source.kernel(emitter, constants, grid, f"num_warps={schedule.warps}", suffix, outputs=outputs, head=head,
                   extra=("part_size",), given=_given_sizes(parts))  # fmt: skip
 
@@ -494,8 +498,7 @@ def _print_joined(source: Source, schedule: RowSchedule, parts: Parts) -> None:
     for value, buffer in narrow:
         printer.store_narrow(value, buffer)
         source.allocate(buffer)
-    rows = source.size(printer.rows)
-    grid = f"(triton.cdiv({rows}, {many}),)" if printer.wide else f"({rows},)"
-    source.kernel(printer.emitter, {"ROWS": str(many)} if printer.wide else {}, grid, "num_warps=4", "joined",
+    constants, programs = spread_rows(printer.schedule, source.size(printer.rows))
+    source.kernel(printer.emitter, constants, f"({programs},)", "num_warps=4", "joined",
                   outputs=[buffer.name for _, buffer in narrow], head=printer.rows_head(), extra=("part_size",),
                   given=_given_sizes(parts))  # fmt: skip

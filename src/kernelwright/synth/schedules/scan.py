@@ -11,7 +11,7 @@ from kernelwright.synth.emitter import Coordinates, Guards, Term, emit_value
 from kernelwright.synth.index import Base, Index, split_index
 from kernelwright.synth.primitives import SCANS, Prim, Unsupported
 from kernelwright.synth.program import ScanSchedule
-from kernelwright.synth.schedules.row import Space
+from kernelwright.synth.schedules.row import Space, spread_rows
 from kernelwright.synth.sizes import ONE
 from kernelwright.synth.source import Source, numel
 
@@ -96,7 +96,6 @@ def print_scan(source: Source, schedule: ScanSchedule) -> None:
     printer.body()
     printer.outputs()
     rows, columns = source.size(printer.rows, True), source.size(printer.columns, True)
-    constants = {"ROWS": str(schedule.rows)} if printer.wide else {}
+    constants, programs = spread_rows(schedule, rows)
     constants["BLOCK"] = f"min({schedule.block}, triton.next_power_of_2({columns}))"
-    grid = f"(triton.cdiv({rows}, {schedule.rows}),)" if printer.wide else f"({rows},)"
-    source.kernel(printer.emitter, constants, grid, f"num_warps={schedule.warps}")
+    source.kernel(printer.emitter, constants, f"({programs},)", f"num_warps={schedule.warps}")
