@@ -1,7 +1,7 @@
 # task: wright/matmul_square
 # precision: tf32
 # expect: correct
-# why: the task was asked in TF32
+# why: the task was asked in TF32, however the inputs lie in memory
 import torch
 import torch.nn as nn
 import triton
@@ -24,6 +24,7 @@ def matmul_kernel(a_ptr, b_ptr, c_ptr, n, BLOCK: tl.constexpr):
 
 class ModelNew(nn.Module):
     def forward(self, a, b):
+        a, b = a.contiguous(), b.contiguous()
         n = a.shape[0]
         c = torch.empty_like(a)
         matmul_kernel[(triton.cdiv(n, 64), triton.cdiv(n, 64))](a, b, c, n, BLOCK=64)

@@ -72,6 +72,7 @@ class Confined:
         """Send one command and return the answer. Raises Stop or InfrastructureError unless that is well-formed and timely."""
         left = self.deadline - time.monotonic()
         if left <= 0:
+            self.dismiss()
             raise Stop(Outcome.TIMEOUT, gate, f"more than {self.limit_s:g} s")
         self._socket.settimeout(left)
         try:

@@ -51,7 +51,7 @@ from kernelwright.verify.reference.gpu_cases import GpuCases
 from kernelwright.verify.reference.hidden_sizes import LEAST, ONE
 from kernelwright.verify.reference.leaning import Leanings, leaning
 from kernelwright.verify.reference.oracle import ShapeCases
-from kernelwright.verify.reference.task_module import INIT_SEED
+from kernelwright.verify.reference.task_module import INIT_SEED, for_task
 from kernelwright.verify.sandbox import channel
 from kernelwright.verify.sandbox.zygote import Role, Zygote
 from kernelwright.verify.static import bare_load, inspect_code
@@ -92,7 +92,7 @@ class Verification:
 
     def __init__(self, judge: Judge, zygote: Zygote, task: Task, candidate: Candidate) -> None:
         self.judge, self.zygote, self.task, self.candidate = judge, zygote, task, candidate
-        self.protocol = judge.protocol
+        self.protocol = for_task(judge.protocol, task)
         self.seconds: dict[str, float] = {}
         self.facts: dict[str, Any] = {}
         self.deadline = time.monotonic() + judge.deadline_s

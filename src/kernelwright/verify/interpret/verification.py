@@ -658,7 +658,7 @@ class InterpretedVerification(Verification):
                             self._call(shape, trace, shape.cases[0], LATER, 0, races=True)
                             self._ran = True
                         except Stop as stop:
-                            if stop.outcome is not Outcome.TIMEOUT:
+                            if stop.outcome is not Outcome.TIMEOUT or not self.device.alive:
                                 raise
         return self._ran
 

@@ -27,7 +27,8 @@ def expectations_at(
     """Expectations at special values of a `kind`. `direct`: nothing is rounded before a threshold decides, and nothing
     overflows on the way. `usual`: expectations for the drawn inputs; empty if roundings are not examined."""
     if kind == "extreme":
-        expected = [_of_infinities(one, inputs, special_values.chooses(found)) for one in expected]
+        chooses, exponents = special_values.chooses(found), special_values.takes_exponents(found)
+        expected = [_of_infinities(one, inputs, chooses, exponents) for one in expected]
         if special_values.inexact(found) > 1:
             expected = [_within_reach(one, inputs) for one in expected]
     alone = special_values.pointwise(found) and special_values.inexact(found) <= 1 and kind != "ladder"
@@ -66,13 +67,15 @@ def _each_its_own(expected: Expected, usual: Expected) -> Expected:
     return dataclasses.replace(expected, honest_error=error, typical=min(expected.typical, usual.typical))
 
 
-def _of_infinities(expected: Expected, inputs: object, chooses: bool) -> Expected:
+def _of_infinities(expected: Expected, inputs: object, chooses: bool, exponents: bool) -> Expected:
     """Where an infinity goes in, an infinity must come out if the reference has one. Finite values there are not judged: to drop
     a value by multiplying with 0 is as valid as a comparison, and gives NaN. They are judged if the reference `chooses` by a
-    condition: users rely on excluded values being allowed to be infinite."""
+    condition: users rely on excluded values being allowed to be infinite. Integers made of an infinity's exponent are not."""
     from_infinity = special_values.infinite(inputs, expected.shape)
-    if not expected.dtype.is_floating_point or from_infinity is None:
+    if from_infinity is None:
         return expected
+    if not expected.dtype.is_floating_point:
+        return dataclasses.replace(expected, judged=~from_infinity) if exponents else expected
     value = expected.value
     finite = torch.isfinite(value) if expected.judged is None else expected.judged
     infinite = torch.zeros_like(finite) if expected.infinite is None else expected.infinite

@@ -38,7 +38,7 @@ class Expected:
     typical: float
     """Mean absolute value, by which cancellation errors scale."""
     judged: torch.Tensor | None
-    """Mask of elements that are finite in oracle and reference; None if all are. Of integers all or none is judged."""
+    """Mask of elements that are finite in oracle and reference; None if all are. Of integers all or none is judged, but for exponents of infinities."""
     infinite: torch.Tensor | None
     """Mask of elements that are the same infinity in both; None if none are."""
     slack: float = 1.0

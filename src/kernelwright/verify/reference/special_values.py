@@ -155,7 +155,7 @@ def kinds(
     # More operators may be arranged differently (Horner's rule), which is as right and overflows elsewhere.
     direct = floating and inexact(operators) <= _DIRECT
     if elementwise and direct:
-        found += ["extreme", "minute"] if smooth else ["extreme"]
+        found += ["extreme", "minute"] if smooth or _stepped(names) else ["extreme"]
     counted = elementwise or not (
         _among(set(operators), "indexed") or _among(names, "orders") or "_to_copy" in operators
     )
@@ -200,9 +200,13 @@ def rounds(operators: Iterable[str], among: Iterable[str]) -> int:
 def _of_picks(names: set[str]) -> list[str]:
     """Kinds for references that sort, select, or take exponents of floats."""
     largest = _among(names - {"clamp_max"}, "picks") and not _among(names, "variances")
-    stepped = _among(names, "exponents") or ("log2" in names and _among(names, "steps"))
     least = _among(names - {"clamp_min"}, "least")
-    return ["apart"] * largest + ["least"] * least + ["powers"] * stepped
+    return ["apart"] * largest + ["least"] * least + ["powers"] * _stepped(names)
+
+
+def _stepped(names: set[str]) -> bool:
+    """Whether exponents of floats are taken."""
+    return _among(names, "exponents") or ("log2" in names and _among(names, "steps"))
 
 
 def _multiplied(operators: Sequence[str]) -> bool:
@@ -309,6 +313,11 @@ def takes_windows(operators: Iterable[str]) -> bool:
     """Whether a reference sums windows, or views an input as windows, and neither multiplies matrices nor draws numbers."""
     names = set(operators)
     return _among(names, "windows") and not _among(names, "factors", "products", "random")
+
+
+def takes_exponents(operators: Iterable[str]) -> bool:
+    """Whether a reference takes exponents as C's `frexp` does, which leaves that of an infinity open."""
+    return "frexp" in operators
 
 
 def relative(operators: Sequence[str]) -> bool:
