@@ -34,6 +34,7 @@ from kernelwright.verify.reference import (
     reach,
     renumbered,
     roundings,
+    settling,
     special_values,
     start_values,
     whole_numbers,
@@ -824,6 +825,7 @@ def _of_whole_numbers(making: _Making, found: Operators, long: bool) -> Iterator
     wanted = making.position == 0 or (long and not special_values.pointwise(found))
     if wanted and not reference.task.gradients:
         yield from _of_chains(making, found)
+        yield from _of_late_rounds(making, found, long)
 
 
 def _of_chains(making: _Making, found: Operators) -> Iterator[Case]:
@@ -836,6 +838,20 @@ def _of_chains(making: _Making, found: Operators) -> Iterator[Case]:
             kind = f"{chains.KIND} {number + 1}" if number else chains.KIND
             if (case := making.case(kind, inputs)) is not None:
                 yield case
+
+
+def _of_late_rounds(making: _Making, found: Operators, long: bool) -> Iterator[Case]:
+    """See `settling.py`."""
+
+    def double(inputs: object) -> list[torch.Tensor]:
+        return in_double(making.module, inputs)[0]
+
+    single = functools.partial(outputs_of, making.module)
+    with where_possible():
+        again = making.reference.inputs(making.seed + 1)
+        made = settling.settling(making.drawn, again, double, single, found, making.seed, long)
+        if made and (case := making.case(*made)) is not None:
+            yield case
 
 
 @where_possible()
@@ -1066,7 +1082,8 @@ def special_kinds(
 def has_special(shape: ShapeCases) -> bool:
     """Whether the reference has special values at long sizes; `shape` is its first small one."""
     if any(
-        case.name.endswith((f", {_ALIKE}", f", {_OUTWEIGHED}", f", {chains.KIND}")) for case in shape.cases
+        case.name.endswith((f", {_ALIKE}", f", {_OUTWEIGHED}", f", {chains.KIND}", f", {settling.STEPS}"))
+        for case in shape.cases
     ):
         return True
     if shape.gradients is not None:
