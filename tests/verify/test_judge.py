@@ -84,3 +84,17 @@ def test_one_that_was_closed_makes_no_more_cases() -> None:
     ended.end()
     with pytest.raises(InfrastructureError, match="the judge was closed"):
         ended.cases(task("return x + 1"))
+
+
+def test_what_a_network_is_asked_last_is_made_while_it_is_interpreted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[str] = []
+    for name in ("none_case", "after_calls", "step_counts", "long_cases"):
+        monkeypatch.setattr(Judge, name, lambda self, *_, name=name: made.append(name))
+    assert judge().make_ahead(task("return x * 2")) is None
+    network = task("return [x := x.sin() + 1 for _ in range(100)][-1]")
+    thread = judge().make_ahead(network)
+    assert thread is not None
+    thread.join()
+    assert made == ["none_case", "after_calls", "step_counts", "long_cases"]

@@ -15,7 +15,7 @@ from kernelwright.verify.interpret.abreast import Abreast, Alone
 from kernelwright.verify.interpret.endings import KernelError
 from kernelwright.verify.interpret.interpreter import Engine
 from kernelwright.verify.interpret.memory import OutOfBounds
-from kernelwright.verify.interpret.races import Race
+from kernelwright.verify.interpret.races import Race, Races
 from kernelwright.verify.interpret.recording import Instances, Recording, Step
 
 
@@ -339,3 +339,34 @@ def test_the_mask_of_a_single_lane_decides_nothing(engine: Engine, played: list[
         torch.testing.assert_close(out, x[:, :1] + torch.arange(8))
         assert {item[-1] for item in engine.seen if len(item) == 3} == {True, False}
     assert played == [True] * 7
+
+
+@triton.jit
+def _rows_apart(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * n + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=tl.arange(0, BLOCK) < n, other=0.0)
+    tl.store(out_ptr + at, x, mask=tl.arange(0, BLOCK) < n)
+    tl.store(out_ptr + at, 2.0 * x, mask=tl.arange(0, BLOCK) < n)
+
+
+@triton.jit
+def _first_of_the_next(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    row, lanes = tl.program_id(0), tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * n + lanes)
+    tl.store(out_ptr + row * n + lanes, x)
+    tl.store(out_ptr + (row + 1) * n, tl.sum(x))
+
+
+def test_stores_that_cannot_race_are_noted_at_once(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    one_by_one: list[int] = []
+    own = Races.write
+    monkeypatch.setattr(Races, "write", lambda self, *args: (one_by_one.append(1), own(self, *args))[1])
+    engine.races = True
+    x, out = torch.randn(33, 8), torch.zeros(33, 8)
+    for _ in range(2):
+        one_by_one.clear()
+        engine.launch(_rows_apart, (32,), (x, out, 8), {"BLOCK": 16})
+        assert torch.equal(out[:32], 2.0 * x[:32])
+        assert len(one_by_one) <= 4  # the first instance, by itself
+    with pytest.raises(Race, match="two programs write different values"):
+        engine.launch(_first_of_the_next, (31,), (x, out, 8), {"BLOCK": 8})

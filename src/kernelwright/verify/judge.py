@@ -100,6 +100,8 @@ _COSTS = 1 << 14
 _PATCHES = 256
 """Most cached periods of full-size cases, a few MB each."""
 _GPU_TASKS = 64
+_NETWORK = 150
+"""Operators from which on a reference is a network, whose cases take longer to make than a process takes to ask for them."""
 _WIDER, _WIDER_COST = 48, 2.0
 """Least other sizes where long ones are shortened or outputs are in half precision, since errors of few elements show little; and
 the most that this may cost."""
@@ -362,6 +364,23 @@ class Judge:
             with contextlib.suppress(UserError), _ours("what calls leave behind"):
                 found.append(self._shape_cases(task, name, sizes, special=False, moved=state))
         return found
+
+    def make_ahead(self, task: Task) -> threading.Thread | None:
+        """Begin to make what a candidate for a network is asked last, in a thread of its own: the judge's process has little to do
+        while others interpret. None for smaller references."""
+        if len(self.cases(task)[0].operators) < _NETWORK:
+            return None
+
+        def make() -> None:
+            with contextlib.suppress(Exception):  # what fails here fails again where it is asked
+                self.none_case(task)
+                self.after_calls(task)
+                self.step_counts(task)
+                self.long_cases(task, True)
+
+        thread = threading.Thread(target=make, name="cases ahead")
+        thread.start()
+        return thread
 
     @_once()
     def step_counts(self, task: Task) -> list[ShapeCases]:

@@ -172,6 +172,7 @@ class VerifierPool(Pool):
             if self._shards is not None:  # first, since threads wait for its answers
                 self._shards.close(abort)
         self._threads.shutdown(wait=True, cancel_futures=True)
+        self.judge.end()
         if self._shards is not None:
             self._shards.close()
         with self._lock:

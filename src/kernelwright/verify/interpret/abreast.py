@@ -105,12 +105,18 @@ class Watch:
             with self._standing(place):
                 self._races.read(pointers[place], mask[place], itemsize, volatile)
 
+    def apart(self, pointers: np.ndarray, mask: np.ndarray, itemsize: int) -> bool:
+        """`Races.apart` for a store that all instances then make at once."""
+        stamps = [self._races.stamp_of(one) for one in self._places]
+        phases = self._first + self._barriers * len(self._programs) + np.arange(len(self._programs))
+        return self._races.apart(pointers, mask, itemsize, np.array(stamps), phases)
+
     def write(
         self, pointers: np.ndarray, mask: np.ndarray, itemsize: int, changed: Callable[[], np.ndarray]
     ) -> None:
-        assert self.at is not None
-        with self._standing(self.at):
-            self._races.write(pointers, mask, itemsize, changed)
+        if self.at is not None:  # or it is noted that it is `apart`
+            with self._standing(self.at):
+                self._races.write(pointers, mask, itemsize, changed)
 
     def atomic(self, pointers: np.ndarray, mask: np.ndarray, itemsize: int, order: str, narrow: bool) -> None:
         assert self.at is not None
@@ -216,8 +222,10 @@ class Abreast:
             made = _MOVES[label](self.count, *args)
             if made is not None:
                 return made
-        elif (label in _LOADS or (label in _STORES and self.watch is None)) and many[0]:
-            return function(*self._full(args, many), **kwargs)
+        elif (label in _LOADS or label in _STORES) and many[0]:
+            full = self._full(args, many)
+            if label in _LOADS or self.watch is None or self._apart(full):
+                return function(*full, **kwargs)
         elif label == "create_gather" and not kwargs and args[2] >= 0:
             block, index = (
                 one
@@ -235,6 +243,13 @@ class Abreast:
         elif acts(label)[0] and label not in _KNOWN_ACTS and "descriptor" not in label:
             raise Alone
         return self._each(function, places, kwargs)
+
+    def _apart(self, args: list[Any]) -> bool:
+        """Whether a store, given its arguments, is noted as one that cannot race."""
+        pointers = args[0].data
+        mask = args[2].data if len(args) > 2 and isinstance(args[2], _Handle) else np.ones((1,), dtype=bool)
+        itemsize = np_dtype(args[0].get_element_ty()).itemsize
+        return self.watch is not None and self.watch.apart(pointers, mask, itemsize)
 
     def _decide(self, function: Any, place: int) -> None:
         read, expected = function.args

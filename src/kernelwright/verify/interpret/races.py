@@ -92,6 +92,11 @@ class _Shadow:
             self._kinds[kind] = np.full(self._count, _NOBODY, dtype=np.int64)
         return self._kinds[kind]
 
+    def touched(self, elements: np.ndarray) -> bool:
+        """Whether anybody has read or updated one of these elements."""
+        kinds = ("reads", "atomics", "narrow")
+        return any((self._kinds[kind][elements] != _NOBODY).any() for kind in kinds if kind in self._kinds)
+
 
 class Races:
     """Watches one launch for races. The methods raise Race."""
@@ -203,6 +208,36 @@ class Races:
             shadow["stores"][elements] = self._stamp
             shadow["lanes"][elements] = here
 
+    def apart(
+        self, pointers: np.ndarray, mask: np.ndarray, itemsize: int, stamps: np.ndarray, phases: np.ndarray
+    ) -> bool:
+        """Note a plain store of many instances, which lie along the first axis, if it cannot race: its elements are all different, and
+        each was touched, if at all, by stores of the same instance alone. Else returns False, and nothing is noted."""
+        if self._released or self._singles:
+            return False
+        chosen, size = spread(mask, pointers.shape), pointers[0].size
+
+        def of_lanes(numbers: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+            return np.broadcast_to(numbers.reshape(shape), pointers.shape)[chosen][:, None]
+
+        ahead = (-1, *[1] * (pointers.ndim - 1))
+        stamp, here = of_lanes(stamps, ahead), of_lanes(phases, ahead) << _LANE_BITS
+        here += of_lanes(np.arange(size, dtype=np.int64), pointers.shape[1:])
+        here += size.bit_length() << (_LANE_BITS - 6)
+        found = []
+        for region, lanes, addresses in self._parts(pointers, mask):
+            shadow, elements = self._elements(region, addresses, itemsize)
+            before = shadow["stores"][elements]
+            foreign = (before != _NOBODY) & (before >> _EPOCH_BITS != stamp[lanes] >> _EPOCH_BITS)
+            shadow["last"][elements] = here[lanes]
+            twice = (shadow["last"][elements] != here[lanes]).any()
+            if foreign.any() or twice or shadow.touched(elements):
+                return False
+            found.append((shadow, elements, lanes))
+        for shadow, elements, lanes in found:
+            shadow["stores"][elements], shadow["lanes"][elements] = stamp[lanes], here[lanes]
+        return True
+
     def atomic(self, pointers: np.ndarray, mask: np.ndarray, itemsize: int, order: str, narrow: bool) -> None:
         """An atomic operation with Triton's memory `order`; `narrow` if its scope is the block. What others released at an
         address stays released after a later update of it: in PTX that update has observed theirs."""
@@ -235,7 +270,12 @@ class Races:
 
     @property
     def _stamp(self) -> int:
-        return self._program << _EPOCH_BITS | self._epoch
+        return self.stamp_of(self.place())
+
+    @staticmethod
+    def stamp_of(place: tuple[int, int, Clock]) -> int:
+        """An instance and its epoch, as one number."""
+        return place[0] << _EPOCH_BITS | place[1]
 
     def _lanes(self, pointers: np.ndarray, mask: np.ndarray) -> np.ndarray:
         """For every unmasked lane a number made of this phase, the block's size, and the lane's place in the block."""

@@ -236,6 +236,8 @@ class InterpretedVerification(Verification):
                     passed += 1
                     self.facts |= {"cases": passed, "worst_error": worst}
                 if passed == 1:
+                    if self.protocol.honesty:
+                        self.judge.make_ahead(self.task)
                     modelled = self._model(full)
             # A mask may be left out for another block than the one whose turn it is.
             if of_a_named_number(shape.name):
