@@ -215,6 +215,22 @@ def test_indices_that_are_joined_are_all_bounded() -> None:
     assert index_bounds(graph) == dict.fromkeys(("x2", "x3"), graph.types()["x1"].shape[1])  # type: ignore[union-attr]
 
 
+def test_columns_of_one_table_are_drawn_below_their_ends() -> None:
+    class Columns(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("begins", torch.tensor([0, 10, 17]))
+            self.table = torch.nn.Embedding(21, 4)
+
+        def forward(self, x: torch.Tensor) -> Any:
+            return self.table(x + self.begins[None])
+
+    part = capture(Columns(), (torch.randint(4, (8, 3)),)).part
+    drawn = describe(part.graph, part.arguments)["x1"].draw(TensorType(dtype="int64", shape=(999, 3)))
+    assert drawn.amin(0).tolist() == [0, 0, 0]
+    assert drawn.amax(0).tolist() == [20, 10, 3]
+
+
 def test_places_that_are_written_to_are_all_different_if_they_were() -> None:
     def kept(cache: torch.Tensor, at: torch.Tensor, new: torch.Tensor, also: torch.Tensor) -> torch.Tensor:
         return cache.index_copy(1, at, new)[:, also]

@@ -67,7 +67,8 @@ class Draw:
 
 def describe(graph: Graph, values: Mapping[str, Any] | None = None) -> dict[str, Draw]:
     """How to draw each tensor argument of the graph, given the values that it was captured with, if any."""
-    bounds, positive, places = index_bounds(graph), under_roots(graph), written_at(graph)
+    bounds, shifted = _indices(graph)
+    positive, places = under_roots(graph), written_at(graph)
     rising = in_order({name: values[name] for name in offsets(graph, values)}) if values else {}
     found = {}
     for one in graph.arguments:
@@ -76,9 +77,20 @@ def describe(graph: Graph, values: Mapping[str, Any] | None = None) -> dict[str,
             bound = bounds.get(one.name)
             apart = _different(value, places[one.name], bound) if one.name in places else None
             found[one.name] = rising.get(one.name) or apart or _draw(one, one.type, value, bound)
+            if one.name in shifted and bound is None and values:
+                by, rows = shifted[one.name]
+                found[one.name] = _below(one.type, values.get(by), rows) or found[one.name]
             if value is None and one.name in positive and one.type.dtype in FLOATS:
                 found[one.name] = POSITIVE
     return found
+
+
+def _below(type: TensorType, by: Any, rows: Dim) -> Draw | None:
+    """Integers of a type that index a table of some rows once the few offsets `by`, one per column, are added; None for other offsets."""
+    fits = isinstance(by, torch.Tensor) and by.dtype in _INTEGERS and by.numel() <= INLINE and by.ndim < 2
+    if not fits or (by.ndim and type.shape[-1:] not in ((by.numel(),), (1,))):
+        return None
+    return Draw(f"(torch.rand({{shape}}) * ({{bound}} - torch.tensor({_list(by)}))).to({{name}})", rows)
 
 
 def written_at(graph: Graph) -> dict[str, int]:
@@ -171,7 +183,15 @@ def offsets(graph: Graph, values: Mapping[str, Any]) -> dict[str, int]:
 
 def index_bounds(graph: Graph) -> dict[str, Dim]:
     """Integer argument that is used as an index -> number of positions."""
-    types = graph.types()
+    return _indices(graph)[0]
+
+
+def _indices(graph: Graph) -> tuple[dict[str, Dim], dict[str, tuple[str, Dim]]]:
+    """(`index_bounds`, argument that is an index once a buffer is added -> that buffer and the number of positions)."""
+    types, roles = graph.types(), {one.name: one.role for one in graph.arguments}
+    moved: dict[str, str] = {}
+    """Value -> the buffer that was added to its elements."""
+    shifted: dict[str, tuple[str, Dim]] = {}
     source = {one.name: [one.name] for one in graph.arguments}
     """Value -> the arguments that its elements come from."""
     bounds: dict[str, Dim] = {}
@@ -179,7 +199,9 @@ def index_bounds(graph: Graph) -> dict[str, Dim]:
     def bound(value: Any, size: Dim) -> None:
         for argument in (one for name in refs_in(value) for one in source.get(name, [])):
             kind = types[argument]
-            if isinstance(kind, TensorType) and kind.dtype in ("int64", "int32"):
+            if isinstance(value, Ref) and value.ref in moved:
+                shifted[argument] = moved[value.ref], size
+            elif isinstance(kind, TensorType) and kind.dtype in ("int64", "int32"):
                 bounds[argument] = _least(bounds.get(argument, size), size)
 
     def shape(value: Any) -> tuple[Dim, ...]:
@@ -206,10 +228,17 @@ def index_bounds(graph: Graph) -> dict[str, Dim]:
         read = dict.fromkeys(node.refs())
         if name in _PICKS and isinstance(args[0], Ref):
             carried, read = True, {args[0].ref: None}
+        ends = [argument for one in read for argument in source.get(one, [])]
         for value in node.outputs:
             if carried and (len(read) == 1 or name in ("cat", "stack")) and value is not None:
-                source[value.name] = [argument for one in read for argument in source.get(one, [])]
-    return bounds
+                source[value.name] = ends
+                moved.update((value.name, moved[one]) for one in read if one in moved)
+            once = name == "add" and len(read) == len(ends) == 2 and not moved.keys() & read.keys()
+            if once and value is not None:
+                first, second = ends
+                if roles.get(first) == "input" and roles.get(second) in ("buffer", "constant"):
+                    source[value.name], moved[value.name] = [first], second
+    return bounds, shifted
 
 
 def _least(one: Dim, other: Dim) -> Dim:
