@@ -300,10 +300,11 @@ class Verification:
         reference gives the same if `settled`) and when called in other ways, and keep the traces that differ to judge them."""
         forward = again.gradients is None
         modes = [ways.FED_BACK, *(ways.BEFORE_A_BACKWARD_PASS if forward else ()), *ways.SWITCHES]
-        modes += [ways.ONE_TENSOR] if _some_alike(inputs) else []
+        forms = list(map(str, specs(inputs)))
+        modes += [ways.ONE_TENSOR] if len(set(forms)) < len(forms) else []
         modes += [ways.BY_NAME] if forward and again.names else []
         modes += ways.LAYOUTS
-        modes += ways.JOINED if forward and len(list(specs(inputs))) > 1 else ()
+        modes += ways.JOINED if forward and len(forms) > 1 else ()
         in_gradients = self._gradient_ways(inputs, again.gradients) if again.gradients else []
         modes += in_gradients
         called = dataclasses.replace(again, ways=modes, calls=again.calls + len(modes))
@@ -332,9 +333,7 @@ class Verification:
                 dataclasses.replace(again, ways=ways.PADDED, calls=again.calls + len(ways.PADDED))
             )
         idle = set(_nothing_new(elsewhere, modes, in_gradients))
-        self._note_other_ways(
-            elsewhere, modes, {*idle, *in_gradients}, idle, len(list(specs(inputs))), play, again
-        )
+        self._note_other_ways(elsewhere, modes, {*idle, *in_gradients}, idle, len(forms), play, again)
 
     def _note_other_ways(
         self,
@@ -923,12 +922,6 @@ class Verification:
         if kind == "wrong_value" and number > 0:
             return Outcome.WRONG_ON_DISTRIBUTION
         return Outcome(kind)
-
-
-def _some_alike(inputs: object) -> bool:
-    """Whether two of the tensors that `structures.describe` describes have the same form."""
-    found = [str(spec) for spec in specs(inputs)]
-    return len(set(found)) < len(found)
 
 
 def _nothing_new(trace: Trace, modes: Sequence[str], in_gradients: Sequence[str]) -> Iterator[str]:

@@ -111,10 +111,6 @@ def _variance(
     return c.divide(_sum(c, c.multiply(gap, gap), dims, keepdim), float(free))
 
 
-def _variance_and_mean(c: Calculator, x: Operand, dims: Dims = None, **how: Any) -> object:
-    return _variance(c, x, dims, **how), _mean(c, x, dims, how.get("keepdim", False))
-
-
 def _norm(
     c: Calculator, x: Operand, order: float = 2, dims: Dims = None, keepdim: bool = False, **_: object
 ) -> Exact:
@@ -192,12 +188,6 @@ def _batch_norm(
     centred = c.subtract(value, exact(c, mean).plain().reshape(*shape))
     scaled = c.multiply(centred, c.rsqrt(c.add(exact(c, var).plain().reshape(*shape), eps)))
     return _affine(c, scaled, weight, bias, [1])
-
-
-def _batch_norm_eval(
-    c: Calculator, x: Operand, w: Operand, b: Maybe, mean: Operand, var: Operand, _: float, eps: float
-) -> tuple[object, ...]:
-    return _batch_norm(c, x, w, b, mean, var, eps), Unknown(), Unknown()
 
 
 def _batch_norm_legit(c: Calculator, x: Operand, w: Operand, b: Maybe, *rest: Any) -> tuple[object, ...]:
@@ -458,8 +448,9 @@ _HANDLERS: dict[str, Handler] = {
     "masked_fill": lambda c, x, s, y: c.select(plain(s), plain(y), exact(c, x)),
     "hypot": lambda c, x, y: c.sqrt(c.add(c.power(exact(c, x), 2), c.power(exact(c, plain(y)), 2))),
     "lerp": lambda c, x, y, w: c.add(x, c.multiply(plain(w), c.subtract(plain(y), x))),
-    "sum": _sum, "mean": _mean, "var": _variance, "var_mean": _variance_and_mean, "amax": _extreme("maximum_over"),
+    "sum": _sum, "mean": _mean, "var": _variance, "amax": _extreme("maximum_over"),
     "std": lambda c, x, dims=None, **k: c.sqrt(_variance(c, x, dims, **k)),
+    "var_mean": lambda c, x, dims=None, **k: (_variance(c, x, dims, **k), _mean(c, x, dims, k.get("keepdim", False))),
     "amin": _extreme("minimum_over"), "max": _extreme("maximum_over"), "min": _extreme("minimum_over"),
     "linalg_vector_norm": _norm, "cumsum": lambda c, x, dim, dtype=None: c.running_sum(exact(c, x), dim),
     "cumprod": lambda c, x, dim, dtype=None: c.running_product(exact(c, x), dim),
@@ -468,7 +459,9 @@ _HANDLERS: dict[str, Handler] = {
     "logsumexp": lambda c, x, dims, keepdim=False: c.log(_sum(c, c.exp(exact(c, x)).plain(), dims, keepdim)),
     "native_layer_norm": _layer_norm, "native_group_norm": _group_norm, "_fused_rms_norm": _rms_norm,
     "rms_norm": lambda *given: _rms_norm(*given)[0],
-    "_native_batch_norm_legit_no_training": _batch_norm_eval,
+    "_native_batch_norm_legit_no_training": lambda c, x, w, b, mean, var, _, eps: (
+        _batch_norm(c, x, w, b, mean, var, eps), Unknown(), Unknown()
+    ),
     "_native_batch_norm_legit": _batch_norm_legit,
     "_native_batch_norm_legit_functional": _batch_norm_legit, "native_batch_norm": _batch_norm_legit,
     "cudnn_batch_norm": _batch_norm_legit,

@@ -37,11 +37,6 @@ PADDING_CALLS = 0.1
 the intercept carries the noise of long batches (7.5 ms for an honest call of 190 ms, once)."""
 
 
-def t95(degrees: int) -> float:
-    """Two-sided 95 % quantile of Student's t."""
-    return _T95[degrees - 1] if degrees <= len(_T95) else 1.96 + 2.4 / degrees
-
-
 @dataclasses.dataclass(frozen=True)
 class Interval:
     """A centre and a 95 % interval, in the unit of the samples."""
@@ -62,7 +57,9 @@ def geometric(samples: Sequence[float]) -> Interval:
     mean = statistics.fmean(logs)
     if len(logs) < 2:
         return Interval(math.exp(mean), 0.0, math.inf)
-    half = _STOPPING * t95(len(logs) - 1) * statistics.stdev(logs) / math.sqrt(len(logs))
+    degrees = len(logs) - 1
+    student = _T95[degrees - 1] if degrees <= len(_T95) else 1.96 + 2.4 / degrees
+    half = _STOPPING * student * statistics.stdev(logs) / math.sqrt(len(logs))
     return Interval(math.exp(mean), math.exp(mean - half), math.exp(mean + half))
 
 

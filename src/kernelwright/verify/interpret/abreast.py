@@ -491,14 +491,6 @@ def _broadcast(count: int, arg: Handle, shape: Sequence[int]) -> Handle | None:
     return _Handle(np.broadcast_to(arg.data, (count, *shape)), arg.dtype.scalar)
 
 
-def _expand_dims(count: int, arg: Handle, axis: int) -> Handle:
-    return _Handle(np.expand_dims(arg.data, axis + 1 if axis >= 0 else axis), arg.dtype.scalar)
-
-
-def _trans(count: int, arg: Handle, order: Sequence[int]) -> Handle:
-    return _Handle(np.transpose(arg.data, [0, *(axis + 1 for axis in order)]), arg.dtype.scalar)
-
-
 def _reshape(count: int, arg: Handle, shape: Sequence[int], reordered: bool) -> Handle | None:
     return None if reordered else _Handle(arg.data.reshape(count, *shape), arg.dtype.scalar)
 
@@ -506,7 +498,11 @@ def _reshape(count: int, arg: Handle, shape: Sequence[int], reordered: bool) -> 
 _MOVES: dict[str, Function] = {
     "create_splat": _splat,
     "create_broadcast": _broadcast,
-    "create_expand_dims": _expand_dims,
-    "create_trans": _trans,
+    "create_expand_dims": lambda count, arg, axis: _Handle(
+        np.expand_dims(arg.data, axis + 1 if axis >= 0 else axis), arg.dtype.scalar
+    ),
+    "create_trans": lambda count, arg, order: _Handle(
+        np.transpose(arg.data, [0, *(axis + 1 for axis in order)]), arg.dtype.scalar
+    ),
     "create_reshape": _reshape,
 }

@@ -687,41 +687,32 @@ class InterpretDevice(Service):
     def _assemblies(self, launches: list[TracedLaunch]) -> dict[str, dict[str, object]]:
         """Assembler text of every distinct specialisation. Raises Failure if the compiler refuses one."""
         done: dict[str, dict[str, object]] = {}
-        self.engine.uninstall()
-        try:
-            for launch in launches:
-                identity = _identity(launch)
-                if identity in self._assembled:
-                    done[identity] = self._assembled[identity]
-                    continue
+        for launch in launches:
+            identity = _identity(launch)
+            if identity not in self._assembled:
                 self._compiled.add(_specialisation(launch))
-                try:
-                    assembly = crosscompile.to_assembly(launch, self.target)
-                except crosscompile.CompileError as error:
-                    raise Failure(Outcome.COMPILE_ERROR, f"{launch.function.__name__}: {error}") from None
-                done[identity] = self._assembled[identity] = {
-                    "kernel": assembly.kernel,
-                    "text": assembly.text,
-                    "shared_bytes": assembly.shared_bytes,
-                    "num_warps": assembly.num_warps,
-                }
-        finally:
-            self.engine.install()
+                with self._compiling(launch):
+                    made = crosscompile.to_assembly(launch, self.target)
+                self._assembled[identity] = dataclasses.asdict(made)
+            done[identity] = self._assembled[identity]
         return done
 
     def _compiles(self, launches: list[TracedLaunch]) -> None:
         """Check that the compiler accepts every specialisation that is run, even if it is never priced."""
         new = {name: launch for launch in launches if (name := _specialisation(launch)) not in self._compiled}
-        if not new:
-            return
+        for name, launch in new.items():
+            with self._compiling(launch):
+                crosscompile.to_ir(launch, self.target)
+            self._compiled.add(name)
+
+    @contextlib.contextmanager
+    def _compiling(self, launch: TracedLaunch) -> Iterator[None]:
+        """A block with Triton's language as its compiler has it. Raises Failure if that refuses the launch."""
         self.engine.uninstall()
         try:
-            for name, launch in new.items():
-                try:
-                    crosscompile.to_ir(launch, self.target)
-                except crosscompile.CompileError as error:
-                    raise Failure(Outcome.COMPILE_ERROR, f"{launch.function.__name__}: {error}") from None
-                self._compiled.add(name)
+            yield
+        except crosscompile.CompileError as error:
+            raise Failure(Outcome.COMPILE_ERROR, f"{launch.function.__name__}: {error}") from None
         finally:
             self.engine.install()
 

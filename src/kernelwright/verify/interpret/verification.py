@@ -904,7 +904,9 @@ class InterpretedVerification(Verification):
                 answer, _ = self.device.ask(Gate.FULL, body)
                 self._note_extent(answer)
                 self._all_touched(base)
-                return all(map(_as_much, kept[1].values(), map(self._extent.get, kept[1])))
+                pairs = ((known, self._extent.get(name) or ()) for name, known in kept[1].items())
+                shares = (pair for both in pairs for pair in zip(*both, strict=False))
+                return all(known is None or found is not None for known, found in shares)
         except Stop as stop:
             changed = [(name, size) for name, size in full_sizes(made).items() if size != own[name]]
             stop.detail = f"at {', '.join(f'{name} {size}' for name, size in changed)}: {stop.detail}"
@@ -1269,11 +1271,6 @@ def _idle(answer: Mapping[str, Any]) -> list[str]:
         for name, share in answer.get("idle", ())
         if share > _IDLE
     ]
-
-
-def _as_much(known: Sequence[float | None], found: Sequence[float | None] | None) -> bool:
-    """Whether everything that was known is known here, too."""
-    return all(one is None or other is not None for one, other in zip(known, found or (), strict=False))
 
 
 class BeforeGpu(InterpretedVerification):

@@ -644,7 +644,10 @@ def _with_few_scaled(making: _Making, weighed: bool) -> Iterator[Case]:
     """Inputs of few elements and logarithms of decays scaled, and no others: at a hundredth of its rate a decay reaches further than
     any that the task draws, and at a long size that shows; at many times its rate nothing is left of an earlier chunk."""
     gradients = making.reference.task.gradients
-    places = frozenset() if gradients else _rates(making.module, making.drawn, making.bend)
+    places = frozenset[int]()
+    if not gradients:
+        places = few_that_bend(making.module, making.drawn, making.bend)
+        places |= roundings.logs_of_decays(making.module, making.drawn)
     for factor in _LITTLE_AND_MUCH if places else ():
 
         def changed(drawn: object, factor: float = factor) -> object:
@@ -661,10 +664,6 @@ def _with_few_scaled(making: _Making, weighed: bool) -> Iterator[Case]:
         inputs = making.reference.changed_inputs(making.seed, changed)
         if (case := making.case(f"rates x{factor:g}", inputs)) is not None:
             yield case
-
-
-def _rates(module: torch.nn.Module, inputs: object, bend: frozenset[int]) -> frozenset[int]:
-    return few_that_bend(module, inputs, bend) | roundings.logs_of_decays(module, inputs)
 
 
 def few_that_bend(

@@ -420,7 +420,8 @@ def _scales(
         if isinstance(name, int)
         and period > 1
         and values[name].is_floating_point()
-        and _may_be_scaled(values[name])
+        and float(values[name].min()) < max(0.0, _NEAR_END * float(values[name].max()))
+        and not orders(values[name])
     ]
     if not places:
         return None
@@ -431,11 +432,6 @@ def _scales(
         factors = [abs(factor) / _LARGE for factor in factors]
     dice.shuffle(factors)
     return name, axis, factors
-
-
-def _may_be_scaled(tensor: torch.Tensor) -> bool:
-    low, high = float(tensor.min()), float(tensor.max())
-    return (low < 0.0 or low < _NEAR_END * high) and not orders(tensor)
 
 
 def _make(

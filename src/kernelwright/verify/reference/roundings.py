@@ -93,11 +93,6 @@ def _attention(given: Mapping[str, Any]) -> torch.Tensor:
     return (_softmax(scores, -1, False) @ value).to(given["query"].dtype)
 
 
-def _weights_again(x: torch.Tensor, dim: int, half_to_float: bool) -> torch.Tensor:
-    """As a backward pass makes the weights again, from the logarithm of a row's sum: that is off by a rounding for the whole row."""
-    return _log_softmax(x, dim, half_to_float).exp()
-
-
 def _softmax_backward(
     gradient: torch.Tensor,
     output: torch.Tensor,
@@ -111,14 +106,6 @@ def _softmax_backward(
     typical = gradient.abs().nanmedian()
     row = (gradient * stored).sum(dim, keepdim=True) + typical - typical
     return (output * (gradient - row)).to(dtype)
-
-
-def _normalised_backward(
-    gradient: torch.Tensor, normal: torch.Tensor, rstd: torch.Tensor, dims: list[int]
-) -> torch.Tensor:
-    """Gradient of what was normalised over `dims`; `gradient` times the weight. Over one element all of it cancels."""
-    along = normal * (gradient * normal).mean(dims, keepdim=True)
-    return (gradient - (along + gradient.mean(dims, keepdim=True))) * rstd
 
 
 def _layer_norm_backward(
@@ -136,7 +123,8 @@ def _layer_norm_backward(
     axes = list(range(x.ndim - len(normalized_shape), x.ndim))
     others = list(range(axes[0]))
     weighed = gradient if weight is None else gradient * weight
-    of_input = _normalised_backward(weighed, normal, rstd, axes).to(x.dtype)
+    along = normal * (weighed * normal).mean(axes, keepdim=True)  # over one element all of it cancels
+    of_input = ((weighed - (along + weighed.mean(axes, keepdim=True))) * rstd).to(x.dtype)
     sums = (
         [(gradient * normal).sum(others), gradient.sum(others)] if others else [gradient * normal, gradient]
     )
@@ -197,8 +185,11 @@ _ATTENTIONS = frozenset(
     for name in ("flash_attention_for_cpu", "flash_attention", "efficient_attention", "cudnn_attention")
 )
 """Whose first result is spelled out: their scores are made of sums, and roundings of scores decide between near ties."""
-_MADE_AGAIN: Mapping[str, Callable[..., object]] = MappingProxyType({"aten::_softmax": _weights_again})
-"""Operations whose results a backward pass makes again in another way, spelled out like that where gradients are asked."""
+_MADE_AGAIN: Mapping[str, Callable[..., object]] = MappingProxyType(
+    {"aten::_softmax": lambda *args, **kwargs: _log_softmax(*args, **kwargs).exp()}
+)
+"""Operations whose results a backward pass makes again in another way, spelled out like that where gradients are asked: weights from
+the logarithm of a row's sum, which is off by a rounding for the whole row."""
 
 
 class Rounding(DispatchMode):

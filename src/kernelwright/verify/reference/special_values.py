@@ -129,7 +129,7 @@ def kinds(
     if _among(names, "random"):
         return []
     smooth = not (_among(names, "orders", "steps") or whole_outputs)
-    ladder = _padding(names, given)
+    ladder = ["padding"] if _among(names, "weighed", "maskable") and any(map(is_mask, given)) else []
     ladder += ["ladder"] if floating and smooth and not _names_any(names, ("linalg",)) else []
     if _among(names, "factors", "products"):
         return _of_products(names, ladder, floating and not whole_outputs, _centred(operators))
@@ -144,7 +144,9 @@ def kinds(
         found += ["eighths", "far"] if _among(names, "samplers") else ["far"]
     if floating and _among(names, "variances"):
         found.append("offset")
-    found += [*_of_picks(names), *(["annulled"] if _multiplied(operators) else [])] if floating else []
+    found += _of_picks(names) if floating else []
+    if floating and alone(operators) and not set(operators).isdisjoint(_NAMED["multiplied"]):
+        found.append("annulled")
     if floating and _among(names, "orders"):
         found += ["crowded", "flat"]
     found += _of_carried(names, operators) if floating else []
@@ -207,17 +209,6 @@ def _of_picks(names: set[str]) -> list[str]:
 def _stepped(names: set[str]) -> bool:
     """Whether exponents of floats are taken."""
     return _among(names, "exponents") or ("log2" in names and _among(names, "steps"))
-
-
-def _multiplied(operators: Sequence[str]) -> bool:
-    """Whether all that a reference does is a product along an axis."""
-    return alone(operators) and not set(operators).isdisjoint(_NAMED["multiplied"])
-
-
-def _padding(names: set[str], given: Sequence[torch.Tensor]) -> list[str]:
-    """The kind for masks of a softmax."""
-    weighed = _among(names, "weighed", "maskable")
-    return ["padding"] if weighed and any(map(is_mask, given)) else []
 
 
 def _centred(operators: Sequence[str]) -> bool:
@@ -403,15 +394,11 @@ def _seconds(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
 
 def _of_one_sign(made: torch.Tensor, low: float, high: float, near: float, end: float) -> torch.Tensor:
     """Clamped to the drawn range if that is of positive numbers, and made negative if it is of negative ones, like logarithms of
-    decays. The range includes 0 and 1 if draws are within a share `near` of them."""
-    if low >= 0:
-        return made.clamp(*(_ends(low, high, near, end)))
-    return -made.abs() if high <= 0 else made
-
-
-def _ends(low: float, high: float, near: float, end: float) -> tuple[float, float]:
-    """The ends of the range from which values between these were drawn, or numbers as far as `end` from them."""
-    return (min(low, end) if low < near * high else low, 1.0 - end if 1.0 - near < high < 1.0 - end else high)
+    decays. The range includes 0 and 1, or numbers as far as `end` from them, if draws are within a share `near` of them."""
+    if not low >= 0:
+        return -made.abs() if high <= 0 else made
+    least = min(low, end) if low < near * high else low
+    return made.clamp(least, 1.0 - end if 1.0 - near < high < 1.0 - end else high)
 
 
 def _quiet() -> frozenset[str]:
@@ -472,7 +459,8 @@ def product_of_magnitudes(inputs: object, shape: Sequence[int]) -> torch.Tensor 
 
 def inexact(operators: Sequence[str]) -> int:
     """How many pointwise operators may round."""
-    return sum(_is_tagged(name) for name in operators if not _begins(name, _NAMED["exact"]))
+    exact = tuple(f"{word}_" for word in _NAMED["exact"])
+    return sum(_is_tagged(name) for name in operators if not f"{name.strip('_')}_".startswith(exact))
 
 
 def rounds_once(operators: Sequence[str]) -> bool:
@@ -497,10 +485,6 @@ def _among(names: set[str], *tables: str) -> bool:
 def _names_any(names: set[str], words: Sequence[str]) -> bool:
     bounded = [f"_{name.strip('_')}_" for name in names]
     return any(f"_{word}_" in name for name in bounded for word in words)
-
-
-def _begins(name: str, words: Sequence[str]) -> bool:
-    return f"{name.strip('_')}_".startswith(tuple(f"{word}_" for word in words))
 
 
 def _counts(tensor: torch.Tensor) -> bool:
@@ -673,10 +657,6 @@ def _powers(x: torch.Tensor, draw: _Draw) -> torch.Tensor:
     return made
 
 
-def _offset(x: torch.Tensor, draw: _Draw) -> torch.Tensor:
-    return x + _OFFSET * float(x.std(correction=0))
-
-
 def _annulled(x: torch.Tensor, draw: _Draw) -> torch.Tensor:
     """Numbers of about one size whose product along the last axis is nearly the largest, so that no part of it is infinite."""
     size = float(torch.finfo(draw.dtype).max) ** (_PRODUCT / max(x.shape[-1], 1))
@@ -691,11 +671,6 @@ def _extreme(x: torch.Tensor, draw: _Draw) -> torch.Tensor:
     values = [float("inf"), -float("inf"), large, -large, 0.0]
     special = torch.rand(x.shape, generator=draw.generator) < 0.25
     return torch.where(special, _pick(x, values, draw.generator), x)
-
-
-def _distant(x: torch.Tensor, draw: _Draw) -> torch.Tensor:
-    low, high = _DISTANT
-    return _by_row(x, [lambda row: row * 10.0 ** _uniform(draw.generator, low, high)], 0)
 
 
 def _tiny(x: torch.Tensor, draw: _Draw) -> torch.Tensor:
@@ -897,11 +872,11 @@ _CHANGES: Mapping[str, Callable[[torch.Tensor, _Draw], torch.Tensor]] = {
     "images": _images,
     "thin": _thin,
     "far": _far,
-    "offset": _offset,
+    "offset": lambda x, *_: x + _OFFSET * float(x.std(correction=0)),
     "powers": _powers,
     "annulled": _annulled,
     "extreme": _extreme,
-    "distant": _distant,
+    "distant": lambda x, draw: _by_row(x, [lambda row: row * 10.0 ** _uniform(draw.generator, *_DISTANT)], 0),
     "tiny": _tiny,
     "nan": _nan,
     "scores": _scores,

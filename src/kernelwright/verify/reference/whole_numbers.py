@@ -313,9 +313,8 @@ def take(
                 given = call(tried)
                 fits = _finite(given) >= least and [one.shape for one in given] == forms
                 if isinstance(change, _Within):
-                    fits = fits and not (
-                        change.leaves_rows(given) or change.reads_outside(tried, given, call)
-                    )
+                    has_rows = any(change.length in one.shape for one in given)  # which may lie outside
+                    fits = fits and not (has_rows or change.reads_outside(tried, given, call))
             except Exception:
                 fits = False
             if fits:
@@ -450,10 +449,6 @@ class _Within:
 
     def __call__(self, old: torch.Tensor) -> torch.Tensor:
         return old.clamp(self.first, self.last)
-
-    def leaves_rows(self, given: Sequence[torch.Tensor]) -> bool:
-        """Whether some of the outputs `given` may have rows that lie outside."""
-        return any(size == self.length for one in given for size in one.shape)
 
     def reads_outside(
         self, inputs: object, given: Sequence[torch.Tensor], call: Callable[[object], list[torch.Tensor]]

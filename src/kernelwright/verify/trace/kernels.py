@@ -515,20 +515,7 @@ def _same_kind(node: ast.Call | ast.Compare, made: set[str], none: bool) -> None
             raise NotAKernel(f"line {node.lineno}: isinstance of what a kernel has made")
 
 
-def _is_instance(value: object, kinds: Any) -> bool:
-    """`isinstance` as when compiled: a constant counts as the value it holds."""
-    return isinstance(value.value if isinstance(value, tl.constexpr) else value, kinds)
-
-
-def _least(*values: object, **options: object) -> object:
-    return _choice("min", values, options)
-
-
-def _greatest(*values: object, **options: object) -> object:
-    return _choice("max", values, options)
-
-
-def _choice(name: str, values: tuple[object, ...], options: dict[str, object]) -> object:
+def _choice(name: str, /, *values: object, **options: object) -> object:
     """`min` or `max`: Triton's, elementwise, if an argument is a tensor; Python's would compare whole blocks."""
     if any(isinstance(value, tl.tensor) for value in values):
         return getattr(tl.core, f"builtin_{name}")(*values, **options)
@@ -539,7 +526,10 @@ _KEYWORDS = ("member", "_semantic", "_builder", "_generator")
 _SAFE_BUILTINS: dict[str, object] = {
     **{name: getattr(builtins, name) for name in _BUILTINS},
     "print": lambda *values, **options: tl.device_print("print"),  # as the compiler reads it
-    "min": _least,
-    "max": _greatest,
-    "isinstance": _is_instance,
+    "min": functools.partial(_choice, "min"),
+    "max": functools.partial(_choice, "max"),
+    # As when compiled: a constant counts as the value it holds.
+    "isinstance": lambda value, kinds: isinstance(
+        value.value if isinstance(value, tl.constexpr) else value, kinds
+    ),
 }
