@@ -27,7 +27,9 @@ def coverage_of(programs: int, block: object, drawn: int = 4) -> Coverage:
     dice, width = random.Random(3), programs // drawn
     strata = [part * width + dice.randrange(width) for part in range(drawn)]
     others = [touched((strata[0] + step) % programs) for step in (1, programs - 1)]
-    return Coverage((programs, 1, 1), [touched(one) for one in strata], touched(strata[0]), {0: others})
+    return Coverage(
+        (programs, 1, 1), [touched(one).written for one in strata], touched(strata[0]), {0: others}
+    )
 
 
 @pytest.mark.parametrize("block", [lambda p: p, lambda p: 4095 - p, lambda p: p % 64 * 64 + p // 64])
@@ -67,9 +69,11 @@ def test_what_whole_axes_read_counts_once_and_what_neighbours_share_does_not() -
     weights = np.arange(100)
     first = instance(np.arange(8), weights)
     same, other = instance(np.arange(8) + 8, weights), instance(np.arange(8) + 16, weights + 50)
-    assert Coverage((32, 4, 1), [first], first, {0: [same, same], 1: [same, other]}).readers("x") == 32
-    assert Coverage((32, 4, 1), [first], first, {0: [same, other, same]}).readers("x") == 1
-    assert Coverage((32, 4, 1), [first], first, {0: [same, same]}).readers("y") == 1
+    assert (
+        Coverage((32, 4, 1), [first.written], first, {0: [same, same], 1: [same, other]}).readers("x") == 32
+    )
+    assert Coverage((32, 4, 1), [first.written], first, {0: [same, other, same]}).readers("x") == 1
+    assert Coverage((32, 4, 1), [first.written], first, {0: [same, same]}).readers("y") == 1
 
 
 def test_of_two_images_a_program_of_the_other_is_asked() -> None:

@@ -41,8 +41,8 @@ class Coverage:
     """What a few instances of a launch touch."""
 
     grid: Sequence[int]
-    drawn: Sequence[Touched]
-    """One instance from each equal part of the grid."""
+    drawn: Sequence[Places]
+    """Where one instance from each equal part of the grid stores."""
     first: Touched
     """An instance that stores something, ..."""
     others: Mapping[int, Sequence[Touched]]
@@ -62,7 +62,7 @@ class Coverage:
             for axis, others in self.others.items()
             if any(_overlap(here, other.written.get(name)) for other in others)
         )
-        drawn = [one.written[name] for one in self.drawn if name in one.written]
+        drawn = [written[name] for written in self.drawn if name in written]
         if len(drawn) < 2:
             return stored / times
         pairs = list(itertools.combinations(drawn[:_SEVERAL], 2))

@@ -692,9 +692,9 @@ class Engine:
         self, body: Body, arguments: Arguments, grid: tuple[int, ...], traced: TracedLaunch
     ) -> Coverage:
         """What the sampled instances touch, and neighbours, along each axis, of one that writes."""
-        drawn = [traffic.touched() for traffic in traced.traffic[:_COMPARED]]
-        place = next((place for place, one in enumerate(drawn) if one.written), 0)
-        first, at = drawn[place], _index(self._sampled_programs[place], grid)
+        drawn = [traffic.stores() for traffic in traced.traffic[:_COMPARED]]
+        place = next((place for place, written in enumerate(drawn) if written), 0)
+        first, at = traced.traffic[place].touched(), _index(self._sampled_programs[place], grid)
         tickets = self._ticket_of(traced, place, len(traced.traffic))
         others: dict[int, list[Touched]] = {}
 

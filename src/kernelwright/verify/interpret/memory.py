@@ -245,9 +245,13 @@ class Traffic:
         """Distinct sectors per argument, including those of skipped iterations."""
         return {name: len(seen) + self.skipped_sectors.get(name, 0.0) for name, seen in self.sectors.items()}
 
+    def stores(self) -> dict[str, np.ndarray]:
+        """`written`, with each offset once."""
+        return _once(self.written)
+
     def touched(self) -> Touched:
         """`written`, `read` and `loaded`, with each offset once."""
-        return Touched(_once(self.written), _once(self.read), dict(self.loaded))
+        return Touched(self.stores(), _once(self.read), dict(self.loaded))
 
     def totals(self) -> dict[str, dict[str, float]]:
         """Everything counted so far, for `extrapolate`."""

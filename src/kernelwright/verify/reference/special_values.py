@@ -1,43 +1,8 @@
-"""Special inputs that random draws never produce, chosen by the operators that a reference runs.
+"""Special inputs that random draws never produce, chosen by the operators that a reference runs (`kinds`).
 
-`rows`      rows of zeros, of a single number, and of the numbers that the reference names
-`ties`      rows of halves, and equal rows
-`eighths`   multiples of an eighth, if places to sample at are computed: some lie half-way between two
-`images`    numbers between 0 and 1 that 8 bits hold
-`thin`      numbers that bfloat16 holds, six of seven elements 0
-`far`       values of thousands, and rows below -10,000 throughout
-`annulled`  for products along an axis, a zero behind the beginning and numbers of thousands, that range or not
-`offset`    a mean of hundreds of standard deviations, where E[x^2] - m^2 cancels
-`extreme`   infinities and 1e20, if one or two operators work element by element
-`minute`    numbers of 1e-20 throughout, if one or two operators work element by element
-`integers`  up to 2^26 (elementwise int32: up to where the reference wraps; int64: 2^40), and to 2^54 if they are summed or
-            compared and none is an index; if int64 are only summed and compared, also near each other at 2^60
-`distant`   rows scaled anywhere between 10^3.5 and 10^6
-`tiny`      inputs as small as the root of the smallest constant that the reference names, or as that constant; for log(1 + x) and
-            exp(x) - 1, numbers at which only relative accuracy tells them from their naive forms
-`long`      at long sizes: rows far off, with a large mean, and near zero in turn, those that the reference has a meaning for
-`ladder`    rows scaled anywhere between 10^-3 and 10^3.5, each input by itself, some with one element far above the others: small
-            and large values of either sign in the middle of a chain
-`scores`    at long sizes, for a softmax of products: rows of the first input as drawn and up to 10^2.5 times as large, so that
-            a later block of keys scores above the first by little or by much
-`masks`     rows of booleans that are all false and all true, if booleans are drawn at random
-`padding`   with a softmax and masks drawn at random (booleans or minus infinity): rows that begin with padding
-`masked`    minus infinity here and there, if the reference has a softmax or log-sum-exp
-`nan`       NaN and infinities, if the reference tests for them by name
-`bounds`    only numbers that the reference names, if it compares or counts in bins
-`signs`     zeros of both signs, equal to each other, among numbers of one sign: if an output is of integers
-`sparse`    with products, half of each input's elements 0, as after a ReLU
-`faint`     with products, the first input 1e-8 throughout; of inputs in pairs (real and imaginary parts) the second of each 1e-4
-`degenerate`, `level`, `apart` (also for maxima), `least`, `near`: see `degenerate.py`
-`crowded`   at long sizes, rows whose largest or least lie side by side, or some power of two apart, if several are asked for
-`flat`      at long sizes, numbers a hundredth as far apart, if several are asked for: a share of a whole then has thousands
-`alone`     at long sizes, where extrema are carried along an axis or taken of pairs: rows that are quiet but for their ends, and rows
-            with one ordinary number at an end, all others near -10^6; `alone_least` with the other sign for minima
-`beyond`    the last odd integers and halves that single precision holds, if one operator rounds to integers
-`powers`    rows whose largest element is the last number below a power of two, if exponents of floats are asked for
-`named`     numbers that a candidate's kernels compare with (`named_values.py`)
-`outlier`   see `locality.py`
-`reach`     scaled so that values in the middle of a chain cross a bound that no other case crosses
+docs/judge.md says under "Values" what is asked of which references; `_CHANGES` holds what a kind makes of a tensor. Kinds of other
+files: `degenerate`, `level`, `apart`, `least`, `near` (`degenerate.py`), `named` (`named_values.py`), `outlier` (`locality.py`),
+and `reach`, which `oracle.py` scales until values in the middle of a chain cross a bound that no other case crosses.
 
 Several patterns share a case, a row each, which costs one run instead of ten. We expect what the reference makes of them,
 infinities included. Not asked: anything where it has NaN, because compilers' maxima drop NaN; signs of zeros; denormals.
