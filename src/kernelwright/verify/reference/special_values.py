@@ -109,9 +109,7 @@ def kinds(
         found += ["eighths", "far"] if _among(names, "samplers") else ["far"]
     if floating and _among(names, "variances"):
         found.append("offset")
-    found += _of_picks(names) if floating else []
-    if floating and alone(operators) and not set(operators).isdisjoint(_NAMED["multiplied"]):
-        found.append("annulled")
+    found += _of_picks(names, operators) if floating else []
     if floating and _among(names, "orders"):
         found += ["crowded", "flat"]
     found += _of_carried(names, operators) if floating else []
@@ -164,11 +162,13 @@ def rounds(operators: Iterable[str], among: Iterable[str]) -> int:
     return max((count for name, count in counted.items() if name.startswith(tuple(among))), default=0)
 
 
-def _of_picks(names: set[str]) -> list[str]:
-    """Kinds for references that sort, select, or take exponents of floats."""
+def _of_picks(names: set[str], operators: Sequence[str]) -> list[str]:
+    """Kinds for references that sort, select, take exponents of floats, or do nothing but a product along an axis."""
     largest = _among(names - {"clamp_max"}, "picks") and not _among(names, "variances")
     least = _among(names - {"clamp_min"}, "least")
-    return ["apart"] * largest + ["least"] * least + ["powers"] * _stepped(names)
+    multiplied = alone(operators) and not names.isdisjoint(_NAMED["multiplied"])
+    powers = ["powers"] * _stepped(names)
+    return ["apart"] * largest + ["least"] * least + powers + ["annulled"] * multiplied
 
 
 def _stepped(names: set[str]) -> bool:
