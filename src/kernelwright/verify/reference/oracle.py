@@ -27,6 +27,7 @@ from kernelwright.verify.protocol import Protocol
 from kernelwright.verify.reference import (
     after_calls,
     allowances,
+    carried,
     chains,
     checkpoint,
     in_part,
@@ -840,7 +841,7 @@ def _of_chains(making: _Making, found: Operators) -> Iterator[Case]:
 
 
 def _of_late_rounds(making: _Making, found: Operators, long: bool) -> Iterator[Case]:
-    """See `settling.py`."""
+    """See `settling.py` and `carried.py`."""
 
     def double(inputs: object) -> list[torch.Tensor]:
         return in_double(making.module, inputs)[0]
@@ -850,6 +851,10 @@ def _of_late_rounds(making: _Making, found: Operators, long: bool) -> Iterator[C
         again = making.reference.inputs(making.seed + 1)
         made = settling.settling(making.drawn, again, double, single, found, making.seed, long)
         if made and (case := making.case(*made)) is not None:
+            yield case
+    with where_possible():
+        far = carried.carried(making.drawn, single, found, making.seed)
+        if far is not None and (case := making.case(carried.KIND, far)) is not None:
             yield case
 
 
@@ -1081,7 +1086,15 @@ def special_kinds(
 def has_special(shape: ShapeCases) -> bool:
     """Whether the reference has special values at long sizes; `shape` is its first small one."""
     if any(
-        case.name.endswith((f", {_ALIKE}", f", {_OUTWEIGHED}", f", {chains.KIND}", f", {settling.STEPS}"))
+        case.name.endswith(
+            (
+                f", {_ALIKE}",
+                f", {_OUTWEIGHED}",
+                f", {chains.KIND}",
+                f", {settling.STEPS}",
+                f", {carried.KIND}",
+            )
+        )
         for case in shape.cases
     ):
         return True

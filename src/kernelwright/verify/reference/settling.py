@@ -79,9 +79,9 @@ def settling(
     """(kind, inputs) on which a reference settles late; None if there is nothing to find, or nothing is found. `again`: inputs of
     another draw. `double` and `single`: the reference in float64, with all that it makes there, and in its own precision; both may
     raise. `long`: only if there are as many rounds as an axis is long (of kind `STEPS`)."""
-    if len(operators) > _MOST_OPERATORS or _period(operators)[2] < ROUNDS:
+    if len(operators) > _MOST_OPERATORS or period(operators)[2] < ROUNDS:
         return None
-    axis, generator = _axis(flatten(inputs)), torch.Generator().manual_seed(seed)
+    axis, generator = instances_axis(flatten(inputs)), torch.Generator().manual_seed(seed)
     usual, other = (_settled(one, double, single, axis) for one in (inputs, again))
     if usual is None or other is None:
         return None
@@ -102,14 +102,14 @@ def settling(
     parts = 1 if axis is None else max(1, min(_TOGETHER, _AT_ONCE // usual.elements))
     for _ in range(min(_TURNS, _WORK // len(operators), _ELEMENTS // (parts * usual.elements))):
         tried = [_changed(inputs, best, axis, generator) for _ in range(parts)]
-        for one, gained in zip(tried, later(_beside(tried, axis)).chunk(parts), strict=True):
-            best = _joined(best, one, gained > most, axis)
+        for one, gained in zip(tried, later(beside(tried, axis)).chunk(parts), strict=True):
+            best = joined(best, one, gained > most, axis)
             most = torch.maximum(gained, most)
     found = float((later(best) >= _LATER).double().mean()) >= _SHARE
     return (STEPS if steps else KIND, best) if found else None
 
 
-def _axis(given: Sequence[torch.Tensor]) -> int | None:
+def instances_axis(given: Sequence[torch.Tensor]) -> int | None:
     """The axis of all inputs, the first or the last, along which they may be independent instances."""
     several = [one for one in given if one.numel() > 1]
     for axis in (0, -1):
@@ -136,7 +136,7 @@ def _settled(
     """What one call tells, of all operators of a round or of those `wanted`; None without rounds."""
     with _Kept() as kept:
         right = double(inputs)
-    length, begin, count = _period(kept.names)
+    length, begin, count = period(kept.names)
     if count < ROUNDS:
         return None
     some = [one for one in flatten(inputs) if one.numel() > 1]
@@ -150,15 +150,15 @@ def _settled(
         made = kept.made[begin + place :: length][:count]
         if not made[0].is_floating_point() or len({one.shape for one in made}) > 1:
             continue
-        lines = _lines(torch.stack(made), axis, extent)
-        if lines is not None:
-            moves = (lines - lines[-1]).abs().amax(2) > least * lines.abs().amax((0, 2))
+        found = lines(torch.stack(made), axis, extent)
+        if found is not None:
+            moves = (found - found[-1]).abs().amax(2) > least * found.abs().amax((0, 2))
             late[place] = (moves * torch.arange(1, count + 1).unsqueeze(1)).amax(0)
             given[place] = made[-1].untyped_storage()._cdata in returned
     strays = torch.zeros(extent, dtype=torch.bool)
     for one, other in zip(right, own, strict=True):
         both = torch.stack([one.double(), other.double()])
-        pair = _lines(both, axis, extent)
+        pair = lines(both, axis, extent)
         pair = both.reshape(2, 1, -1) if pair is None else pair
         strays |= ~(
             (pair[0] - pair[1]).abs().amax(1) <= max(_STRAYS, _STEPS_STRAYED * step) * pair[0].abs().amax(1)
@@ -166,7 +166,7 @@ def _settled(
     return _Settled(torch.where(strays, -count, late), given, count, kept.elements)
 
 
-def _lines(stacked: torch.Tensor, axis: int | None, extent: int) -> torch.Tensor | None:
+def lines(stacked: torch.Tensor, axis: int | None, extent: int) -> torch.Tensor | None:
     """(runs, instances, elements of each); None if there are no such instances."""
     count = len(stacked)
     if stacked.numel() == 0:
@@ -178,7 +178,7 @@ def _lines(stacked: torch.Tensor, axis: int | None, extent: int) -> torch.Tensor
     return stacked.movedim(1 if axis == 0 else -1, 1).reshape(count, extent, -1)
 
 
-def _period(names: Sequence[str]) -> tuple[int, int, int]:
+def period(names: Sequence[str]) -> tuple[int, int, int]:
     """(operators of a round, number of the first one, rounds) of the longest stretch that repeats."""
     numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
     line = torch.tensor([numbers[name] for name in names])
@@ -236,7 +236,7 @@ def _of_instances(tensor: torch.Tensor, axis: int | None) -> list[int]:
     return shape
 
 
-def _beside(tried: Sequence[Any], axis: int | None) -> Any:
+def beside(tried: Sequence[Any], axis: int | None) -> Any:
     """Several inputs as one, with their instances behind one another."""
     if axis is None:
         return tried[0]
@@ -249,7 +249,7 @@ def _beside(tried: Sequence[Any], axis: int | None) -> Any:
     return convert(tried[0], join)
 
 
-def _joined(inputs: object, others: object, chosen: torch.Tensor, axis: int | None) -> object:
+def joined(inputs: object, others: object, chosen: torch.Tensor, axis: int | None) -> object:
     """The inputs with the instances `chosen` from others."""
     given: Iterator[torch.Tensor] = iter(flatten(others))
 
