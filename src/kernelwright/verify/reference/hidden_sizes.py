@@ -27,6 +27,8 @@ from kernelwright.records import Task
 from kernelwright.shapes import constants
 from kernelwright.verify.messages import IN_A_KERNEL
 
+HIDDEN = "hidden"
+"""The set of odd sizes, also asked on rows with shapes of their own."""
 ONE = "hidden_one"
 """The set with one size 1, on the task's own inputs only."""
 ALSO_ONE = f"{ONE}_"
@@ -364,7 +366,7 @@ def hidden_sizes(
     varied = [name for name in varying(base, sets) if name not in task.ranges]
     free = [name for name in varied if base[name] >= 4]
     if free:
-        yield "hidden", _middle(task, base, free, dice)
+        yield HIDDEN, _middle(task, base, free, dice)
     several = [name for name in varied if base[name] > 1]
     if len(several) > 1:
         yield RELATED[0], _turned(task, base, several, dice)

@@ -67,7 +67,7 @@ def told_apart(inputs: object, call: Callable[[object], list[torch.Tensor]], tur
     generator = torch.Generator().manual_seed(seed)
 
     def changes(tensor: torch.Tensor) -> Iterator[Change]:
-        if tensor.dtype not in (torch.int32, torch.int64) or not _is_free(tensor):
+        if tensor.dtype not in (torch.int32, torch.int64) or not is_free(tensor):
             return
         low, high = (int(end) for end in tensor.aminmax())
         if high - low < 2:  # booleans, or one number
@@ -87,7 +87,7 @@ def crossed(inputs: object) -> Any:
     integers = [
         (place, one)
         for place, one in enumerate(flatten(inputs))
-        if one.dtype in (torch.int32, torch.int64) and _is_free(one) and not torch.equal(*one.aminmax())
+        if one.dtype in (torch.int32, torch.int64) and is_free(one) and not torch.equal(*one.aminmax())
     ]
     for place, one in integers:
         for axis in (axis for axis in (0, -1) if one.ndim == 2 and one.shape[axis] == 2):
@@ -112,7 +112,7 @@ def begun_alike(inputs: object) -> Any:
     return convert(inputs, lambda one: _begin_alike(one) if one.is_floating_point() else one)
 
 
-def _is_free(tensor: torch.Tensor) -> bool:
+def is_free(tensor: torch.Tensor) -> bool:
     """Whether numbers are in no order, no square matrix, finite and without zeros that may be a mask of floats."""
     square = tensor.ndim > 1 and tensor.shape[-1] == tensor.shape[-2]
     if tensor.numel() < 2 or not tensor.ndim or square or orders(tensor):
@@ -123,7 +123,7 @@ def _is_free(tensor: torch.Tensor) -> bool:
 def _begin_alike(old: torch.Tensor) -> torch.Tensor:
     """Every other entry of the first axis begins like the one before, with as many as `_ALIKE` says in turn but for the last; in more
     than two dimensions along the last but one."""
-    if old.ndim < 2 or not _is_free(old):
+    if old.ndim < 2 or not is_free(old):
         return old
     made = old.clone(memory_format=torch.contiguous_format)
     axis = max(1, old.ndim - 2)

@@ -35,6 +35,7 @@ from kernelwright.verify.reference import (
     reach,
     renumbered,
     roundings,
+    row_shapes,
     settling,
     special_values,
     start_values,
@@ -49,6 +50,7 @@ from kernelwright.verify.reference.hidden_sizes import (
     AFTER,
     AGAIN,
     FAINT,
+    HIDDEN,
     LEAST,
     LONG_AFTER,
     NONE,
@@ -398,7 +400,8 @@ def _cases_of(making: _Making, of_weights: int, long: bool, special: bool, few: 
         if long and name != LISTS and protocol.affine:
             with runs_reference():
                 found = operators(module, inputs)
-        case = _usual_case(making, found, called, inputs, scale)
+        case = _shaped_case(making, called, inputs, scale) if number == 1 and not long else None
+        case = case or _usual_case(making, found, called, inputs, scale)
         if case is None and number == 0:
             raise UserError(f"task {task.id}: the reference's own output is not finite")
         if case is not None and number == 0 and case.disordered and _only_here(making):
@@ -457,6 +460,23 @@ def _usual_case(making: _Making, long: Operators, name: str, inputs: object, sca
         return case or make_case(name, making.module, inputs, making.protocol, scale)
     except NotModelled as error:
         raise UserError(f"task {task.id}, {making.name}: {error}") from error
+
+
+@where_possible()
+def _shaped_case(making: _Making, name: str, inputs: object, scale: float) -> Case | None:
+    """The case of rows with shapes of their own (`row_shapes.py`) in place of one of another distribution: at hidden sizes, and of
+    integers also at the first. None elsewhere, for gradients, and where the reference accepts none."""
+    whole = all(not one.is_floating_point() for one in flatten(inputs))
+    wanted = making.name == HIDDEN or (whole and making.position == 0)
+    if making.reference.task.gradients or not (wanted and making.protocol.affine):
+        return None
+    found = operators(making.module, inputs)
+    named = whole_numbers.named_in(making.reference.task.source, making.reference.overrides or ())
+    call = functools.partial(_in_some_order, making.module)
+    made = row_shapes.shaped(inputs, call, named, not special_values.decides(found), making.seed)
+    if made is not None and making.position:
+        made = row_shapes.spread(made, call, found) or made
+    return made and make_case(f"{name}, shapes", making.module, made, making.protocol, scale)
 
 
 def _tells_nothing(name: str, task: Task, case: Case) -> bool:

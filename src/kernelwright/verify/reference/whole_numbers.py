@@ -264,7 +264,7 @@ def uneven(inputs: object, call: Callable[[object], list[torch.Tensor]], seed: i
     extents = _extents(given)
 
     def changes(tensor: torch.Tensor) -> Iterator[Change]:
-        if not _names_lists(tensor) or _are_positions(tensor, extents):
+        if not _names_lists(tensor) or are_positions(tensor, extents):
             return
         chosen = int(torch.randint(tensor.numel() - 1, (), generator=generator))
         if _divides(tensor, extents):
@@ -401,7 +401,7 @@ def _climbs_along_rows(numbers: torch.Tensor) -> bool:
 
 def _of_documents(tensor: torch.Tensor, other: torch.Tensor, generator: torch.Generator) -> Iterator[Change]:
     """Documents of one element each, and in every other row of one or two."""
-    if not _are_positions(tensor, ()):
+    if not are_positions(tensor, ()):
         more = torch.randint(2, tensor.shape, generator=generator)
         more.reshape(-1, tensor.shape[-1])[::2] = 1
         yield lambda old: (more.cumsum(-1) - more[..., :1]).to(old)
@@ -411,7 +411,7 @@ def _later(
     draws: Sequence[torch.Tensor], extents: Collection[int], generator: torch.Generator
 ) -> Iterator[Change]:
     """Positions behind a cache of thousands, then of tens of thousands, if all draws are positions."""
-    for start in _LATER if all(_are_positions(one, extents) for one in draws) else ():
+    for start in _LATER if all(are_positions(one, extents) for one in draws) else ():
         yield functools.partial(torch.add, other=int(torch.randint(*start, (), generator=generator)))
 
 
@@ -420,7 +420,7 @@ def are_offsets(tensor: torch.Tensor) -> bool:
     return not tensor.is_floating_point() and tensor.ndim == 1 and tensor.numel() > 2 and _climbs(tensor)
 
 
-def _are_positions(numbers: torch.Tensor, extents: Collection[int]) -> bool:
+def are_positions(numbers: torch.Tensor, extents: Collection[int]) -> bool:
     """Whether numbers are consecutive along the last axis, and no offsets of parts of one element each."""
     if numbers.ndim == 0 or numbers.shape[-1] < _LEAST_POSITIONS:
         return False

@@ -1,0 +1,261 @@
+"""Rows that each have a shape of their own, as data have and draws at random never do.
+
+A kernel may be wrong for rows that repeat, swing from one element to the next, stay at one number for long, hold a rare number at two
+places far apart, or make a sum that is exactly a bound. One case asks all of these: three rows of four, of floats and of integers, are
+made of its own numbers in one of the shapes below, so signs and ranges stay those of the task. Vectors of integers are taken in
+pieces. Of integers of one form the second is also what the first lacks to a number that the reference names, or the first in other order
+with some numbers mirrored about their mean (equal sums, and sums of squares); the third is the sum or the difference of two; and
+one for each row is the sum of a row's beginning.
+
+What a reference accepts is tried on it (`whole_numbers.take`). Sorted numbers, square matrices, masks, and floats where ties decide
+stay as drawn.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any
+
+import torch
+
+from kernelwright.verify.reference.distributions import orders
+from kernelwright.verify.reference.in_part import is_free
+from kernelwright.verify.reference.whole_numbers import Change, are_positions, take
+from kernelwright.verify.structures import convert, flatten
+
+_MOST_ROWS, _PIECES, _LEAST = 96, 24, 3
+"""The most rows that get a shape, the pieces of a vector, and the least elements of a row with one."""
+_EVERY = 4
+"""One row of so many stays as drawn."""
+_PERIODS = range(2, 10)
+_LITTLE, _QUIET = 0.02, 1e-3
+"""How far floats lie from a level, and quiet ones from the end of their range that is next to 0, as a share of where they lay."""
+_SPREAD_BITS = {torch.int32: 30, torch.int64: 40}
+_SIZED = ("bincount", "one_hot", "repeat_interleave", "histc")
+"""Operators that make a size of a large integer."""
+_LOW_BITS = 16
+"""Bits that numbers have in common if they are spread out."""
+_TRIED = 16
+"""Draws of three numbers that can be mirrored."""
+
+
+def shaped(
+    inputs: object,
+    call: Callable[[object], list[torch.Tensor]],
+    named: Sequence[int],
+    floats: bool,
+    seed: int,
+) -> Any:
+    """The inputs with shapes for most rows, of floats if `floats`; None if the reference accepts none. `named`: integers that
+    it names. `call` as in `whole_numbers.wider`."""
+    generator = torch.Generator().manual_seed(seed)
+    made = convert(
+        inputs, lambda one: _rows(one, (), generator) if floats and one.is_floating_point() else one
+    )
+    known: list[torch.Tensor] = []
+    changes = [_changes(one, named, known, generator) for one in flatten(inputs)]
+    return take(made, changes, call) or (made if floats else None)
+
+
+def spread(inputs: object, call: Callable[[object], list[torch.Tensor]], operators: Collection[str]) -> Any:
+    """The inputs with all integers multiplied by one power of two, so that their low bits are alike; None if they are large, or
+    if outputs are then others, so that not only order and equality count. `call` and `operators` as in `whole_numbers.wider`."""
+    if any(word in name for name in operators for word in _SIZED):
+        return None
+    whole = [one for one in flatten(inputs) if one.dtype in _SPREAD_BITS and one.numel()]
+    bits = [_SPREAD_BITS[one.dtype] - int(one.abs().max()).bit_length() for one in whole]
+    if not bits or min(bits) < _LOW_BITS // 2:
+        return None
+    factor = 1 << min(_LOW_BITS, *bits)
+    made = convert(inputs, lambda one: one * factor if one.dtype in _SPREAD_BITS else one)
+    try:
+        return made if all(map(torch.equal, call(inputs), call(made))) else None
+    except Exception:  # the reference refuses such integers
+        return None
+
+
+def _changes(
+    tensor: torch.Tensor, named: Sequence[int], known: list[torch.Tensor], generator: torch.Generator
+) -> Iterator[Change]:
+    """What is tried on a tensor of integers; `known` are those before it, as they became."""
+    if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool or not tensor.ndim:
+        return
+    low, high = (int(end) for end in tensor.aminmax()) if tensor.numel() else (0, 0)
+    if high - low < 2 or orders(tensor) or are_positions(tensor, ()):
+        return
+
+    def noted(change: Change, old: torch.Tensor) -> torch.Tensor:
+        known[slot] = change(old)
+        return known[slot]
+
+    rare = [number for number in named if low <= number <= high]
+    alike = [one for one in known if one.shape == tensor.shape]
+    sums = [one for one in known if one.shape[:-1] == tensor.shape and one.ndim > 1]
+    slot = len(known)
+    known.append(tensor)
+    if tensor.shape[-1] >= _LEAST:
+        yield functools.partial(noted, lambda old: _rows(old, rare, generator))
+    if alike:
+        yield functools.partial(noted, lambda old: _of_pair(old, alike[-1], named, (low, high), generator))
+    for other, more in itertools.pairwise(alike):
+        yield lambda old, a=other, b=more: _within(old, [a + b, a - b, b - a], (low, high), 4)  # type: ignore[misc]
+    for table in sums:
+        ends = torch.randint(table.shape[-1], tensor.shape, generator=generator).unsqueeze(-1)
+        yield lambda old, t=table, e=ends: _within(
+            old, [t.cumsum(-1).gather(-1, e).squeeze(-1)], (low, high), 2
+        )  # type: ignore[misc]
+
+
+def _within(
+    old: torch.Tensor, others: Sequence[torch.Tensor], ends: tuple[int, int], every: int
+) -> torch.Tensor:
+    """The integers with all but each `every`-th replaced by those of `others`, in turn, that lie in the task's range."""
+    place = torch.arange(old.numel()).reshape(old.shape)
+    made = old
+    for number, other in enumerate(others):
+        fits = (other >= ends[0]) & (other <= ends[1]) & (place % every == number % every)
+        made = torch.where(fits, other.to(old.dtype), made)
+    return made
+
+
+def _of_pair(
+    old: torch.Tensor,
+    first: torch.Tensor,
+    named: Sequence[int],
+    ends: tuple[int, int],
+    generator: torch.Generator,
+) -> torch.Tensor:
+    """The second of two tensors of one form: in some rows what the first lacks to a named number, in others the first in another
+    order, with some numbers mirrored."""
+    made = old.clone(memory_format=torch.contiguous_format)
+    others = sorted(number for number in named if number > 1)[-2:]
+    lines = zip(_lines(made), _lines(first.contiguous()), strict=True)
+    for place, (line, own) in enumerate(lines):
+        if place % 4 == 0 and others:
+            missing = others[place // 4 % len(others)] - own.to(torch.int64)
+            line.copy_(torch.where((missing >= ends[0]) & (missing <= ends[1]), missing, line))
+        elif place % 4 < 3:
+            order = torch.randperm(len(own), generator=generator)
+            line.copy_(_mirrored(own, ends, generator)[order])
+    return made
+
+
+def _mirrored(row: torch.Tensor, ends: tuple[int, int], generator: torch.Generator) -> torch.Tensor:
+    """A row with three of its numbers mirrored about their mean, which changes neither their sum nor that of their squares."""
+    for _ in range(_TRIED if len(row) >= _LEAST else 0):
+        chosen = torch.randperm(len(row), generator=generator)[:3]
+        numbers = row[chosen].to(torch.int64)
+        other = 2 * int(numbers.sum()) // 3 - numbers
+        whole = int(numbers.sum()) % 3 == 0 and bool(((other >= ends[0]) & (other <= ends[1])).all())
+        if whole and not torch.equal(other.sort().values, numbers.sort().values):
+            made = row.clone()
+            made[chosen] = other.to(row.dtype)
+            return made
+    return row
+
+
+def _lines(tensor: torch.Tensor) -> Sequence[torch.Tensor]:
+    """Rows of a contiguous tensor; of a vector, pieces."""
+    if tensor.ndim > 1:
+        return tensor.reshape(-1, tensor.shape[-1])[: 2 * _MOST_ROWS].unbind(0)
+    return tensor.tensor_split(max(1, min(_PIECES, len(tensor) // _LEAST)))
+
+
+def _rows(tensor: torch.Tensor, rare: Sequence[int], generator: torch.Generator) -> torch.Tensor:
+    """A tensor of which most rows have a shape, in turn; `rare` are integers that the reference tests for."""
+    if tensor.is_floating_point() and (tensor.ndim < 2 or not is_free(tensor)):
+        return tensor
+    if tensor.shape[-1] < _LEAST:
+        return tensor
+    made = tensor.clone(memory_format=torch.contiguous_format)
+    lines = _lines(made)
+    turn = int(torch.randint(2 * len(_SHAPES) * len(_PERIODS), (), generator=generator))
+    places = [place for place in range(len(lines)) if place % _EVERY or len(lines) <= _LEAST]
+    for number, place in enumerate(places, turn):
+        line, own = lines[place], lines[place].clone()
+        if rare:  # some, or all, of the numbers
+            chosen = torch.tensor(rare)[torch.randint(len(rare), own.shape, generator=generator)].to(own)
+            few = torch.rand(own.shape, generator=generator) < 1 / (
+                1 + number // len(_SHAPES) % 2 * len(rare)
+            )
+            own = torch.where(few, chosen, own)
+        shape = _SHAPES[number % len(_SHAPES)]
+        line.copy_(shape(own, lines[place - 1], number, generator))
+    return made
+
+
+def _periodic(own: torch.Tensor, before: torch.Tensor, turn: int, generator: torch.Generator) -> torch.Tensor:
+    return own[
+        torch.arange(len(own)) % _PERIODS[-(-turn * _SHAPES.count(_periodic) // len(_SHAPES)) % len(_PERIODS)]
+    ]
+
+
+def _in_runs(own: torch.Tensor, before: torch.Tensor, turn: int, generator: torch.Generator) -> torch.Tensor:
+    """Runs of one number, of drawn lengths up to half of the row."""
+    longest = 1 + (len(own) // 2 - 1) * float(torch.rand((), generator=generator))
+    begins = torch.rand(len(own), generator=generator) < 1 / max(1.0, longest)
+    place = torch.arange(len(own))
+    return own[torch.where(begins, place, 0).cummax(0).values]
+
+
+def _swinging(own: torch.Tensor, before: torch.Tensor, turn: int, generator: torch.Generator) -> torch.Tensor:
+    """Up and down from one element to the next."""
+    return _levels(own, torch.arange(len(own)) % 2 == 0)
+
+
+def _stepped(own: torch.Tensor, before: torch.Tensor, turn: int, generator: torch.Generator) -> torch.Tensor:
+    """One level, then another."""
+    return _levels(own, torch.arange(len(own)) < int(torch.randint(len(own), (), generator=generator)))
+
+
+def _levels(own: torch.Tensor, upper: torch.Tensor) -> torch.Tensor:
+    ranked = own.sort().values
+    high, low = ranked[(len(own) - 1) * 9 // 10], ranked[(len(own) - 1) // 10]
+    made = torch.where(upper, high, low)
+    return made + (_LITTLE * (own - ranked[len(own) // 2])).to(own) if own.is_floating_point() else made
+
+
+def _spiked(own: torch.Tensor, before: torch.Tensor, turn: int, generator: torch.Generator) -> torch.Tensor:
+    """Quiet but for one element, in turn the first and another."""
+    loud = own.abs().argmax()
+    place = int(torch.randint(len(own), (), generator=generator)) if turn % 2 else 0
+    made = _quiet(own)
+    made[place] = own[loud]
+    return made
+
+
+def _quiet(own: torch.Tensor) -> torch.Tensor:
+    """All elements near the end of their range that is next to 0, or near 0 within it; of integers one number."""
+    least = own[own.abs().argmin()]
+    if not own.is_floating_point():
+        return torch.full_like(own, int(least))
+    return torch.where(own.min() * own.max() > 0, least, 0.0).to(own) + _QUIET * (own - least)
+
+
+def _ramp(own: torch.Tensor, before: torch.Tensor, turn: int, generator: torch.Generator) -> torch.Tensor:
+    return own.sort(descending=bool(turn % 2)).values
+
+
+def _sparse(own: torch.Tensor, before: torch.Tensor, turn: int, generator: torch.Generator) -> torch.Tensor:
+    return torch.where(torch.rand(len(own), generator=generator) < 2 / len(own), own, _quiet(own))
+
+
+def _shifted(own: torch.Tensor, before: torch.Tensor, turn: int, generator: torch.Generator) -> torch.Tensor:
+    """The row before, moved by some places."""
+    return before.roll(1 + turn) if len(before) == len(own) else own.roll(1 + turn)
+
+
+def _rare(own: torch.Tensor, before: torch.Tensor, turn: int, generator: torch.Generator) -> torch.Tensor:
+    """One number at both ends and nowhere else."""
+    number, other = own[0], own[own != own[0]][:1]
+    made = torch.where(own == number, other, own) if len(other) else own.clone()
+    made[0] = made[-1] = number
+    return made
+
+
+_SHAPES = (
+    _periodic, _in_runs, _swinging, _periodic, _stepped, _spiked, _periodic, _ramp, _in_runs, _periodic, _sparse, _shifted, _rare,
+)  # fmt: skip
+"""What is made of a row; periods are several, and runs are of the row's numbers or of those that the reference names."""
