@@ -400,8 +400,7 @@ def _cases_of(making: _Making, of_weights: int, long: bool, special: bool, few: 
         if long and name != LISTS and protocol.affine:
             with runs_reference():
                 found = operators(module, inputs)
-        case = _shaped_case(making, called, inputs, scale) if number == 1 and not long else None
-        case = case or _usual_case(making, found, called, inputs, scale)
+        case = _usual_case(making, found, called, inputs, scale, number)
         if case is None and number == 0:
             raise UserError(f"task {task.id}: the reference's own output is not finite")
         if case is not None and number == 0 and case.disordered and _only_here(making):
@@ -449,10 +448,14 @@ def _uneven(making: _Making, inputs: object) -> Any:
     return made
 
 
-def _usual_case(making: _Making, long: Operators, name: str, inputs: object, scale: float) -> Case | None:
+def _usual_case(
+    making: _Making, long: Operators, name: str, inputs: object, scale: float, number: int
+) -> Case | None:
     """The case of drawn inputs; at long sizes, given the operators there, of inputs with rows that begin alike (`in_part.py`) if
-    the reference has a meaning there, and no tie, pivot or gradient may be a matter of choice. Raises UserError."""
-    task, case = making.reference.task, None
+    the reference has a meaning there, and no tie, pivot or gradient may be a matter of choice; the second (`number` 1) may be of rows
+    with shapes of their own. Raises UserError."""
+    task = making.reference.task
+    case = _shaped_case(making, name, inputs, scale) if number == 1 else None
     if long and not (task.gradients or special_values.decides(long)):
         with where_possible():
             case = make_case(name, making.module, in_part.begun_alike(inputs), making.protocol, scale)
