@@ -4,10 +4,11 @@ import threading
 
 import torch
 
-from kernelwright.verify.reference.in_part import begun_alike, crossed, told_apart
+from kernelwright.verify.reference.in_part import agreeing, begun_alike, crossed, told_apart
+from kernelwright.verify.reference.met import met
 from kernelwright.verify.reference.operators import operators
 from kernelwright.verify.reference.rounded import Wide
-from kernelwright.verify.reference.whole_numbers import far_on
+from kernelwright.verify.reference.whole_numbers import far_on, in_some_rows, spread_out
 
 
 class _Bag(torch.nn.Module):
@@ -103,3 +104,45 @@ def test_other_threads_are_told_the_limits_that_they_ask_for() -> None:
     done.set()
     thread.join()
     assert torch.finfo is own
+
+
+class _Bags(torch.nn.Module):
+    def forward(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return (a.sort(1).values == b.sort(1).values).all(1)
+
+
+def test_bags_of_one_sum_and_one_sum_of_squares_differ():
+    given = [torch.randint(0, 1000, (16, 12)), torch.randint(0, 1000, (16, 12))]
+    one, two = agreeing(given, _calls(_Bags()), True, 3)
+    assert torch.equal(one[4::6].sum(1), two[4::6].sum(1))
+    assert torch.equal(one[4::6].square().sum(1), two[4::6].square().sum(1))
+    assert not bool(_Bags()(one, two)[4::6].any())
+
+
+def test_integers_lie_apart_where_only_comparisons_count():
+    given = [torch.randint(0, 1000, (8,)), torch.randint(0, 1000, (8,), dtype=torch.int32)]
+    known = operators(_Bags(), [torch.zeros(2, 3, dtype=torch.int64)] * 2)
+    made = spread_out(given, lambda inputs: [inputs[0] == inputs[1]], known)
+    assert torch.equal(made[0], given[0] << 16)
+    assert spread_out(given, lambda inputs: [inputs[0] % 7], known) is None
+
+
+class _Room(torch.nn.Module):
+    def forward(self, used: torch.Tensor, want: torch.Tensor, most: torch.Tensor) -> torch.Tensor:
+        return (used + want).cumsum(1) <= most[:, None]
+
+
+def test_integers_meet_what_they_are_compared_with():
+    used, want = torch.randint(0, 10, (2, 40, 3))
+    given = [used, want, torch.randint(0, 60, (40,))]
+    most = met(given, _Room(), _calls(_Room()), 1)[2]
+    sums = (used + want).cumsum(1)
+    assert int((sums == most[:, None]).any(1).sum()) > 10
+    assert int(most.max()) < 60
+
+
+def test_every_other_row_stays_as_drawn_where_an_extremum_is_taken():
+    drawn, wide = [torch.zeros(4, 3, dtype=torch.int64)], [torch.ones(4, 3, dtype=torch.int64)]
+    made = in_some_rows(drawn, wide, lambda inputs: [inputs[0].max()], ["max"])[0]
+    assert made.sum(1).tolist() == [0, 3, 0, 3]
+    assert in_some_rows(drawn, wide, lambda inputs: [inputs[0]], ["add"]) is None

@@ -11,6 +11,7 @@ stay as drawn.
 
 from __future__ import annotations
 
+import collections
 import functools
 import itertools
 import math
@@ -26,6 +27,10 @@ from kernelwright.verify.structures import convert, flatten, with_changed
 _RUN, _AGREE, _FEW_ROWS = 16, (4, 4), 4
 """The length of a pattern, bounds of how many integers agree first and how many then do not, and the most rows of a tensor that
 are compared with each other."""
+_THREES = ((1, 5, 6), (2, 3, 7))
+"""Different numbers with one sum and one sum of squares, whatever is added to all."""
+_OF_ONE_SUM = slice(4, None, 6)
+"""Rows that have them: those that neither begin like the one before nor have ends of their own."""
 _ALIKE = (16, 1, 64, 256)
 """How many entries of a row are as in the row before."""
 
@@ -33,9 +38,10 @@ _ALIKE = (16, 1, 64, 256)
 def agreeing(inputs: object, call: Callable[[object], list[torch.Tensor]], among: bool, seed: int) -> Any:
     """The inputs with integers that agree in part: two of one form that the reference compares (`among`), and the few rows of one.
     In every other row, or throughout a vector, those at each multiple of 16 and a few behind agree, then some do not, then
-    the rest of 16. None if the reference accepts none. `call` as in `whole_numbers.wider`."""
+    the rest of 16; of other rows all but three do, whose sums are equal. None if the reference accepts none. `call` as in `whole_numbers.wider`."""
     generator = torch.Generator().manual_seed(seed)
     known: dict[object, torch.Tensor] = {}
+    forms = collections.Counter((one.shape, one.dtype) for one in flatten(inputs))
 
     def changes(tensor: torch.Tensor) -> Iterator[Change]:
         if tensor.dtype not in (torch.int32, torch.int64) or tensor.numel() < 2 or orders(tensor):
@@ -44,11 +50,30 @@ def agreeing(inputs: object, call: Callable[[object], list[torch.Tensor]], among
         if among and form in known:
             first = known[form]
             yield lambda old: torch.where(_in_part(old.shape, generator), first, old)
+            yield lambda old: _of_one_sum(first, old, _THREES[1], seed)
+        elif among and forms[form] > 1:
+            yield lambda old: _of_one_sum(old, old, _THREES[0], seed)
         known.setdefault(form, tensor)
         if tensor.ndim > 1 and 1 < tensor.shape[0] <= _FEW_ROWS:
             yield lambda old: torch.where(_in_part(old.shape[1:], generator), old[:1], old)
 
     return take(inputs, [changes(one) for one in flatten(inputs)], call)
+
+
+def _of_one_sum(first: torch.Tensor, old: torch.Tensor, three: Sequence[int], seed: int) -> torch.Tensor:
+    """`old` with some rows those of `first`, but for three numbers that have the sum, and the sum of squares, of three others."""
+    low, high = (int(end) for end in first.aminmax())
+    most = max(map(max, _THREES))
+    if first.ndim < 2 or first.shape[-1] < len(three) or high - low < most:
+        return old
+    made = old.clone(memory_format=torch.contiguous_format)
+    generator = torch.Generator().manual_seed(seed)
+    start = int(torch.randint(low, high - most + 1, (), generator=generator))
+    places = torch.randperm(first.shape[-1], generator=generator)[: len(three)]
+    rows = made.reshape(-1, made.shape[-1])[_OF_ONE_SUM]
+    rows.copy_(first.reshape(-1, made.shape[-1])[_OF_ONE_SUM])
+    rows[:, places] = start + torch.tensor(three).to(rows)
+    return made
 
 
 def _in_part(shape: Sequence[int], generator: torch.Generator) -> torch.Tensor:

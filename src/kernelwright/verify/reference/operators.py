@@ -206,7 +206,7 @@ _SHARING = {"amax": -1, "amin": 0}
 """Operators that share a gradient evenly among equal elements, and the place of theirs in order of size."""
 REDUCING = ("scatter_reduce", "index_reduce")
 """Operators that do so by the name of a reduction, and take what they reduce after an index."""
-_SIDED = ("gt", "ge", "lt", "le", "eq", "ne")
+SIDED = ("gt", "ge", "lt", "le", "eq", "ne")
 _SOME = 5
 """Values that are taken of an input that is compared with an input."""
 
@@ -251,7 +251,7 @@ class _OfInputs(DispatchMode):
     def _note_ties(self, name: str, place: int, value: torch.Tensor, other: object) -> None:
         if self._gradients and name in _SHARING:
             self.tied.setdefault(place, set()).add(float(_in_order(value)[_SHARING[name]]))
-        if self._gradients or name not in _SIDED or not isinstance(other, torch.Tensor):
+        if self._gradients or name not in SIDED or not isinstance(other, torch.Tensor):
             return
         beside = self._known.get(other.untyped_storage()._cdata)
         if beside is not None and other.numel() > 1:

@@ -32,6 +32,7 @@ from kernelwright.verify.reference import (
     checkpoint,
     in_part,
     locality,
+    met,
     reach,
     renumbered,
     roundings,
@@ -835,11 +836,17 @@ def _of_whole_numbers(making: _Making, found: Operators, long: bool) -> Iterator
             named = whole_numbers.named_in(reference.task.source, reference.overrides or ())
             named = [one for one in named if one in found.landmarks]
             other = whole_numbers.wider(making.drawn, again, call, found, named, seed)
+            if other and making.position:
+                made["in some rows"] = whole_numbers.in_some_rows(making.drawn, other, call, found)
             other = in_part.agreeing(other or making.drawn, call, found.among, seed) or other
             apart = in_part.told_apart(other or making.drawn, call, making.position, seed)
             made["whole numbers"] = apart or other
+            if not (reference.task.gradients or making.position):
+                made["met"] = met.met(making.drawn, making.module, call, seed)
             if found.subtracted:
                 made["far on"] = whole_numbers.far_on(making.drawn, call, found, seed)
+        if long or not making.position:
+            made["spread out"] = whole_numbers.spread_out(making.drawn, call, found)
         for kind, inputs in made.items():
             case = inputs and making.case(kind, inputs)
             if case:

@@ -57,6 +57,11 @@ _WIDE = {2: 13, 4: 30, 8: 40}
 """Bits of large integers, by their bytes."""
 _STAMPS, _FURTHER = {torch.int32: 30, torch.int64: 60}, 0.4
 """Bits of numbers of which only differences count, and by how much more of these numbers they may exceed a power of two."""
+_PACKED, _LEAST_PACKED = 16, 8
+"""Bits that integers are moved by, and the least."""
+_TELLING_APART = {"isin", "unique_consecutive", "_unique2", "unique_dim", "searchsorted", "sort", "argsort"}
+"""Operators that compare integers with each other."""
+_EXTREMA = {"max", "amax", "min", "amin", "aminmax", "any", "all"}
 _COMPARES = ("eq", "ne", "ge", "gt", "le", "lt")
 _NEAR_THE_END = 4
 """Bytes of one sign are drawn from this many numbers at the end of their range: sums of a single number may need fewer
@@ -160,6 +165,22 @@ def wider(
     return take(inputs, changes, call)
 
 
+def in_some_rows(
+    inputs: object, wide: object, call: Callable[[object], list[torch.Tensor]], operators: Sequence[str]
+) -> Any:
+    """The inputs with integers of every other row as in `wide`, so that what holds for one row does not for all; None unless the
+    reference takes an extremum, or asks whether any or all are so, and accepts that. `call` as in `wider`."""
+    if _EXTREMA.isdisjoint(name.rstrip("_") for name in operators):
+        return None
+
+    def changes(tensor: torch.Tensor, other: torch.Tensor) -> Iterator[Change]:
+        if not tensor.is_floating_point() and tensor.ndim > 1 and len(tensor) > 1:
+            rows = (torch.arange(len(tensor)) % 2 == 1).reshape(-1, *(1,) * (tensor.ndim - 1))
+            yield lambda old: torch.where(rows, other, old)
+
+    return take(inputs, list(map(changes, flatten(inputs), flatten(wide))), call)
+
+
 def _as_places(tensor: torch.Tensor, kinds: frozenset[int]) -> set[str]:
     """Operators that restrict integers the same way: used if a tensor's integers are all kinds that the reference tests for,
     as kernels may index a table of experts with them."""
@@ -218,10 +239,8 @@ def far_on(
 ) -> Any:
     """The inputs with one number added to all integers of a type, like times since 1970: between 2^30 and 1.4 times that, or 2^60.
     None if outputs are not the same then, so that not only differences count. `call` and `operators` as in `wider`."""
-    names, given = {name.rstrip("_") for name in operators}, flatten(inputs)
-    extents = _extents(given)
-    sized = any(word in name for name in names for word in (*_LEFT_ALONE, *_COUNTING) if word != "_to_copy")
-    if sized or any(_divides(one, extents) for one in given if one.numel()):
+    given = flatten(inputs)
+    if _are_sizes(given, operators):
         return None
     share = float(torch.rand((), generator=torch.Generator().manual_seed(seed)))
     further = {dtype: int((1 << bits) * (1.0 + _FURTHER * share)) for dtype, bits in _STAMPS.items()}
@@ -237,6 +256,42 @@ def far_on(
         return made if all(map(torch.equal, call(inputs), call(made))) else None
     except Exception:  # the reference refuses such integers
         return None
+
+
+def _are_sizes(given: Sequence[torch.Tensor], operators: Sequence[str]) -> bool:
+    """Whether integers among the tensors may be sizes or offsets."""
+    names, extents = {name.rstrip("_") for name in operators}, _extents(given)
+    sized = any(word in name for name in names for word in (*_LEFT_ALONE, *_COUNTING) if word != "_to_copy")
+    return sized or any(_divides(one, extents) for one in given if one.numel())
+
+
+def spread_out(inputs: object, call: Callable[[object], list[torch.Tensor]], operators: Operators) -> Any:
+    """The inputs with all integers multiplied by 65,536, like addresses and packed numbers, whose low bits tell nothing; of 32 bits by
+    less. None unless the reference compares integers, and makes of these what it does of the drawn ones, or that multiplied.
+    `call` as in `wider`."""
+    given = [one for one in flatten(inputs) if one.dtype in _STAMPS and one.numel() > 1]
+    compares = operators.among or not _TELLING_APART.isdisjoint(name.rstrip("_") for name in operators)
+    # A range of Python numbers makes no size of an integer.
+    computing = [name for name in operators if name != "arange"]
+    if not (given and compares) or _are_sizes(flatten(inputs), computing):
+        return None
+    most = {
+        one.dtype: max(int(other.abs().max()) for other in given if other.dtype == one.dtype) for one in given
+    }
+    bits = min(_PACKED, *(_STAMPS[dtype] - size.bit_length() for dtype, size in most.items()))
+    if bits < _LEAST_PACKED or max(most.values()) < 2:
+        return None
+    made = convert(inputs, lambda one: one << bits if one.dtype in _STAMPS and one.numel() > 1 else one)
+    try:
+        pairs = zip(call(inputs), call(made), strict=True)
+        same = all(torch.equal(one, two) or _is_multiplied(one, two, bits) for one, two in pairs)
+    except Exception:  # the reference refuses such integers
+        return None
+    return made if same else None
+
+
+def _is_multiplied(one: torch.Tensor, other: torch.Tensor, bits: int) -> bool:
+    return one.dtype in _STAMPS and one.shape == other.shape and torch.equal(one << bits, other)
 
 
 def groups(operators: Operators) -> bool:
