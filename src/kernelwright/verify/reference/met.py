@@ -18,7 +18,7 @@ from kernelwright.verify.reference.copies import copied
 from kernelwright.verify.reference.distributions import orders
 from kernelwright.verify.reference.operators import SIDED
 from kernelwright.verify.reference.whole_numbers import Change, take
-from kernelwright.verify.structures import Args, DispatchMode, Kwargs, Op, convert, flatten
+from kernelwright.verify.structures import DispatchMode, Kwargs, Op, convert, flatten
 
 _SHARE = 0.5
 
@@ -33,7 +33,7 @@ class _Compared(DispatchMode):
         self._places = {_storage(one): place for place, one in enumerate(given)}
         self._made: set[int] = set()
 
-    def __torch_dispatch__(self, func: Op, types: object, args: Args = (), kwargs: Kwargs = None) -> object:
+    def __torch_dispatch__(self, func: Op, types: object, args: Any = (), kwargs: Kwargs = None) -> object:
         out = func(*args, **(kwargs or {}))
         given = flatten([args, kwargs or {}])
         if func._schema.name.removeprefix("aten::").rstrip("_") in SIDED and all(map(_whole, args[:2])):
