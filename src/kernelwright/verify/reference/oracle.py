@@ -456,7 +456,7 @@ def _usual_case(
     the reference has a meaning there, and no tie, pivot or gradient may be a matter of choice; the second (`number` 1) may be of rows
     with shapes of their own. Raises UserError."""
     task = making.reference.task
-    case = _shaped_case(making, name, inputs, scale) if number == 1 else None
+    case = _shaped_case(making) if number == 1 else None
     if long and not (task.gradients or special_values.decides(long)):
         with where_possible():
             case = make_case(name, making.module, in_part.begun_alike(inputs), making.protocol, scale)
@@ -467,9 +467,10 @@ def _usual_case(
 
 
 @where_possible()
-def _shaped_case(making: _Making, name: str, inputs: object, scale: float) -> Case | None:
+def _shaped_case(making: _Making) -> Case | None:
     """The case of rows with shapes of their own (`row_shapes.py`) in place of one of another distribution: at hidden sizes, and of
     integers also at the first. None elsewhere, for gradients, and where the reference accepts none."""
+    inputs = making.drawn  # not scaled: below zero nothing changes its sign
     whole = all(not one.is_floating_point() for one in flatten(inputs))
     wanted = making.name == HIDDEN or (whole and making.position == 0)
     if making.reference.task.gradients or not (wanted and making.protocol.affine):
@@ -480,7 +481,7 @@ def _shaped_case(making: _Making, name: str, inputs: object, scale: float) -> Ca
     made = row_shapes.shaped(inputs, call, named, not special_values.decides(found), making.seed)
     if made is not None and making.position:
         made = row_shapes.spread(made, call, found) or made
-    return made and make_case(f"{name}, shapes", making.module, made, making.protocol, scale)
+    return made and make_case(f"{making.name}, shapes", making.module, made, making.protocol, 1.0)
 
 
 def _tells_nothing(name: str, task: Task, case: Case) -> bool:
