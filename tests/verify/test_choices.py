@@ -7,7 +7,7 @@ import torch
 
 from kernelwright.verify.protocol import PROTOCOLS
 from kernelwright.verify.reference.cases import make_case
-from kernelwright.verify.reference.choices import Reordered
+from kernelwright.verify.reference.choices import Choices, Reordered, with_ties
 from kernelwright.verify.reference.comparison import compare
 from kernelwright.verify.reference.expected import Expected
 
@@ -150,3 +150,15 @@ def test_of_nothing_there_is_nothing_to_choose(
 ) -> None:
     wanted = expected(function, torch.zeros(shape))
     assert not compare(0, wanted.value.clone(), wanted, STRICT).kind
+
+
+def test_every_other_line_has_two_ways_to_choose() -> None:
+    x, choices = torch.randn(6, 8), Choices()
+    with choices:
+        x.view(-1, 4).abs().topk(2, -1)
+    in_order = with_ties([x], choices.made)[0].view(-1, 4).abs().sort(-1, descending=True).values
+    assert (in_order[::2, 1] == in_order[::2, 2]).all()
+    assert (in_order[1::2, 1] > in_order[1::2, 2]).all()
+    with choices:
+        x.sort(-1)
+    assert with_ties([x], choices.made[1:]) is None

@@ -146,3 +146,11 @@ def test_every_other_row_stays_as_drawn_where_an_extremum_is_taken():
     made = in_some_rows(drawn, wide, lambda inputs: [inputs[0].max()], ["max"])[0]
     assert made.sum(1).tolist() == [0, 3, 0, 3]
     assert in_some_rows(drawn, wide, lambda inputs: [inputs[0]], ["add"]) is None
+
+
+def test_a_row_holds_the_same_as_the_one_before_in_another_order():
+    ids, table = torch.randint(0, 100, (6, 48)), torch.randn(100, 4)
+    for place, turn in ((3, 0), (1, 1)):
+        made = told_apart([ids, table], _calls(_Bag()), turn, 1)[0]
+        assert torch.equal(made[place].sort().values, made[place - 1].sort().values)
+        assert not torch.equal(made[place], made[place - 1])

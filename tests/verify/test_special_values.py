@@ -59,7 +59,7 @@ def cases(body: str, inputs: str = "torch.randn(12, 40)") -> dict[str, Any]:
             "torch.randn(12, 40)",
             {"ladder", "degenerate", "level", "sparse"},
         ),
-        ("torch.topk(x, 3)[0]", "torch.randn(12, 40)", {"far", "apart", "least"}),
+        ("torch.topk(x, 3)[0]", "torch.randn(12, 40)", {"far", "apart", "least", "tied"}),
         ("x * 2 + 1", "torch.randint(0, 100, (12, 40))", {"integers", "whole numbers"}),
         ("((x * 2 + 1) * x - 3) * x", "torch.randn(12, 40)", {"rows", "ties", *CONTENT, "far", "ladder"}),
         ("x.sum(1)", "torch.randint(0, 100, (12, 40))", {"integers", "whole numbers", "alike"}),
@@ -393,3 +393,18 @@ def test_lines_are_quiet_between_their_ends_or_hold_one_ordinary_number(kind: st
     usual = special_values.with_special_values([x.abs()], kind, 5, ())[0]
     assert (usual >= 0).all()
     assert bool((usual > 1e5).any()) == (kind == "alone_least")
+
+
+def test_every_other_image_has_squares_with_plain_borders() -> None:
+    made = special_values.with_special_values([torch.randn(2, 32, 40)], "images", 1, ())[0]
+    assert (made[0, 15] == 0).all()
+    assert (made[0, :, [0, 16, 39]] == 0).all()
+    assert (made[0, 1:15, 1:15] > 0).all()
+    assert (made[1] > 0).all()
+
+
+def test_probabilities_come_near_zero_where_the_logarithm_is_all() -> None:
+    least = cases("torch.log(x)", "torch.rand(12, 40)")["rows"].inputs[0].min()
+    assert 0 < float(least) < 1e-29
+    least = cases("torch.log(x) * torch.log1p(x) + x.exp()", "torch.rand(12, 40)")["rows"].inputs[0].min()
+    assert float(least) > 1e-7

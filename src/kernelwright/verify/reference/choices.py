@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from kernelwright.verify.structures import DispatchMode
+from kernelwright.verify.structures import DispatchMode, flatten, with_changed
 
 _FREE = ("topk", "sort", "kthvalue", "mode", "median")
 _ORDERED = _FREE[:3]
@@ -39,6 +39,25 @@ class Choice:
     first: bool
     """Whether the operator promises the first of equal elements."""
     indices: torch.Tensor
+
+    def leaves_out(self) -> bool:
+        """Whether some of several elements are chosen, in no promised order."""
+        if self.first or self.axis is None or self.indices.ndim != self.operand.ndim:
+            return False
+        return 0 < self.indices.shape[self.axis] < self.operand.shape[self.axis]
+
+    def tie(self, tensor: torch.Tensor) -> torch.Tensor:
+        """See `with_ties`, of a tensor from which the operand was made element by element."""
+        assert self.axis is not None
+        chosen = torch.zeros_like(self.operand, dtype=torch.bool).scatter(self.axis, self.indices, True)
+        largest = bool(self.operand[chosen].mean() > self.operand[~chosen].mean())
+        order = self.operand if largest else -self.operand
+        last = torch.where(chosen, order, math.inf).argmin(self.axis, keepdim=True)
+        first = torch.where(chosen, -math.inf, order).argmax(self.axis, keepdim=True)
+        every_other = torch.arange(last.numel()).reshape(last.shape) % 2 == 0
+        lines = tensor.reshape(self.operand.shape)
+        kept, equal = (lines.gather(self.axis, one) for one in (first, last))
+        return lines.scatter(self.axis, first, torch.where(every_other, equal, kept)).reshape(tensor.shape)
 
 
 class Choices(DispatchMode):
@@ -89,6 +108,18 @@ class Choices(DispatchMode):
             and bool((_in_order(one.operand, one.axis)[0].diff(dim=one.axis) == 0).any())
             for one in self.made
         )
+
+
+def with_ties(inputs: object, made: Sequence[Choice]) -> Any:
+    """The inputs with two ways to choose in every other line of the last selection (`topk`) among as many elements as an input has:
+    of those left out the first equals the last of those chosen. None without such a selection."""
+    given = flatten(inputs)
+    for one in reversed(made):
+        operand = one.operand
+        alike = [n for n, t in enumerate(given) if (t.numel(), t.dtype) == (operand.numel(), operand.dtype)]
+        if alike and operand.is_floating_point() and one.leaves_out():
+            return with_changed(inputs, alike[0], one.tie)
+    return None
 
 
 class Reordered(Choices):

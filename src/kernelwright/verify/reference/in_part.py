@@ -1,8 +1,8 @@
 """Inputs that agree in part, so that nothing can be told by how a row or block begins or ends.
 
 A kernel may take what it reads of a row for the row: its first entries (two prompts with one system prompt, caches whose first
-token is the same), or its ends (a block whose first and last number are one, or as far apart as the block is long). So some
-rows begin like the one before and go on otherwise, and some have blocks of one number, or consecutive ones, at their ends only.
+token is the same), its ends (a block whose first and last number are one, or as far apart as the block is long), or sums over it. So some
+rows begin like the one before and go on otherwise, or with the same in another order, and some have blocks of one number, or consecutive ones, at their ends only.
 Integers that are compared with each other, and the few rows of a tensor, also agree in some blocks and not in others.
 
 What a reference accepts is tried on it, change by change (`whole_numbers.take`). Sorted numbers, square matrices and masks
@@ -88,7 +88,7 @@ def _in_part(shape: Sequence[int], generator: torch.Generator) -> torch.Tensor:
 
 def told_apart(inputs: object, call: Callable[[object], list[torch.Tensor]], turn: int, seed: int) -> Any:
     """The inputs with integers whose blocks have equal or consecutive ends only, in rows that begin like the one before; None if
-    the reference accepts none. `turn`: which rows have which ends. `call` as in `whole_numbers.wider`."""
+    the reference accepts none. `turn`: which rows have which ends; at 1 the first that begin alike have the same rest, backwards. `call` as in `whole_numbers.wider`."""
     generator = torch.Generator().manual_seed(seed)
 
     def changes(tensor: torch.Tensor) -> Iterator[Change]:
@@ -101,7 +101,7 @@ def told_apart(inputs: object, call: Callable[[object], list[torch.Tensor]], tur
             first = int(torch.randint(low, high + 1, (), generator=generator))
             yield functools.partial(_with_ends, low=low, high=high, first=first, turn=turn)
         if tensor.ndim > 1:
-            yield _begin_alike
+            yield functools.partial(_begin_alike, turn=int(turn == 1))
 
     return take(inputs, [changes(one) for one in flatten(inputs)], call)
 
@@ -145,19 +145,22 @@ def is_free(tensor: torch.Tensor) -> bool:
     return not tensor.is_floating_point() or bool((tensor.isfinite() & (tensor != 0)).all())
 
 
-def _begin_alike(old: torch.Tensor) -> torch.Tensor:
-    """Every other entry of the first axis begins like the one before, with as many as `_ALIKE` says in turn but for the last; in more
-    than two dimensions along the last but one."""
+def _begin_alike(old: torch.Tensor, turn: int = 0) -> torch.Tensor:
+    """Every other entry of the first axis begins like the one before, with as many as `_ALIKE` says in turn but for the last, and every
+    fourth, which one is up to `turn`, goes on with the rest of that one backwards; in more than two dimensions along the last but one."""
     if old.ndim < 2 or not is_free(old):
         return old
     made = old.clone(memory_format=torch.contiguous_format)
     axis = max(1, old.ndim - 2)
-    by = 2 * len(_ALIKE)
-    for turn, most in enumerate(_ALIKE):
-        later = made[2 * turn + 1 :: by]
-        length = min(most, old.shape[axis] - 1)
-        earlier = old[2 * turn :: by][: len(later)]
-        later.narrow(axis, 0, length).copy_(earlier.narrow(axis, 0, length))
+    by, extent = 2 * len(_ALIKE), old.shape[axis]
+    for number, most in enumerate(_ALIKE):
+        later = made[2 * number + 1 :: by]
+        before, backwards = old[2 * number :: by][: len(later)], (number + turn) % 2
+        length = min(most, extent // 2 if backwards else extent - 1)
+        later.narrow(axis, 0, length).copy_(before.narrow(axis, 0, length))
+        if backwards:
+            rest = before.narrow(axis, length, extent - length)
+            later.narrow(axis, length, extent - length).copy_(rest.flip(axis))
     return in_order(old, made)
 
 

@@ -43,6 +43,7 @@ from kernelwright.verify.reference import (
     whole_numbers,
 )
 from kernelwright.verify.reference.cases import Case, away_from_kinks, make_case, twin
+from kernelwright.verify.reference.choices import Choices, with_ties
 from kernelwright.verify.reference.copies import copied
 from kernelwright.verify.reference.distributions import case_name, draws, near_one_number, scale_inputs
 from kernelwright.verify.reference.expected import Expected
@@ -90,8 +91,9 @@ _SPECIAL_SEED = 49_979_687
 _UP = ("far", "distant", "ladder", "scores", "long", "degenerate", "apart", "least", "alone", "alone_least")
 _SCALED_UP, _SPECIAL = 30.0, -1.0
 """`Case.scale` of special values: none are the task's own, and some are as far off as inputs that are scaled up."""
-_BESIDE_ENDS = 1e-6
-"""How near ranges of positive numbers come to 0 and 1 where the reference is not finite there."""
+_BESIDE_ENDS = (1e-30, 1e-6)
+"""How near ranges of positive numbers come to 0 where the reference is not finite there, by the first if it is little more than a
+function; to 1 they come by the second."""
 _WIDE = (31, 30, 28)
 """Bits of 32-bit integers that are tried."""
 _FACTORS = (1e2, -1e2, 1e3, -1e3, 1e4, -1e4, 1e5, -1e5, 1e-3, 0.0)
@@ -589,6 +591,7 @@ def _special_cases(
     weighed = special_values.weighs(found)
     tried = [scale_inputs(drawn, factor) for factor in (1.0, _FAR_FACTOR, -_FAR_FACTOR)]
     one_sided = any(one.is_floating_point() and one.numel() > 1 and one.min() >= 0 for one in flatten(drawn))
+    ends = _BESIDE_ENDS[not special_values.direct(found) :] if one_sided else ()
     kinds = special_kinds(making.module, found, drawn, position, _AT_LONG_SIZES if long else None)
     if making.name == AGAIN:  # the first kind was asked at these sizes
         kinds = [kind for kind in kinds if kind in _SECOND]
@@ -612,7 +615,7 @@ def _special_cases(
                 inputs = _with_what_never_changes(drawn, inputs, reference, seed)
             return making.case(kind, inputs, _SCALED_UP if kind in _UP else _SPECIAL, direct)
 
-        case = _first_whole(map(make, (0.0, *[_BESIDE_ENDS] * one_sided, None)))
+        case = _first_whole(map(make, (0.0, *ends, None)))
         if case is not None:
             seen = usual if case.few else ()
             case.expected = allowances.expectations_at(kind, case.expected, case.inputs, found, seen, direct)
@@ -629,6 +632,7 @@ def _special_cases(
             yield case
     if position < 2 or long:
         yield from _of_whole_numbers(making, found, long)
+        yield from filter(None, [_tied(making) if smooth and "topk" in found else None])
     if (position == 0 or long) and smooth and special_values.flags(found):
         yield from _of_single_elements(making)
     if position == 0 and (case := _at_bounds_of_inputs(making, found)) is not None:
@@ -637,6 +641,17 @@ def _special_cases(
     for kind, find in _TO_CROSS.items() if met else ():
         inputs = find(making, found, met)
         yield from filter(None, [inputs and making.case(kind, inputs, _SCALED_UP)])
+
+
+@where_possible()
+def _tied(making: _Making) -> Case | None:
+    """See `choices.with_ties`; None without a selection among an input's elements."""
+    choices = Choices()
+    with torch.no_grad(), choices:
+        copied(making.module)(*convert(making.drawn, torch.clone))
+    inputs = with_ties(making.drawn, choices.made)
+    case = inputs and making.case("tied", inputs)
+    return case and dataclasses.replace(case, given=True, tied=True)
 
 
 def _first_whole(cases: Iterator[Case | None]) -> Case | None:

@@ -55,6 +55,8 @@ _FAINT, _BESIDE_FIRST = 1e-8, 1e-4
 """Factors on the first input, and on the second of each pair."""
 _OCTAVES = 8
 """Powers of two by which rows are scaled to lie below one: logarithms lose the step where they are large."""
+_BLOCK = 16
+"""The sides of squares with a plain border; those of larger ones are plain, too."""
 _KEPT = 1 / 7
 """Share of elements that are not 0 in a sparse tensor."""
 _PRODUCT, _BESIDE = 0.9, 1e-3
@@ -276,10 +278,14 @@ def takes_exponents(operators: Iterable[str]) -> bool:
     return "frexp" in operators
 
 
+def direct(operators: Sequence[str]) -> bool:
+    """Whether a reference is little more than a function of each element."""
+    return pointwise(operators) and inexact(operators) <= _DIRECT
+
+
 def relative(operators: Sequence[str]) -> bool:
     """Whether a reference is little more than a function that keeps its digits near 0 (log1p)."""
-    direct = pointwise(operators) and inexact(operators) <= _DIRECT
-    return direct and any(name in _NAMED["relative"] for name in operators)
+    return direct(operators) and any(name in _NAMED["relative"] for name in operators)
 
 
 def _tiny_constants(landmarks: Sequence[float]) -> list[float]:
@@ -822,7 +828,14 @@ def _large_integers(
 def _images(x: torch.Tensor, draw: _Draw) -> torch.Tensor:
     # Within the drawn range: clamped to its end, all numbers of a range below 1 / 255 would be alike.
     most = min(1.0, float(x.abs().max()))
-    return torch.randint(1, 255, x.shape, generator=draw.generator).double() / 255 * most
+    made = torch.randint(1, 255, x.shape, generator=draw.generator).double() / 255 * most
+    plane = made.flatten(0, -3)[::2] if x.ndim > 2 else made[: len(made) // 2]
+    for axis in range(-min(x.ndim, 2), 0):
+        if plane.shape[axis] > 2:
+            place = torch.arange(plane.shape[axis])
+            ends = (place % _BLOCK == 0) | (place % _BLOCK == _BLOCK - 1) | (place == len(place) - 1)
+            plane.movedim(axis, -1)[..., ends] = 0.0
+    return made
 
 
 def _thin(x: torch.Tensor, draw: _Draw) -> torch.Tensor:
