@@ -111,7 +111,7 @@ class Case:
     disordered: bool = False
     """Whether the reference writes different values to one place in no defined order."""
     crossed: bool = False
-    """Whether neighbouring programs may be given the same two integers in either order, for which they may wait for each other."""
+    """Whether programs may be given the same integers, or neighbours the same two in either order, for which they wait for each other."""
     _rounded: list[Expected] | None = dataclasses.field(default=None, init=False, repr=False)
     _in_single: tuple[list[Expected], dict[int | str, Expected]] | None = dataclasses.field(
         default=None, init=False, repr=False

@@ -866,7 +866,8 @@ def _of_whole_numbers(making: _Making, found: Operators, long: bool) -> Iterator
         for kind, inputs in made.items():
             case = inputs and making.case(kind, inputs)
             if case:
-                yield case
+                meet = kind == _ALIKE and making.position == 0 and special_values.adds_to_places(found)
+                yield dataclasses.replace(case, crossed=meet)
     yield from filter(None, [_crossed(making, found)])
     wanted = making.position == 0 or (long and not special_values.pointwise(found))
     if wanted and not reference.task.gradients:
