@@ -588,10 +588,9 @@ def _special_cases(
     reference, drawn, seed, position = making.reference, making.drawn, making.seed, making.position
     smooth = not reference.task.gradients
     pointwise, whole = special_values.pointwise(found), special_values.sums_whole(found)
-    weighed = special_values.weighs(found)
+    weighed, far = special_values.weighs(found), not special_values.direct(found)
     tried = [scale_inputs(drawn, factor) for factor in (1.0, _FAR_FACTOR, -_FAR_FACTOR)]
     one_sided = any(one.is_floating_point() and one.numel() > 1 and one.min() >= 0 for one in flatten(drawn))
-    ends = _BESIDE_ENDS[not special_values.direct(found) :] if one_sided else ()
     kinds = special_kinds(making.module, found, drawn, position, _AT_LONG_SIZES if long else None)
     if making.name == AGAIN:  # the first kind was asked at these sizes
         kinds = [kind for kind in kinds if kind in _SECOND]
@@ -615,7 +614,7 @@ def _special_cases(
                 inputs = _with_what_never_changes(drawn, inputs, reference, seed)
             return making.case(kind, inputs, _SCALED_UP if kind in _UP else _SPECIAL, direct)
 
-        case = _first_whole(map(make, (0.0, *ends, None)))
+        case = _first_whole(map(make, (0.0, *(_BESIDE_ENDS[far:] if one_sided else ()), None)))
         if case is not None:
             seen = usual if case.few else ()
             case.expected = allowances.expectations_at(kind, case.expected, case.inputs, found, seen, direct)
@@ -632,7 +631,6 @@ def _special_cases(
             yield case
     if position < 2 or long:
         yield from _of_whole_numbers(making, found, long)
-        yield from filter(None, [_tied(making) if smooth and "topk" in found else None])
     if (position == 0 or long) and smooth and special_values.flags(found):
         yield from _of_single_elements(making)
     if position == 0 and (case := _at_bounds_of_inputs(making, found)) is not None:
@@ -644,8 +642,10 @@ def _special_cases(
 
 
 @where_possible()
-def _tied(making: _Making) -> Case | None:
-    """See `choices.with_ties`; None without a selection among an input's elements."""
+def _tied(making: _Making, found: Operators) -> Case | None:
+    """See `choices.with_ties`; None without a selection among an input's elements, and of gradients."""
+    if "topk" not in found or making.reference.task.gradients:
+        return None
     choices = Choices()
     with torch.no_grad(), choices:
         copied(making.module)(*convert(making.drawn, torch.clone))
@@ -868,7 +868,7 @@ def _of_whole_numbers(making: _Making, found: Operators, long: bool) -> Iterator
             if case:
                 meet = kind == _ALIKE and making.position == 0 and special_values.adds_to_places(found)
                 yield dataclasses.replace(case, crossed=meet)
-    yield from filter(None, [_crossed(making, found)])
+    yield from filter(None, [_crossed(making, found), _tied(making, found)])
     wanted = making.position == 0 or (long and not special_values.pointwise(found))
     if wanted and not reference.task.gradients:
         yield from _of_chains(making, found)
