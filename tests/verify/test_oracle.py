@@ -616,7 +616,7 @@ def test_integers_that_roundings_of_the_reference_decide_are_not_judged_where_nu
 def test_a_reference_that_raises_for_some_draws_alone_is_the_tasks_fault_not_ours() -> None:
     """Hidden sizes at which it does are passed over."""
     extra = "drawn = []"
-    inputs = "torch.randn(N), torch.tensor([drawn.append(1) or 4 + len(drawn)])"
+    inputs = "torch.randn(N), torch.tensor([drawn.append(1) or 5 + len(drawn)])"
     source = MODULE.replace("(self, x)", "(self, x, at)")
     source = source.format(body="return x[at]", inputs=inputs, n=8, extra=extra, init="")
     with pytest.raises(UserError, match="raises IndexError"):
