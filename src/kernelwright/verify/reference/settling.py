@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from kernelwright.verify.reference.distributions import in_order, orders
+from kernelwright.verify.reference.distributions import in_order
 from kernelwright.verify.reference.operators import Operators
 from kernelwright.verify.reference.special_values import ROUNDS
 from kernelwright.verify.reference.task_module import NotModelled
@@ -28,8 +28,8 @@ from kernelwright.verify.structures import Args, DispatchMode, Kwargs, Op, conve
 KIND, STEPS = "late rounds", "late steps"
 _LONGEST, _MOST_OPERATORS, _MOST_ELEMENTS = 256, 4096, 1 << 24
 """The most operators of a round and of a call, and the most elements of what they give."""
-_TURNS, _TOGETHER = 8, 8
-"""The most turns, and inputs that are tried at once if they have instances."""
+_TURNS, _TOGETHER, _INSTANCES = 8, 8, 64
+"""The most turns; inputs that are tried at once if they have instances, or more if these are so few."""
 _WORK, _ELEMENTS, _AT_ONCE = 5_000, 1 << 23, 1 << 21
 """The most operators that are run, and elements of what those of all turns, and of one, give."""
 _CHANGES, _STRAYS = 1e-3, 1e-4
@@ -98,14 +98,15 @@ def settling(
             raise NotModelled("other operators")
         return (found.late - drawn.unsqueeze(1))[early].amax(0)
 
-    best, most = inputs, later(inputs)
-    parts = 1 if axis is None else max(1, min(_TOGETHER, _AT_ONCE // usual.elements))
+    best, most = inputs, (usual.late - drawn.unsqueeze(1))[early].amax(0)
+    several = 1 if axis is None else max(_TOGETHER, _INSTANCES // len(most))
+    parts = max(1, min(several, _AT_ONCE // usual.elements))
     for _ in range(min(_TURNS, _WORK // len(operators), _ELEMENTS // (parts * usual.elements))):
         tried = [_changed(inputs, best, axis, generator) for _ in range(parts)]
         for one, gained in zip(tried, later(beside(tried, axis)).chunk(parts), strict=True):
             best = joined(best, one, gained > most, axis)
             most = torch.maximum(gained, most)
-    found = float((later(best) >= _LATER).double().mean()) >= _SHARE
+    found = float((most >= _LATER).double().mean()) >= _SHARE
     return (STEPS if steps else KIND, best) if found else None
 
 
@@ -202,7 +203,7 @@ def _changed(inputs: object, best: object, axis: int | None, generator: torch.Ge
 
     def change(tensor: torch.Tensor) -> torch.Tensor:
         own, way, by = next(held), int(6 * draw()), -_SPREAD * draw()
-        if way == 0 or not tensor.is_floating_point() or tensor.numel() < 2 or orders(tensor):
+        if way == 0 or not tensor.is_floating_point() or tensor.numel() < 2:
             return tensor
         if bool((tensor == tensor.round()).all()):  # masks, classes, counts
             return tensor
