@@ -1,5 +1,7 @@
 """What verifications share: cases and baselines, and who is blamed if one cannot be made."""
 
+import os
+import signal
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +13,7 @@ from kernelwright.records import Task
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.protocol import protocol
 from kernelwright.verify.reference import baseline, periodic
+from kernelwright.verify.reference.hidden_sizes import NONE
 from kernelwright.verify.verification import Verification
 
 
@@ -98,3 +101,19 @@ def test_what_a_network_is_asked_last_is_made_while_it_is_interpreted(
     assert thread is not None
     thread.join()
     assert made == ["none_case", "after_calls", "step_counts", "long_cases"]
+
+
+def test_a_size_of_0_at_which_an_attention_ends_the_process_is_not_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    attention = task("return nn.functional.scaled_dot_product_attention(*3 * [x[None, None]])")
+    assert judge().none_case(attention) is not None
+    own = Judge._shape_cases
+
+    def ends(self: Judge, task: Task, name: str, *args: Any, **kwargs: Any) -> Any:
+        if name == NONE:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return own(self, task, name, *args, **kwargs)
+
+    monkeypatch.setattr(Judge, "_shape_cases", ends)
+    assert judge().none_case(attention) is None

@@ -37,6 +37,13 @@ def test_floats_swing_within_their_signs() -> None:
     assert bool((turns.mean(1) < -0.05).any())
 
 
+def test_equal_halves_stay_equal() -> None:
+    half = torch.rand(32, 12) + 0.5
+    (made,) = shaped([torch.cat((half, half), 1)], _taken, [], True, 1)
+    assert torch.equal(made[:, :12], made[:, 12:])
+    assert not torch.equal(made[:, :12], half)
+
+
 def test_floats_stay_where_ties_decide() -> None:
     x = torch.randn(8, 16)
     assert shaped([x], _taken, [], False, 1) is None

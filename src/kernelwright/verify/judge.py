@@ -21,6 +21,7 @@ from typing import Any, Generic, TypeVar, cast
 
 import torch
 
+from kernelwright.children import run_forked
 from kernelwright.errors import InfrastructureError, UserError
 from kernelwright.graph import Graph
 from kernelwright.graph.shrink import work
@@ -100,6 +101,8 @@ _COSTS = 1 << 14
 _PATCHES = 256
 """Most cached periods of full-size cases, a few MB each."""
 _GPU_TASKS = 64
+_TRY_S = 5.0
+"""The longest that another process may take over a size of 0."""
 _NETWORK = 150
 """Operators from which on a reference is a network, whose cases take longer to make than a process takes to ask for them."""
 _WIDER, _WIDER_COST = 48, 2.0
@@ -684,11 +687,19 @@ class Judge:
         init = self.cases(task)[0].init
         for sizes in none_of_each(task, self.small(task)):
             with contextlib.suppress(UserError), _ours("a size of 0"):
-                if equal_plain(Reference(task, sizes).init_inputs(), init):
+                if equal_plain(Reference(task, sizes).init_inputs(), init) and self._survives(task, sizes):
                     made = self._shape_cases(task, NONE, sizes)
                     if NO_CHANNELS not in made.operators:
                         return made
         return None
+
+    def _survives(self, task: Task, sizes: Mapping[str, int]) -> bool:
+        """Whether a reference runs, or raises, at a size of 0. Some of torch's fused attentions divide by it, which ends the process
+        (torch 2.11: no keys), so they are tried in another."""
+        if not any("scaled_dot_product" in name for name in self.cases(task)[0].operators):
+            return True
+        ended = run_forked(lambda _: self._shape_cases(task, NONE, sizes), _TRY_S)
+        return ended.status is not None and ended.status >= 0
 
     def whole_case(self, task: Task) -> ShapeCases | None:
         """One case at full size, made once; None if interpreting all of it costs too much."""

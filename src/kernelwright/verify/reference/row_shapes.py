@@ -8,7 +8,7 @@ with some numbers mirrored about their mean (equal sums, and sums of squares); t
 one for each row is the sum of a row's beginning.
 
 What a reference accepts is tried on it (`whole_numbers.take`). Sorted numbers, square matrices, masks, and floats where ties decide
-stay as drawn.
+stay as drawn, and equal halves or neighbours of a row equal.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from kernelwright.verify.reference.distributions import orders
+from kernelwright.verify.reference.distributions import in_order, orders
 from kernelwright.verify.reference.in_part import is_free
 from kernelwright.verify.reference.whole_numbers import Change, are_positions, take
 from kernelwright.verify.structures import convert, flatten
@@ -183,7 +183,7 @@ def _rows(tensor: torch.Tensor, rare: Sequence[int], generator: torch.Generator)
             own = torch.where(few, chosen, own)
         shape = _SHAPES[number % len(_SHAPES)]
         line.copy_(shape(own, lines[place - 1], number, generator))
-    return made
+    return in_order(tensor, made)
 
 
 def _periodic(own: torch.Tensor, before: torch.Tensor, turn: int, generator: torch.Generator) -> torch.Tensor:
