@@ -44,6 +44,15 @@ def test_equal_halves_stay_equal() -> None:
     assert not torch.equal(made[:, :12], half)
 
 
+def test_sums_of_floats_that_recur_are_exact_in_any_order() -> None:
+    (made,) = shaped([torch.rand(96, 4000) + 0.5], _taken, [], True, 1)
+    recurring = [row for row in made if len(row.unique()) < 2000]
+    assert recurring
+    for row in recurring:
+        assert torch.equal(row.cumsum(0).double(), row.double().cumsum(0))
+    assert float(made.min()) >= 0.5
+
+
 def test_floats_stay_where_ties_decide() -> None:
     x = torch.randn(8, 16)
     assert shaped([x], _taken, [], False, 1) is None

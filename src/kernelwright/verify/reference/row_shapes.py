@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
@@ -186,8 +187,19 @@ def _rows(tensor: torch.Tensor, rare: Sequence[int], generator: torch.Generator)
     return in_order(tensor, made)
 
 
+def _summed_exactly(own: torch.Tensor) -> torch.Tensor:
+    """Floats with so few digits that sums of the row are exact in any order: roundings of numbers that recur would all go one way,
+    which no tolerance from roundings at random allows. None becomes 0."""
+    if not own.is_floating_point():
+        return own
+    step = 2.0 ** math.ceil(math.log2(max(float(own.abs().max()), 1e-30))) / 256
+    low, high = float(own.min()), float(own.max())
+    made = ((own / step).round() * step).clamp(math.ceil(low / step) * step, math.floor(high / step) * step)
+    return torch.where(made == 0, own.sign() * step, made) if low * high > 0 else made
+
+
 def _periodic(own: torch.Tensor, before: torch.Tensor, turn: int, generator: torch.Generator) -> torch.Tensor:
-    return own[
+    return _summed_exactly(own)[
         torch.arange(len(own)) % _PERIODS[-(-turn * _SHAPES.count(_periodic) // len(_SHAPES)) % len(_PERIODS)]
     ]
 
@@ -197,7 +209,7 @@ def _in_runs(own: torch.Tensor, before: torch.Tensor, turn: int, generator: torc
     longest = 1 + (len(own) // 2 - 1) * float(torch.rand((), generator=generator))
     begins = torch.rand(len(own), generator=generator) < 1 / max(1.0, longest)
     place = torch.arange(len(own))
-    return own[torch.where(begins, place, 0).cummax(0).values]
+    return _summed_exactly(own)[torch.where(begins, place, 0).cummax(0).values]
 
 
 def _swinging(own: torch.Tensor, before: torch.Tensor, turn: int, generator: torch.Generator) -> torch.Tensor:
