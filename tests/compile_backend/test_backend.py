@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 import torch
+import torch._inductor.compile_fx as compile_fx
+import torch._inductor.config as config
 from torch import nn
 from torch.nn import functional
 
@@ -477,3 +479,55 @@ def test_what_is_saved_for_the_backward_graph_keeps_its_layout_where_sizes_vary(
         made, wanted = (torch.autograd.grad(one(x, gate).sum(), (x, gate, weight)) for one in (fast, experts))
         torch.testing.assert_close(made, wanted, rtol=1e-4, atol=1e-4)
     assert last_report().replaced
+
+
+@pytest.mark.parametrize("won", [True, False])
+def test_inductor_runs_under_the_settings_that_win(
+    source: Callable[..., Known], monkeypatch: pytest.MonkeyPatch, won: bool
+) -> None:
+    """Convolutions race in their own layout, too, and everything with more configurations tried; not without search seconds."""
+    monkeypatch.setattr(backend, "_on_gpu", lambda examples: True)
+    monkeypatch.setattr(compiling, "race", lambda *_: Race(1.0, 2.0) if won else Race(2.0, 1.0))
+    under: list[tuple[bool, bool]] = []
+    own = compile_fx.compile_fx_inner
+
+    def noted(*args: Any, **kwargs: Any) -> Any:
+        under.append((config.layout_optimization, config.max_autotune_pointwise))
+        return own(*args, **kwargs)
+
+    monkeypatch.setattr(compile_fx, "compile_fx_inner", noted)
+    source(lambda graph: False)
+    module, x = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()), torch.randn(2, 3, 8, 8)
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(module, search=1.0)(x), module(x))
+    both = {"layout_optimization": False, "max_autotune_pointwise": True}
+    assert last_report().settings == [both if won else {}]
+    assert under[:3] == [(True, False), (False, False), (not won, True)]
+    assert under[-1] == ((False, True) if won else (True, False))
+    under.clear()
+    torch._dynamo.reset()
+    with torch.no_grad():
+        compiled(module)(x)
+    assert set(under) == {(True, False)}
+
+
+def test_a_setting_under_which_compilation_fails_is_passed_over(
+    source: Callable[..., Known], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(backend, "_on_gpu", lambda examples: True)
+    monkeypatch.setattr(compiling, "race", lambda *_: Race(1.0, 2.0))
+    monkeypatch.setattr(compiling, "SETTINGS", ({"max_autotune_pointwise": True},))
+    own = compile_fx.compile_fx_inner
+
+    def failing(*args: Any, **kwargs: Any) -> Any:
+        if config.max_autotune_pointwise:
+            raise RuntimeError("no such configuration")
+        return own(*args, **kwargs)
+
+    monkeypatch.setattr(compile_fx, "compile_fx_inner", failing)
+    source(lambda graph: False)
+    module, x = Block(), torch.randn(4, 32)
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(module, search=1.0)(x), module(x))
+    assert last_report().settings == [{}]
+    assert "no such configuration" in caplog.text

@@ -2,7 +2,7 @@
 
 Options, besides Inductor's own:
 
-        search        seconds to search for kernels while compiling; 0: only known kernels
+        search        seconds to search for kernels while compiling, and to race Inductor's own settings; 0: only known kernels
         contractions  "auto" (default: products may stay with cuBLAS) or "own"
         replace       "faster" (default): use kernels that beat torch.compile by their verdict; "always": use every kernel, for
                       tests
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -76,6 +77,8 @@ class Report:
     races: list[Race] = field(default_factory=list)
     kept: int = 0
     """Number of graphs that use our kernels in the end."""
+    settings: list[dict[str, Any]] = field(default_factory=list)
+    """Of each graph that was searched for: settings of Inductor that won, empty if its own did."""
 
     @property
     def replaced(self) -> list[str]:
@@ -150,6 +153,9 @@ def _compile_inner(
     clocked = ours["race"] and _on_gpu(example_inputs) and not options.get("cudagraphs")
     compiling = Compiling(module, example_inputs, options)
     change, seconds = functools.partial(_Pass, source, ours), max(_TRYING_S, ours["search"])
+    if clocked and ours["search"]:
+        _REPORT.races += compiling.settle(example_inputs, time.monotonic() + seconds)
+        _REPORT.settings.append(compiling.settings)
     best, first, races = race_changes(compiling, change, example_inputs if clocked else None, seconds)
     _REPORT.races += races
     if first is not None:

@@ -3,6 +3,9 @@
 The kernels that save most on their own are inserted first, each region in its best cut. If all together save less than the sum,
 because Inductor can no longer fuse across group borders, kernels are added again one at a time and kept if the whole gets faster.
 Kernels of other cuts are tried then, too, unless a kernel with one of the same nodes was kept.
+
+Inductor itself runs under a few settings first (`SETTINGS`), and all the rest under the fastest: what it decides without a clock is
+wrong by up to a half for training steps of convolutions.
 """
 
 from __future__ import annotations
@@ -21,6 +24,9 @@ from kernelwright.compile_backend.splice import Spliced
 from kernelwright.errors import one_line
 
 logger = logging.getLogger(__name__)
+SETTINGS: tuple[Mapping[str, Any], ...] = ({"layout_optimization": False}, {"max_autotune_pointwise": True})
+"""Settings of Inductor that are raced, each on top of those that won before: images as they come instead of channels-last, for graphs
+with convolutions; and several configurations of every reduction and elementwise kernel instead of one."""
 _AS_FORETOLD = 0.8
 """If all kernels together save this share of the sum of what each saves, the result is accepted."""
 
@@ -123,6 +129,36 @@ class Compiling:
         context = torch._guards.TracingContext.try_get()
         self._noted: list[Any] | None = context.output_strides if context is not None else None
         self._plain: Compiled | None = None
+        self.settings: dict[str, Any] = {}
+        """Inductor's settings for all compilations from here on."""
+
+    def settle(self, examples: Sequence[Any], until: float) -> list[Race]:
+        """Race Inductor alone under each of `SETTINGS` while `until` (of `time.monotonic`) has not passed, and keep those that win;
+        a setting that is so already, or with which compilation fails, is passed over. Returns the timings."""
+        from torch._inductor import config
+
+        races: list[Race] = []
+        for setting in SETTINGS:
+            if time.monotonic() > until or all(getattr(config, name) == to for name, to in setting.items()):
+                continue
+            if "layout_optimization" in setting and not self._has_convolutions():
+                continue
+            usual, settings = self.plain(), self.settings
+            self.settings = {**settings, **setting}
+            try:
+                tried = self._compile(None)
+                won = _clock(tried, usual, examples, races)
+            except Exception as error:  # the model must run in any case
+                logger.warning("kernelwright: Inductor keeps its settings: %s", one_line(error, 300))
+                won = None
+            if won is not None and won.won:
+                self._plain = tried
+            else:
+                self.settings = settings
+        return races
+
+    def _has_convolutions(self) -> bool:
+        return any("convolution" in str(node.target) for node in self._module.graph.nodes)
 
     def run(self, change: Change) -> Compiled | None:
         """Compile with our kernels; logs a warning and returns None if they make compilation fail."""
@@ -155,11 +191,13 @@ class Compiling:
         return one.call
 
     def _compile(self, change: Change | None) -> Compiled:
+        from torch._inductor import config
         from torch._inductor.compile_fx import compile_fx_inner
 
         if self._noted is not None:
             self._noted.clear()
-        call = compile_fx_inner(_copy(self._module), self._inputs, **self._options)
+        with config.patch(self.settings):
+            call = compile_fx_inner(_copy(self._module), self._inputs, **self._options)
         done = change.done if change is not None and change.done is not None else Spliced()
         return Compiled(call, list(self._noted or ()), done)
 
