@@ -258,6 +258,7 @@ def fixed(
         "groups": sum(len(one.groups) for one in report.graphs), "replaced": report.replaced,
         "choices": [(one.operators, one.replaced, one.why) for one in report.choices],
         "races": [(race.ours_ms, race.inductor_ms) for race in report.races], "kept": report.kept,
+        "settings": report.settings,
     }  # fmt: skip
     return row, made
 
