@@ -373,6 +373,29 @@ def test_a_count_whose_size_no_value_decides_is_a_sum_by_index(weighted: bool) -
     assert_same(run(count, args), count(*args))
 
 
+@pytest.mark.parametrize(
+    "index",
+    [
+        lambda i: i + 1,
+        lambda i: (..., i - 1, None),
+        lambda i: (slice(1, 3), i),
+        lambda i: (i, 2),
+        lambda i: (i, i),
+    ],
+)
+@pytest.mark.parametrize("step", [0, 2])
+def test_an_integer_tensor_without_dimensions_stays_a_tensor_as_an_index(index: Any, step: int) -> None:
+    def read_and_write(table: torch.Tensor, new: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+        changed = table.clone()
+        changed[index(i)] = new
+        return changed * 2 + table[index(i)].sum()
+
+    table, new = torch.rand(4, 4), torch.tensor(3.0)
+    captured = capture(read_and_write, (table, new, torch.tensor(1)))
+    args = (table, new, torch.tensor(step))
+    assert_same(captured.nest(execute(captured.graph, captured.bind(args))), read_and_write(*args))
+
+
 class Equation(nn.Module):
     """What a network's output changes by along its inputs, as physics-informed networks have it."""
 

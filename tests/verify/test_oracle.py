@@ -574,6 +574,13 @@ def test_a_number_that_its_dtype_does_not_hold_is_an_infinity() -> None:
     assert compare(0, torch.tensor([torch.inf, 0.0, 0.0]).half(), expected, STRICT).kind == "non_finite"
 
 
+def test_what_its_dtype_does_not_hold_says_nothing_of_the_size_of_others() -> None:
+    exact = torch.tensor([1.0, 1e200, -1.0], dtype=torch.float64)
+    expected = expected_of(exact, exact.float())
+    assert expected.typical < 1
+    assert compare(0, torch.tensor([1.0, torch.inf, -1.1]), expected, STRICT).kind == "wrong_value"
+
+
 def test_what_lies_a_rounding_outside_of_a_references_domain_is_left_out() -> None:
     """binary_cross_entropy raises for the least number above 1; its sum reduces many elements to one."""
     body = "return nn.functional.binary_cross_entropy(0.5 + 0.0 * x, x, reduction='sum')"

@@ -29,6 +29,7 @@ from torch.utils import _pytree as pytree
 
 from kernelwright.errors import UserError
 from kernelwright.graph.execute import DTYPE_NAMES
+from kernelwright.graph.indexing import tensors_index
 from kernelwright.graph.normalise import Constant, Converted, NotStatic, Origin, decompose, from_exported
 from kernelwright.graph.pairs import REAL, complex_view, is_complex, real_view
 from kernelwright.graph.task import densify
@@ -285,7 +286,7 @@ def _attempt(
     for strict, how in hows:
         try:
             # On failure it prints half a graph.
-            with contextlib.redirect_stderr(io.StringIO()), _transforms_kept():
+            with contextlib.redirect_stderr(io.StringIO()), _transforms_kept(), tensors_index():
                 program = torch.export.export(module, args, kwargs, strict=strict, dynamic_shapes=shapes)
             return decompose(program), how
         except UserError as error:  # about the graph, which is the same under strict export

@@ -182,10 +182,10 @@ def _spread(exact: torch.Tensor, honest: torch.Tensor) -> tuple[float, float, fl
         finite = finite and bool(both.all())
         strayed = torch.where(both, (e - h).abs(), 0.0)
         error = max(error, float(strayed.max()))
-        squares += float(torch.linalg.vector_norm(strayed)) ** 2
-        size = torch.where(torch.isfinite(e), e.abs(), 0.0)
+        squares += float(torch.linalg.vector_norm(strayed).square())
+        size = torch.where(both, e.abs(), 0.0)
         total += float(size.sum())
-        square_total += float(torch.linalg.vector_norm(size)) ** 2
+        square_total += float(torch.linalg.vector_norm(size).square())
     return error, squares, total, square_total, finite
 
 

@@ -87,10 +87,9 @@ def _spread_kernel(exact_ptr, honest_ptr, out_ptr, n, BLOCK: tl.constexpr):
         inside = at < n
         exact = tl.load(exact_ptr + at, mask=inside, other=0.0).to(tl.float64)
         honest = tl.load(honest_ptr + at, mask=inside, other=0.0).to(tl.float64)
-        known = (exact - exact) == 0.0
-        both = known & ((honest - honest) == 0.0)
+        both = ((exact - exact) == 0.0) & ((honest - honest) == 0.0)
         strayed = tl.where(both, tl.abs(exact - honest), 0.0)
-        size = tl.where(known, tl.abs(exact), 0.0)
+        size = tl.where(both, tl.abs(exact), 0.0)
         error = tl.maximum(error, strayed)
         squares += strayed * strayed
         total += size
