@@ -1,4 +1,4 @@
-"""Compares rewards: the same weights after SFT, the same tasks and seeds; only the reward per token differs.
+"""Compares rewards, and what else a recipe decides: the same tasks and seeds, the same weights after SFT unless SFT itself differs.
 
     python benchmarks/rewards.py OUT [KEY=VALUE]... [--seeds 0,1,2] [--rewards NAME,...] [--recipe FILE] [--jobs N] [--seconds S]
         [--report]
@@ -7,10 +7,13 @@
 token the sum of the two; `code` rewards code only; `flat` has no rules: all failures get the same. `one` is
 `hierarchical` as a single stage with the steps of both; `plan` asks only for plans from the start, and the printer writes the code.
 `toronto` is that report's reward, one number, with its advantage r - mean(r) but not its rates; `toronto-0` is the same with 0 instead
-of -10 for a failure; `tritonrl` has its own two numbers with alpha 0.1; `autotriton` rewards correctness only. If `verify.archive` names
+of -10 for a failure; `tritonrl` has its own two numbers with alpha 0.1; `autotriton` rewards correctness only. `plan-thought`, `plan-blind`, `plan-known` and `plan-lora-R` are `plan` with one change:
+reasons before the plan; prompts without the profile of the kernel to improve; prompts with two other kernels of the graph and
+their times in reinforcement (`midend.contrast`, of what `plan` judged with the same seed, for which it waits); adapters of rank R instead of all weights, after the same SFT. If `verify.archive` names
 an archive, its verdicts are replayed (`kernelwright archive add ARCHIVE OUT/seed-*/*`); `verify.recorded="modelled"` judges nothing else.
 
-All seeds share the first one's corpus, and all rewards of a seed its SFT (except `plan`, which has its own). N runs train at once,
+All seeds share the first one's corpus, and all rewards of a seed its SFT (except those of plans, which share another, and those that
+change it). N runs train at once,
 each with its own `verify.workers` workers; its output is in OUT/seed-S/NAME.log. KEY=VALUE are recipe settings for every
 run. After S seconds, unfinished runs are stopped. The same command resumes, skipping finished work; `--report` only
 reads. OUT/rewards.json is rewritten whenever a run ends; unfinished runs are left out and named.
@@ -49,20 +52,32 @@ PAID = Path(__file__).with_name("paid.py").resolve()
 STAGES = ("frontend", "midend")
 SEEDS = (0, 1, 2)
 FAREWELL_S = 20.0
+_PLAN = ("reward=wright", "credit=hierarchical", "answer=plan", "judge=model")
 REWARDS: dict[str, tuple[str, ...]] = {
     "hierarchical": ("reward=wright", "credit=hierarchical"),
     "uniform": ("reward=wright", "credit=uniform", "grouping=samples"),
     "code": ("reward=wright", "credit=hierarchical", "alpha=0.0"),
     "flat": (f"reward={PAID}:wright", "credit=hierarchical"),
     "one": ("reward=wright", "credit=hierarchical"),
-    "plan": ("reward=wright", "credit=hierarchical", "answer=plan", "judge=model"),
+    "plan": _PLAN,
+    "plan-thought": (*_PLAN, "max_tokens=400"),
+    "plan-blind": _PLAN,
+    "plan-known": (*_PLAN, "contrast=2"),
+    "plan-lora-4": _PLAN,
+    "plan-lora-16": _PLAN,
+    "plan-lora-64": _PLAN,
     "toronto": ("reward=toronto-{stage}", "credit=uniform", "grouping=samples", "scale=none"),
     "toronto-0": (f"reward={PAID}:toronto_{{stage}}", "credit=uniform", "grouping=samples", "scale=none"),
     "tritonrl": ("reward=tritonrl", "credit=hierarchical", "alpha=0.1"),
     "autotriton": ("reward=autotriton", "credit=uniform", "grouping=samples"),
 }
 """Settings that each reward changes in both stages' tables."""
-COMPARED = tuple(REWARDS)[:8]
+COMPARED = ("hierarchical", "uniform", "code", "flat", "one", "plan", "toronto", "toronto-0")
+_OF_SFT: dict[str, tuple[str, ...]] = {
+    "plan-thought": ("data.think=true",),
+    "plan-blind": ("data.profile=false",),
+}
+"""Settings of those rewards that have an SFT of their own, for all stages."""
 _FULL = ("frontend.judge=interpret", "frontend.judged=1.0")
 """Every sample is judged, since rewards depend on time."""
 
@@ -119,19 +134,46 @@ def make_data(recipe: Recipe, out: Path, jobs: int) -> list[str]:
     return [f'data.{key}="{out / name}"' for key, name in names.items()]
 
 
+def sft_of(name: str) -> str:
+    """The name of the SFT that a reward starts from."""
+    return "sft-" + (name if name in _OF_SFT else "plan") if name.startswith("plan") else "sft"
+
+
+def whole(name: str) -> tuple[str, ...]:
+    """Settings of a reward for SFT and all later stages."""
+    return ("data.answer=plan", *_OF_SFT.get(name, ())) if name.startswith("plan") else ()
+
+
 def start(runs: Runs, home: Path, seed: int, name: str, data: Sequence[str]) -> Path | None:
-    """SFT of a seed, shared by its rewards; None if it is not done."""
-    answer = ["data.answer=plan"] if name == "plan" else []
-    out = home / ("sft-plan" if answer else "sft")
-    settings = [*data, *answer, f"seed={seed}", 'stages=["sft"]']
+    """The SFT that a reward of a seed starts from; None if it is not done."""
+    out = home / sft_of(name)
+    settings = [*data, *whole(name), f"seed={seed}", 'stages=["sft"]']
     done = RunFolder(out).done("eval/sft") or runs.train(out, settings)
     return out if done else None
 
 
+def known(home: Path) -> Path:
+    """An archive of all that the run `plan` of a seed judged."""
+    path, run = home / "known.jsonl", home / "plan"
+    if not path.exists():
+        subprocess.run(
+            [sys.executable, "-m", "kernelwright", "archive", "add", str(path), str(run)], check=True
+        )
+    return path
+
+
 def reinforce(
-    runs: Runs, recipe: Recipe, home: Path, seed: int, name: str, shared: Path, data: Sequence[str]
+    runs: Runs,
+    recipe: Recipe,
+    home: Path,
+    seed: int,
+    name: str,
+    shared: Path,
+    data: Sequence[str],
+    plan: Future[bool] | None = None,
 ) -> bool:
-    """Train both stages with one reward, from the SFT of the run `shared`. Returns whether they are done."""
+    """Train both stages with one reward, from the SFT of the run `shared`. Returns whether they are done. `plan`: the run of that
+    name, for which `plan-known` waits."""
     stages: tuple[str, ...] = ("frontend",) if name == "one" else STAGES
     if RunFolder(home / name).done(f"eval/{stages[-1]}"):
         return True
@@ -140,9 +182,13 @@ def reinforce(
     changed = [f"{stage}.{setting.format(stage=stage)}" for stage in stages for setting in REWARDS[name]]
     if name == "one":
         changed.append(f"frontend.steps={recipe.frontend.steps + recipe.midend.steps}")
-    if name == "plan":
-        changed.append("data.answer=plan")
-    return runs.train(home / name, [*data, *base, f"seed={seed}", *_FULL, *changed])
+    if "-lora-" in name:
+        changed.append(f"lora.rank={name.rpartition('-')[2]}")
+    if name == "plan-known":
+        if plan is not None and not plan.result():
+            return False
+        changed.append(f'verify.archive="{known(home)}"')
+    return runs.train(home / name, [*data, *base, f"seed={seed}", *_FULL, *changed, *whole(name)])
 
 
 def config(run: Path) -> dict[str, Any]:
@@ -278,18 +324,18 @@ def work(args: argparse.Namespace, out: Path) -> None:
         def begin(seed: int, name: str) -> Future[Path | None]:
             return threads.submit(start, runs, out / f"seed-{seed}", seed, name, data)
 
-        own = [name for name in args.rewards if name == "plan"]
-        shared = {
-            begin(seed, "sft"): (seed, [n for n in args.rewards if n not in own]) for seed in args.seeds
-        }
-        shared |= {begin(seed, "plan"): (seed, own) for seed in args.seeds if own}
+        named = {sft: [n for n in args.rewards if sft_of(n) == sft] for sft in map(sft_of, args.rewards)}
+        shared = {begin(seed, names[0]): (seed, names) for seed in args.seeds for names in named.values()}
         trained: dict[Future[bool], str] = {}
+        plans: dict[int, Future[bool]] = {}
         for future in as_completed(shared):
             seed, names = shared[future]
-            for name in names if (base := future.result()) else ():
+            for name in sorted(names, key="plan-known".__eq__) if (base := future.result()) else ():
                 home = out / f"seed-{seed}"
-                run = threads.submit(reinforce, runs, recipe, home, seed, name, base, data)
+                run = threads.submit(reinforce, runs, recipe, home, seed, name, base, data, plans.get(seed))
                 trained[run] = f"{name} of seed {seed}"
+                if name == "plan":
+                    plans[seed] = run
         for made in as_completed(trained):
             runs.say(f"{trained[made]}: {'done' if made.result() else 'not done'}")
             report(out, args.seeds, args.rewards)

@@ -312,6 +312,8 @@ def test_a_pair_becomes_the_prompt_of_its_kind_and_the_answer_in_canonical_form(
     assert prompt.agent == "midend"
     assert "time: 0.008 ms modelled" in text(prompt)
     assert "warps 1" in text(prompt)
+    blind, _ = example_pair(improving(), "compact", profile=False)
+    assert "time: 0.008 ms modelled" not in text(blind)
 
 
 def test_the_printed_host_function_begins_the_answer_that_the_model_learns() -> None:

@@ -102,6 +102,8 @@ class DataConfig(Section):
     """Style of prompts."""
     answer: Literal["plan+code", "plan"] = "plan+code"
     """Requested answer: plan and code, or only the plan, whose code the library's printer writes."""
+    profile: bool = True
+    """Later agents are shown the profile of the kernel that they are to improve."""
     think: bool = False
     """Supervised answers begin with reasons for their plan in think tags, printed from graph and schedule."""
     graphs: int = Field(300, ge=0)

@@ -52,6 +52,7 @@ def evaluate(
     seed: int = 0,
     batch: int = 8,
     answer: prompts.Answer = "plan+code",
+    profile: bool = True,
     migrating: bool = False,
     resume: bool = False,
     quiet: bool = False,
@@ -59,7 +60,7 @@ def evaluate(
     """Evaluate with `samples` completions per task, `batch` tasks at a time. Returns the content of metrics.json.
 
     For a later agent, `kernels` has the previous agent's rollouts (see `rollouts_of`), of which the first `samples` of each task
-    go through the pipeline. `protocol` is only recorded. `migrating`: see `Rolling`. Raises UserError if there is nothing to
+    go through the pipeline, shown with what they take (`profile`). `protocol` is only recorded. `migrating`: see `Rolling`. Raises UserError if there is nothing to
     evaluate, a task is broken, or `out` holds another evaluation."""
     given = {task.id: list((kernels or {}).get(task.id, ()))[:samples] for task in tasks}
     todo = [task for task in tasks if agent == "frontend" or given[task.id]]
@@ -76,7 +77,7 @@ def evaluate(
 
     def write(number: int, chunk: Sequence[Task]) -> _Batch:
         """Sample the chunk; each sample goes to the verifier at once."""
-        about, asked = _asks(agent, chunk, given, prompting)
+        about, asked = _asks(agent, chunk, given, prompting, profile)
         rolling = Rolling(
             policy, asked, about, judge, reward=reward, stage="eval", step=0, migrating=migrating
         )
@@ -90,8 +91,7 @@ def evaluate(
     with Bar(f"eval {agent}", total, done=total - missing, quiet=quiet) as bar:
         for chunk, rolling in _ahead(write(number, chunk) for number, chunk in unfinished):
             _log(run, chunk, rolling, given if agent != "frontend" else None, bar)
-    summary = {**_summary(run, todo, given, agent), "agent": agent, "policy": policy.name}
-    run.write_json("metrics.json", summary)
+    run.write_json("metrics.json", summary := _summary(run, todo, given, agent, policy.name))
     return summary
 
 
@@ -131,7 +131,9 @@ def _config(
     }
 
 
-def _summary(run: RunFolder, todo: Sequence[Task], given: Before, agent: Agent) -> dict[str, Any]:
+def _summary(
+    run: RunFolder, todo: Sequence[Task], given: Before, agent: Agent, policy: str
+) -> dict[str, Any]:
     """Metrics of all logged rollouts; for a later agent also its gain, and metrics of its attempts."""
     rollouts = run.rows("rollouts.jsonl", Rollout)
     summary = dict(metrics.summarise(rollouts, todo))
@@ -139,11 +141,15 @@ def _summary(run: RunFolder, todo: Sequence[Task], given: Before, agent: Agent) 
         summary["attempts"] = metrics.summarise(run.rows("attempts.jsonl", Rollout), todo)
         after = {task.id: [r for r in rollouts if r.task_id == task.id] for task in todo}
         summary["gain"] = gain(given, after)
-    return summary
+    return {**summary, "agent": agent, "policy": policy}
 
 
 def _asks(
-    agent: Agent, chunk: Sequence[Task], given: Before, prompting: Mapping[str, Any]
+    agent: Agent,
+    chunk: Sequence[Task],
+    given: Before,
+    prompting: Mapping[str, Any],
+    profile: bool,
 ) -> tuple[list[Task], list[Prompt]]:
     """What the agent is asked about these tasks: each task, or each verified kernel of the previous evaluation."""
     if agent == "frontend":
@@ -155,7 +161,7 @@ def _asks(
             task,
             kernel=r.candidate.code,
             plan=r.candidate.plan,
-            profile=prompts.profile(r.verdict),
+            profile=prompts.profile(r.verdict) if profile else "",
             **prompting,
         )
         for task, r in shown

@@ -35,6 +35,15 @@ def test_matrices_inside_layers_go_to_muon_and_the_rest_to_adamw() -> None:
         assert (id(parameter) in rest) == (not inner)
 
 
+def test_with_only_matrices_to_train_there_is_no_adamw() -> None:
+    model = tiny_model()
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(name.endswith("_proj.weight"))
+    optimizer = muon(model, 1e-2, 1e-3, 0.0)
+    step(model, optimizer, 0)
+    assert len(optimizer.parts) == 1
+
+
 def test_a_schedule_scales_both_rates() -> None:
     optimizer = muon(tiny_model(), 1e-2, 1e-3, 0.0)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 / (1 + step))

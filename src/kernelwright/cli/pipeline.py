@@ -165,6 +165,7 @@ def evaluate_stage(
         protocol=recipe.verify.protocol,
         style=recipe.data.style,
         answer=recipe.data.answer if stage == "sft" else recipe.answer(stage),
+        profile=recipe.data.profile,
         temperature=settings.temperature,
         top_p=settings.top_p,
         max_tokens=settings.max_tokens,

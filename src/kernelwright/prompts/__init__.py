@@ -135,9 +135,14 @@ def contrast(plan: str, code: str, us: float, clock: str = "modelled") -> str:
 
 
 def example_pair(
-    example: Example | Pair, style: Style, answer: Answer = "plan+code", think: bool = False
+    example: Example | Pair,
+    style: Style,
+    answer: Answer = "plan+code",
+    think: bool = False,
+    profile: bool = True,
 ) -> tuple[Prompt, str]:
-    """Prompt and completion for SFT; with `think`, the completion starts with reasons for the plan in think tags."""
+    """Prompt and completion for SFT; with `think`, the completion starts with reasons for the plan in think tags. Without
+    `profile`, the prompt does not say what the kernel to improve takes."""
     improve = example.kind == "improve"
     agent: Agent = "midend" if improve else "frontend"
     if isinstance(example, Pair):
@@ -149,7 +154,7 @@ def example_pair(
             kernel=shown.code if shown else "",
             plan=shown.plan if shown else "",
             feedback=shown.feedback if shown and not improve else "",
-            profile=shown.feedback if shown and improve else "",
+            profile=shown.feedback if shown and improve and profile else "",
             precision=example.precision,
         )
     else:
@@ -159,7 +164,7 @@ def example_pair(
             style=style,
             kernel=example.kernel,
             feedback="" if improve else example.feedback,
-            profile=example.feedback if improve else "",
+            profile=example.feedback if improve and profile else "",
         )
     prompt = prompt.model_copy(update={"answer": answer})
     code = host_first(example.code) if style != "chat" and example.task.graph else example.code

@@ -54,7 +54,7 @@ def tokenize_examples(recipe: Recipe, tokenizer: Any, examples: Sequence[Supervi
         if not recipe.sft.plans:
             example = example.model_copy(update={"plan": ""})
         data = recipe.data
-        prompt, text = example_pair(example, data.style, data.answer, data.think)
+        prompt, text = example_pair(example, data.style, data.answer, data.think, data.profile)
         question, answer = prompt_ids(tokenizer, prompt), completion_ids(tokenizer, text)
         given = _plan_tokens(tokenizer, answer) if _slow(recipe, example) else 0
         return np.array(question + answer, np.int32), len(question) + given

@@ -116,10 +116,13 @@ def muon(model: nn.Module, matrix_rate: float, rate: float, weight_decay: float)
             continue
         inner = parameter.ndim == 2 and id(parameter) not in ends and not name.startswith("lm_head")
         (matrices if inner else rest).append(parameter)
-    parts: list[torch.optim.Optimizer] = [
-        BatchedMuon(matrices, lr=matrix_rate, weight_decay=weight_decay),
-        torch.optim.AdamW(rest, lr=rate, betas=(0.9, 0.99), weight_decay=0.0, fused=rest[0].is_cuda or None),
-    ]
+    parts: list[torch.optim.Optimizer] = [BatchedMuon(matrices, lr=matrix_rate, weight_decay=weight_decay)]
+    if rest:  # with adapters, only matrices are trained
+        parts.append(
+            torch.optim.AdamW(
+                rest, lr=rate, betas=(0.9, 0.99), weight_decay=0.0, fused=rest[0].is_cuda or None
+            )
+        )
     return Together(parts)
 
 

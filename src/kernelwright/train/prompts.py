@@ -116,11 +116,18 @@ def judge_of(recipe: Recipe, verifier: Verifier) -> Judge:
 
 
 def inform_asks(asks: Sequence[Ask], recipe: Recipe, contrast: int = 0) -> list[Ask]:
-    """The asks, keeping only best times from the judge's kind of clock, and adding what the recipe's archive knows of their
+    """The asks, keeping only best times from the judge's kind of clock, and profiles if the recipe shows them, and adding what the recipe's archive knows of their
     graphs: the best time and, for the later agents, `contrast` further kernels with their times, the fastest and the slowest
     first (contrastive, as in CUDA-L1, arXiv 2507.14111)."""
     # Modelled times are not comparable with measured ones.
-    asks = [replace(ask, best_us=ask.best_us if ask.clock == _clock(recipe) else None) for ask in asks]
+    asks = [
+        replace(
+            ask,
+            best_us=ask.best_us if ask.clock == _clock(recipe) else None,
+            profile=ask.profile if recipe.data.profile else "",
+        )
+        for ask in asks
+    ]
     if not recipe.verify.archive:
         return asks
     archive, wanted = Archive.read([Path(recipe.verify.archive)]), (recipe.verify.target, _clock(recipe))
