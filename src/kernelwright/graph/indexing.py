@@ -4,7 +4,7 @@ can depend; a list with it as its one index takes the same element.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 from unittest import mock
@@ -33,11 +33,14 @@ def tensors_index() -> Iterator[None]:
         yield
 
 
-def _indexed(x: torch.Tensor, index: Sequence[Any], *new: Any) -> torch.Tensor | None:
+def _indexed(x: torch.Tensor, index: tuple[Any, ...], *new: Any) -> torch.Tensor | None:
     """`x[index]`, or with `new` the assignment to it."""
     at = next((at for at, one in enumerate(index) if _is_scalar(one)), None)
     if at is None:
-        return x.__setitem__(index, *new) if new else x[index]
+        if not new:
+            return x[index]
+        x[index] = new[0]
+        return None
     before = index[:at]
     is_last = any(one is Ellipsis for one in before)
     place = x.dim() - sum(map(_taken, index[at:])) if is_last else sum(map(_taken, before))
