@@ -185,7 +185,7 @@ def reinforce(
     if "-lora-" in name:
         changed.append(f"lora.rank={name.rpartition('-')[2]}")
     if name == "plan-known":
-        if plan is not None and not plan.result():
+        if plan is not None and not (home / "known.jsonl").exists() and not plan.result():
             return False
         changed.append(f'verify.archive="{known(home)}"')
     return runs.train(home / name, [*data, *base, f"seed={seed}", *_FULL, *changed, *whole(name)])
