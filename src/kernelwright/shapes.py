@@ -78,6 +78,33 @@ def apply_shape(source: str, overrides: Mapping[str, int]) -> str:
     return apply_edits(source, edits)
 
 
+def with_named_sizes(source: str, least: int) -> str:
+    """`source` with each integer from `least` that its drawing functions write out as a constant at its end; equal ones are one.
+
+    >>> with_named_sizes("def get_inputs(): return [torch.rand(64, 2)]", 5)
+    'def get_inputs(): return [torch.rand(SIZE_64, 2)]\\nSIZE_64 = 64\\n'
+    """
+    span, edits, values = spans(source), [], set()
+    tree = _parse(source)
+    stack: list[ast.AST] = [
+        statement
+        for function in tree.body
+        if isinstance(function, ast.FunctionDef) and function.name in _DRAWING
+        for statement in function.body
+    ]
+    while stack:
+        node = stack.pop()
+        number = _integer(node) if isinstance(node, ast.expr) else None
+        if number is None:
+            stack.extend(ast.iter_child_nodes(node))
+        elif number >= least:
+            values.add(number)
+            edits.append((*span(node), f"SIZE_{number}"))
+    known = {name for name, _ in bindings(tree)}
+    made = [f"SIZE_{value} = {value}\n" for value in sorted(values) if f"SIZE_{value}" not in known]
+    return "\n".join([apply_edits(source, sorted(edits)).rstrip("\n"), "".join(made)]) if made else source
+
+
 @functools.lru_cache(maxsize=64)
 def _parse(source: str) -> ast.Module:
     """The tree, which nobody changes."""

@@ -234,3 +234,27 @@ def test_what_the_model_reads_gives_way_where_nothing_else_runs():
     source = CONV.replace("self.conv(x)", "self.conv(x) / groups")
     found = small_shapes(task(source), lambda task, over: over.get("groups", 16) < 16).shapes["small"]
     assert found["groups"] < 16
+
+
+def test_sizes_written_out_where_inputs_are_drawn_become_constants(runs):
+    source = """\
+import torch
+class Model(torch.nn.Module):
+    def __init__(self, d):
+        super().__init__()
+        self.norm = torch.nn.LayerNorm(d // 2)
+    def forward(self, x):
+        a, b = x.chunk(2, -1)
+        return self.norm(torch.sigmoid(a) * b)
+def get_inputs(): return [torch.randn(64, 128, 2 * 1024)]
+def get_init_inputs(): return [2048]
+"""
+    sized = small_shapes(task(source), runs)
+    assert constants(sized.source) == {"SIZE_64": 64, "SIZE_128": 128, "SIZE_2048": 2048}
+    assert set(sized.shapes) == {"small", "small_odd"}
+    assert [sized.shapes["small_odd"][name] % 2 for name in constants(sized.source)] == [1, 1, 0]
+
+
+def test_a_source_without_small_sizes_stays_as_it_is():
+    source = "def get_inputs(): return [torch.rand(64)]"
+    assert small_shapes(task(source), lambda task, over: False).source == source

@@ -3,10 +3,10 @@
 Sizes are module-level integer constants, found by syntax tree, classified by name (batch, channels, groups, extents, window
 parameters), and shrunk: windows, strides and small numbers are kept, channels keep their ratios and stay multiples of the
 group count, extents stay a few windows wide. Two or three proposals go from aggressive to mild; the first with which the
-reference runs is taken. `small_odd` has odd neighbours of the same sizes.
+reference runs is taken. If none runs, the numbers that `get_inputs` and `get_init_inputs` write out are made constants.
+`small_odd` has odd neighbours of the same sizes.
 
-A shrunk task may be easier than the full one (a mean over two rows forgives more than one over a thousand), and may not exist:
-sizes inside `get_inputs` cannot be overridden.
+A shrunk task may be easier than the full one (a mean over two rows forgives more than one over a thousand), and may not exist.
 """
 
 import math
@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import combinations, product
 
 from kernelwright.records import Task
-from kernelwright.shapes import constants, read_by_the_model
+from kernelwright.shapes import constants, read_by_the_model, with_named_sizes
 
 Runs = Callable[[Task, Mapping[str, int]], bool | str | None]
 """Whether the task's reference runs, quickly and on small tensors, with these overrides; None if it runs, but writes to one place
@@ -67,17 +67,28 @@ def small_shapes(task: Task, runs: Runs | None = None) -> Task:
         if small is not None:
             break
     else:
-        return task
+        named = with_named_sizes(task.source, _SMALL_VALUE + 1)
+        return task if named == task.source else _if_found(task, named, runs)
     odd = _first((over for over in _odd_neighbours(known, small) if over != small), task, runs)
     found = {"small": small} | ({"small_odd": odd} if odd else {})
     return task.model_copy(update={"shapes": {**task.shapes, **found}})
+
+
+def _if_found(task: Task, source: str, runs: Runs) -> Task:
+    """The task with that source if it has small sizes then."""
+    sized = small_shapes(task.model_copy(update={"source": source}), runs)
+    return sized if sized.small_sets else task
 
 
 def _first(proposals: Iterable[dict[str, int]], task: Task, runs: Runs) -> dict[str, int] | None:
     """The first at which the reference runs and writes in a defined order, if need be with two sizes exchanged (more tokens than
     a line is long); else the first at which it runs."""
     disordered = narrow = None
+    tried: list[dict[str, int]] = []
     for over in proposals:
+        if over in tried:
+            continue
+        tried.append(over)
         answer = runs(task, over)
         if answer is True:
             return over
@@ -210,6 +221,8 @@ def _odd_neighbours(known: Mapping[str, int], small: Mapping[str, int]) -> Itera
         extents_odd = {n: v | 1 for n, v in sized.items() if kinds[n] == "extent"}
         yield {**small, **triple, **extents_odd}
         yield {**small, **triple}
+    for kept in sized:  # one of them may have to be even
+        yield {**small, **{name: value if name == kept else value | 1 for name, value in sized.items()}}
 
 
 def _divisor(value: int) -> int:
