@@ -9,6 +9,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
@@ -16,10 +17,10 @@ import pytest
 from kernelwright.errors import InfrastructureError, UserError
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.policy.gold import gold
-from kernelwright.records import Candidate, Task
+from kernelwright.records import Candidate, Task, Verdict
 from kernelwright.rewards import PAID_WHERE_SLOW, reward
 from kernelwright.tasks import load_suite
-from kernelwright.verify import VerifierPool
+from kernelwright.verify import VerifierPool, shards
 from kernelwright.verify.sandbox.zygote import Zygote
 from kernelwright.verify.shard import _portable
 
@@ -191,7 +192,7 @@ import sys
 from kernelwright.records import Candidate
 from kernelwright.policy.gold import gold
 from kernelwright.tasks import load_suite
-from kernelwright.verify import VerifierPool
+from kernelwright.verify import VerifierPool, shards
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell ignores it
@@ -308,6 +309,35 @@ def test_what_a_shard_raises_can_be_sent() -> None:
     error = UserError("as it is")
     assert _portable(error) is error
     assert str(_portable(Odd("a", "b"))) == "Odd: ab"
+
+
+class Still:
+    """A shard that answers nothing."""
+
+    def __init__(self, options: dict[str, object], failed: object) -> None:
+        self.busy, self.asked, self.said = 0, 0, list[str]()
+
+    def submit(self, task: Task, candidate: Candidate) -> Future[Verdict]:
+        self.busy, self.asked = self.busy + 1, self.asked + 1
+        self.said.append(task.id)
+        return Future()
+
+    def prepare(self, task: Task) -> None:
+        self.asked += 1
+        self.said.append(f"prepare {task.id}")
+
+
+def test_new_tasks_go_to_the_idlest_shard_and_their_candidates_stay_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(shards, "_Shard", Still)
+    made = shards.Shards(6, 3, {}, lambda task, candidate, problem: pytest.fail(problem))
+    one, two, three, four = (RELU.model_copy(update={"id": name, "source": name}) for name in "abcd")
+    made.prepare(one)
+    for task in (two, three, one, four, *[two] * 9):
+        made.submit(task, GOLD)
+    said = [" ".join(shard.said) for shard in made._shards]  # type: ignore[attr-defined]
+    assert said == ["prepare a a b", "b d b b b b b b", "c b b"]
 
 
 @pytest.mark.slow

@@ -160,7 +160,9 @@ class VerifierPool(Pool):
 
     def prepare(self, task: Task) -> None:
         """Make a task's cases before its first candidate comes; returns at once. What fails here fails again for the candidate."""
-        if self._shards is None:
+        if self._shards is not None:
+            self._shards.prepare(task)
+        else:
             self._threads.submit(self.judge.cases, task)
 
     def close(self, abort: bool = False) -> None:

@@ -48,6 +48,9 @@ def main(fd: int) -> None:
                 if (future := waiting.get(number)) is not None:
                     future.cancel()
                 continue
+            if candidate is None:
+                pool.prepare(task)
+                continue
             waiting[number] = future = pool.submit(task, candidate)
             future.add_done_callback(functools.partial(tell, number))
     pool.close(abort=True)

@@ -1,8 +1,9 @@
 """Splits a pool into several processes, each a judge with workers of its own for its share of the candidates.
 
-A judge's own work (references, tapes, comparisons) takes 20 ms of Python a verdict and 130 ms a new task, serially
-however many workers it has; a dozen workers would wait for it. Without a GPU verifications share only the secret, so a
-pool with many workers is several small ones, and a task's candidates go to the shard that has its cases.
+A judge's own work (references, tapes, comparisons) is a quarter of a small kernel's verdict and half of a network's, in
+one thread's Python however many workers it has; a dozen workers would wait for it. Without a GPU verifications share only
+the secret, so a pool with many workers is several small ones. A task goes to the shard that has least to do, and its later
+candidates to the same, which has its cases.
 
 Shards are part of the judge: their answers are trusted.
 """
@@ -23,8 +24,10 @@ from multiprocessing.connection import Connection
 from kernelwright.errors import InfrastructureError
 from kernelwright.records import Candidate, Task, Verdict
 
-WORKERS = 5
+WORKERS = 3
 """Workers that one judge can keep busy."""
+_AHEAD = 5
+"""Candidates that a shard may have beyond the idlest before a task's next candidate goes there."""
 _FAREWELL_S = 3.0
 
 
@@ -53,16 +56,26 @@ class Shards:
         `failed` makes the verdict on a candidate whose judge died twice."""
         shares = [workers // judges + (number < workers % judges) for number in range(judges)]
         self._shards = [_Shard({**options, "workers": share, "judges": 1}, failed) for share in shares]
-        self._most = max(shares)
+        self._homes: dict[str, _Shard] = {}
+        """By digest of a task, the shard that makes its cases."""
         self._lock = threading.Lock()
 
     def submit(self, task: Task, candidate: Candidate) -> Future[Verdict]:
         with self._lock:
-            favourite = self._shards[int(task.digest, 16) % len(self._shards)]
-            idlest = min(self._shards, key=lambda shard: shard.busy)
+            idlest, home = self._places(task)
             # Making a task's cases again is costly, but idle workers cost more.
-            chosen = favourite if favourite.busy <= idlest.busy + self._most else idlest
+            chosen = home if home.busy <= idlest.busy + _AHEAD else idlest
             return chosen.submit(task, candidate)
+
+    def prepare(self, task: Task) -> None:
+        """Have a task's cases made before its first candidate comes; returns at once."""
+        with self._lock:
+            self._places(task)[1].prepare(task)
+
+    def _places(self, task: Task) -> tuple[_Shard, _Shard]:
+        """The shard with least to do, and the task's own."""
+        idlest = min(self._shards, key=lambda shard: (shard.busy, shard.asked))
+        return idlest, self._homes.setdefault(task.digest, idlest)
 
     def close(self, abort: bool = False) -> None:
         """Waits for submitted candidates, or with `abort` cuts them off."""
@@ -90,6 +103,11 @@ class _Shard:
         """Number of candidates without an answer."""
         return len(self._pending)
 
+    @property
+    def asked(self) -> int:
+        """Number of candidates and tasks so far."""
+        return self._number
+
     def cases(self) -> list[_Case]:
         with self._lock:
             return list(self._pending.values())
@@ -101,6 +119,13 @@ class _Shard:
                 raise InfrastructureError("the pool is closed")
             self._ask(case)
         return case.future
+
+    def prepare(self, task: Task) -> None:
+        """Make a task's cases; there is no answer."""
+        with self._lock, contextlib.suppress(OSError):
+            if not (self._closed or self._dead):
+                self._number += 1
+                self._connection.send((self._number, task, None))
 
     def end(self) -> None:
         """End the process; candidates without an answer fail."""
