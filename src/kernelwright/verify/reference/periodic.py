@@ -148,10 +148,11 @@ class _Small:
 def _links(small: _Small, dice: random.Random) -> list[Axis]:
     """Axes of inputs and weights along which an index affects only the same index of the outputs."""
     right = small({})
+    possible = {extent for output in right for extent in output.shape} - {0, 1}
     found: list[Axis] = []
     for name, tensor in small.given.items():
         for axis, extent in enumerate(tensor.shape):
-            if extent < 2:
+            if extent not in possible:  # of a network's hundreds of weights only the last few are as long
                 continue
             at, other = dice.sample(range(extent), 2)
             changed = tensor.clone()
