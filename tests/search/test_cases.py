@@ -19,6 +19,7 @@ from kernelwright.outcomes import Gate, Outcome
 from kernelwright.policy.compiler.reasons import CannotCompile
 from kernelwright.policy.compiler.task import read
 from kernelwright.records import Candidate, Task, Verdict
+from kernelwright.search import cases
 from kernelwright.search.cache import Answer, KernelCache
 from kernelwright.search.cases import Case, of_task
 from kernelwright.search.whole import Settings, shrunk, sizes_of
@@ -125,6 +126,20 @@ def test_a_task_without_smaller_sizes_is_captured_as_it_stands() -> None:
     mine.load_state_dict(model.state_dict())
     x = wanted["get_inputs"]()[0]
     torch.testing.assert_close(mine(x), model(x))
+
+
+def test_a_task_whose_small_sizes_are_much_work_is_made_small_in_every_size(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source = "ROWS = 64" + FIXED.format(rows="ROWS")
+    task = Task(id="t/wide", suite="t", source=source, shapes={"small": {"ROWS": 6}})
+    assert cases._multiplications(task) == 6 * 8 * 4
+    assert of_task(task).form is not None
+    monkeypatch.setattr(cases, "_DEAR", 100)
+    wide = of_task(task)
+    assert wide.form is None
+    small, sizes = shrunk(wide.graph, wide.values)
+    assert len(small.symbols) == 3 == len(sizes["small"])
 
 
 def test_one_that_is_too_large_for_this_machine_says_so() -> None:

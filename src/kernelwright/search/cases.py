@@ -5,26 +5,29 @@
     case.search(judge, rungs, cache, settings)   a Found; case.text(found.answer) is the file
     case.posed(text)                             the task and candidate code, to judge such a file again
 
-If sizes cannot be derived from a task (constants that no formula gives, no smaller sizes that run), it is captured at its
-full size like a live module, if it fits into memory. Its reference is executed here: tasks are trusted.
+If sizes cannot be derived from a task (constants that no formula gives, no smaller sizes that run), or if its small sizes are
+those of a network whose widths are no constants of the file, it is captured at its full size like a live module, if it fits into
+memory. Its reference is executed here: tasks are trusted.
 """
 
 from __future__ import annotations
 
 import ast
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 from kernelwright.errors import UserError
 from kernelwright.graph import Graph
 from kernelwright.graph.agree import agree
 from kernelwright.graph.capture import Captured, capture
 from kernelwright.graph.partition import alone
-from kernelwright.graph.shrink import Ties, counted_to, cut_into, scaled_by
+from kernelwright.graph.shrink import PRODUCTS, Ties, counted_to, cut_into, scaled_by
 from kernelwright.graph.stitch import candidate, state_of, stitch
 from kernelwright.parsing import names_within
 from kernelwright.policy.compiler.reasons import CannotCompile
@@ -37,10 +40,14 @@ from kernelwright.search.ladder import Form, Sizes, Watch, function_form, graph_
 from kernelwright.search.rung import AnyRung, CannotWrite, check_parameters, entry_of, has_run
 from kernelwright.search.rungs import CompilerRung, Contractions
 from kernelwright.search.whole import Found, Settings, pin_symbols, search_whole, shrunk
+from kernelwright.shapes import apply_shape
 from kernelwright.tasks.reference import Reference, on_meta
 
 _LARGEST = 2 << 30
 """Most bytes of weights and inputs of a task that is captured at full size on a machine without a GPU."""
+_DEAR = 16 * PRODUCTS
+"""Multiplications at a task's small sizes beyond which its graph is made small in every free size instead: a judge runs the reference
+some two hundred times."""
 
 
 @dataclass(frozen=True)
@@ -163,6 +170,11 @@ def of_task(task: Task, contractions: Contractions = "own", *, large: bool = Fal
         return Case(task.id, graph, shapes=shapes, form=graph_form(task, graph))
     why = "it has no smaller sizes that run"
     if task.small_sets:
+        if _multiplications(task) > _DEAR:
+            with contextlib.suppress(UserError):
+                case = _at_full_size(task, why, large)
+                if shrunk(case.graph, case.values)[1]:
+                    return case
         try:
             return _of_module(task)
         except CannotCompile as error:
@@ -201,6 +213,16 @@ def _at_full_size(task: Task, why: str, large: bool) -> Case:
     except (UserError, CannotCompile) as error:
         raise UserError(f"task {task.id} cannot be captured: {error}") from None
     return Case(task.id, graph, captured.part.arguments, check=lambda: agree(captured.part))
+
+
+def _multiplications(task: Task) -> int:
+    """Multiplications of products and convolutions at the first of a task's small sizes; 0 if the reference needs data."""
+    over = next(iter(task.small_sets.values()))
+    with contextlib.suppress(Exception), FlopCounterMode(display=False) as counted:
+        with on_meta(apply_shape(task.source, over)) as (model, inputs):
+            model(*inputs)
+        return counted.get_total_flops() // 2
+    return 0
 
 
 def _bytes(task: Task) -> int:
