@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from running_programs import graph_of
 from search.making import Judge, Prices, Says, cannot, graph, kernel
 
 from kernelwright.errors import UserError
@@ -15,7 +16,7 @@ from kernelwright.records import Candidate, Task, Verdict
 from kernelwright.search.cache import KernelCache
 from kernelwright.search.ladder import Ladder, Tried, pose
 from kernelwright.search.rung import CannotWrite, Climb, entry_of, key_of
-from kernelwright.search.rungs import CompilerRung, UserRung, rungs_of
+from kernelwright.search.rungs import CompilerRung, LibraryRung, UserRung, rungs_of
 from kernelwright.search.tune import TuneRung, print_kernels
 
 GRAPH = graph()
@@ -261,3 +262,15 @@ def test_a_kernel_that_is_priced_slower_than_asked_is_not_judged() -> None:
     assert (model.asked, pool.priced) == (0, 3)
     assert Ladder(pool, rungs[:1], KernelCache(None)).search(GRAPH).best is not None
     assert pool.priced == 3
+
+
+def test_steps_of_a_stencil_written_out_end_the_library_at_once() -> None:
+    def steps(make: Any) -> Any:
+        x = make.input("x", "float32", (1 << 15,))
+        for shift in range(1, 14):
+            here, there = (make.op("aten.roll.default", x, [by], [0]) for by in (1 << shift, -1))
+            x = make.op("aten.sub.Tensor", here, make.op("aten.mul.Tensor", there, x))
+        return x
+
+    with pytest.raises(CannotWrite):
+        LibraryRung("h200").write(graph_of(steps), [], 1.0)

@@ -35,6 +35,8 @@ _RESERVED = ("tl", "triton", "torch", "libdevice", "kernel")
 _PLAIN = {"sum": "total", "max": "peak", "amax": "peak", "min": "least", "amin": "least", "abs": "size", "pow": "power",
           "all": "every", "any": "some", "round": "rounded", "iota": "place"}  # fmt: skip
 """Variable names for operators whose own names would shadow Python's."""
+_MOST_NAMES = 2_000
+"""Most names in a kernel. A value that is read at several places is computed at each: n shifts of shifts make 2^n values."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -224,6 +226,8 @@ class Emitter:
         axes = frozenset().union(*(one.axes for one in parts)) if parts else frozenset()
         loops = frozenset().union(*(one.loops for one in parts)) if parts else frozenset()
         masks = tuple(dict.fromkeys(mask for one in parts for mask in one.masks))
+        if len(self.names) > _MOST_NAMES:
+            raise Unsupported("a value is read at too many places, at each of which it is computed anew")
         variable = self.name(name)
         self.scope_of(loops).add(f"{variable} = {text}")
         return Term(variable, dtype, axes, loops, masks, zero)
