@@ -60,6 +60,25 @@ def test_symbols_that_a_part_tells_by_their_product_are_named_in_order() -> None
     assert sizes.occurring(graph) == ["s0", "s1"]
 
 
+def test_a_layers_heads_beside_a_product_are_named_by_place_as_well() -> None:
+    one, other = (
+        sizes.independent(
+            relu(
+                "s0",
+                "s1*s2 + 1",
+                f"36*{name}",
+                result=("s0", "s1*s2 + 1", 36, name),
+                symbols=("s0", "s1", "s2", name),
+            )
+        )
+        for name in ("s6", "s9")
+    )
+    assert one == other
+    assert shape(one) == ("s0", "s1", "36*s2")
+    assert one.nodes[0].outputs[0].type.shape == ("s0", "s1", 36, "s2")  # type: ignore[union-attr]
+    assert [symbol.hint for symbol in one.symbols] == [3, 10, 3]
+
+
 def test_a_graph_without_symbols_stays() -> None:
     assert sizes.independent(relu(3, 4, symbols=())) == relu(3, 4, symbols=())
 

@@ -267,22 +267,45 @@ def independent(graph: Graph) -> Graph:
     """
     if not graph.symbols:
         return graph
-    import sympy
-
     numbers = any(not isinstance(one.type, TensorType) for one in graph.arguments)
     plain = not numbers and not untold(graph)
     graph = _without_factors(graph) if plain else graph
     hints = {one.name: one for one in graph.symbols}
     shapes = [size for one in graph.arguments if isinstance(one.type, TensorType) for size in one.type.shape]
     texts = list(dict.fromkeys(size for size in shapes if isinstance(size, str)))
-    told = {text for text in texts if text in hints}
-    whole: dict[sympy.Expr, Symbol] = {}
+    for parts in (False, True):
+        try:
+            return _in_terms_of(graph, _told(texts, hints, parts))
+        except KeyError:
+            continue
+    return _in_order(graph) if plain else graph
+
+
+def _told(texts: Sequence[str], hints: Mapping[str, Symbol], parts: bool) -> dict[Any, Symbol]:
+    """What the sizes of arguments tell, as expressions: symbols, and what has none of these as a whole. With `parts` also the one
+    symbol of a multiple, of which other sizes are other multiples."""
+    alone = {
+        text: name
+        for text in texts
+        if parts and text not in hints and len(symbols_of(text)) == 1
+        for name in symbols_of(text)
+        if _linear(text, name)
+    }
+    told = {text for text in texts if text in hints} | {*alone.values()}
+    whole: dict[Any, Symbol] = {}
     for text in texts:
-        if text in hints:
-            whole[_symbol(text)] = hints[text]
+        if (name := alone.get(text, text)) in hints:
+            whole.setdefault(_symbol(name), hints[name])
         elif not symbols_of(text) & told and "//" not in text and "%" not in text:
             hint = evaluate(text, {name: one.hint for name, one in hints.items()})
             whole.setdefault(_expression(text), Symbol(name=text, hint=hint))
+    return whole
+
+
+def _in_terms_of(graph: Graph, whole: Mapping[Any, Symbol]) -> Graph:
+    """The graph with a symbol for each of these expressions. Raises KeyError if one of its sizes is no polynomial of them."""
+    import sympy
+
     fresh = {f"s{place}": one for place, one in enumerate(whole.values())}
     swaps = [(was, _symbol(f"new{place}")) for place, was in enumerate(whole)]
     swaps.sort(key=lambda pair: -len(pair[0].free_symbols))
@@ -300,10 +323,7 @@ def independent(graph: Graph) -> Graph:
             raise KeyError(str(size))
         return substitute(str(new).replace("new", "s"), {})
 
-    try:
-        changed = rewrite_sizes(graph, change)
-    except KeyError:
-        return _in_order(graph) if plain else graph
+    changed = rewrite_sizes(graph, change)
     symbols = tuple(one.model_copy(update={"name": name}) for name, one in fresh.items())
     return changed.model_copy(update={"symbols": symbols})
 
