@@ -72,7 +72,10 @@ def agree(part: Part, *, seed: int | None = None, fp64: bool = True) -> Agreemen
             f"{part.graph.name} takes some {needed >> 30} GiB to compare with its graph, more than are free; give a smaller example"
         )
     with torch.no_grad():
-        run_itself(part.module, *part.call.unbind(part.inputs))
+        try:
+            run_itself(part.module, *part.call.unbind(part.inputs))
+        except UserError as error:
+            raise UserError(f"{part.graph.name}: {error}") from None
     described = draws.describe(part.graph, part.arguments)
     seed = secrets.randbits(48) if seed is None else seed
     for attempt in range(3):

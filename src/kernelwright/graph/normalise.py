@@ -157,7 +157,7 @@ class _Translation:
     def __init__(self, module: fx.GraphModule, origins: Mapping[str, Origin], name: str) -> None:
         self.module, self.origins, self.name = module, origins, name
         self.names: dict[fx.Node, str | tuple[str | None, ...]] = {}
-        self.symbols = _Symbols()
+        self.symbols = _Symbols(module.graph)
         self.counts: dict[str, int] = {}
         self.placeholders: dict[str, str] = {}
         self.arguments: list[Argument] = []
@@ -436,7 +436,8 @@ class _Translation:
 class _Symbols:
     """Renames torch's symbols to s0, s1 ... in order of appearance."""
 
-    def __init__(self) -> None:
+    def __init__(self, graph: fx.Graph) -> None:
+        self._graph = graph
         self._names: dict[Any, str] = {}
         self._env: Any = None
 
@@ -452,7 +453,7 @@ class _Symbols:
         for symbol in sorted(expression.free_symbols, key=str):
             if str(symbol).startswith(("u", "zuf")):
                 raise UserError(
-                    "a size depends on the data (nonzero, masked_select, item); leave that part outside"
+                    f"a size depends on the data ({self._maker(symbol)}); leave that part outside"
                 )
             self._names.setdefault(symbol, f"s{len(self._names)}")
         named = expression.xreplace({old: _integer_symbol(new) for old, new in self._names.items()})
@@ -462,6 +463,14 @@ class _Symbols:
         except ValueError as error:
             raise NotStatic(f"{error}; capture with fixed sizes") from None
         return str(text)
+
+    def _maker(self, symbol: Any) -> str:
+        """The operator that made a size of data."""
+        from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+
+        made = (node for node in self._graph.nodes if symbol in free_unbacked_symbols(node.meta.get("val")))
+        name = next((_called(node).partition(".")[0] for node in made), "item")
+        return {"index": "an index of booleans", "_local_scalar_dense": "item"}.get(name, name)
 
     def all(self) -> tuple[Symbol, ...]:
         return tuple(self._symbol(old, new) for old, new in self._names.items())

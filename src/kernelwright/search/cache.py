@@ -173,6 +173,8 @@ class KernelCache:
         """The cache in a folder; True: the user's default folder, False: in memory. Raises UserError for anything else."""
         if not isinstance(place, bool | str | Path):
             raise UserError(f"cache is {place!r}; give a folder, True for the user's own, or False")
+        if not isinstance(place, bool) and Path(place).is_file():
+            raise UserError(f"cache is {str(place)!r}, a file; give a folder")
         if place is False:
             return cls(None)
         return cls(default_folder() / "kernels" if place is True else Path(place))

@@ -40,7 +40,10 @@ class Reference:
 
     def inputs(self) -> list[Any]:
         """New arguments of `forward`."""
-        return list(self.namespace["get_inputs"]())
+        made = self.namespace["get_inputs"]()
+        if hasattr(made, "shape") or isinstance(made, dict):
+            raise TypeError(f"get_inputs() returns a {type(made).__name__}; let it return a list")
+        return list(made)
 
 
 @contextlib.contextmanager
