@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import nullcontext
 from threading import Event
+from types import SimpleNamespace
 from typing import Any, Literal
 
 import pytest
@@ -23,6 +24,7 @@ from kernelwright.graph.sizes import evaluate
 from kernelwright.graph.stitch import stitch
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Candidate, Task, Timing, Verdict
+from kernelwright.search import whole
 from kernelwright.search.cache import KernelCache
 from kernelwright.search.cases import of_task
 from kernelwright.search.rung import CannotWrite
@@ -147,6 +149,32 @@ def test_layers_are_stitched_and_judged_before_groups_are_searched(gpu: str) -> 
     )  # fmt: skip
     assert found.answer is not None
     assert "def run" in judge.judged[0]
+
+
+def test_kernels_of_the_dearest_kinds_are_judged_while_there_is_time_for_a_verdict(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = SimpleNamespace(now=1000.0, monotonic=lambda: clock.now)
+    monkeypatch.setattr(whole, "time", clock)
+
+    class Slow(Says):
+        def write(self, graph: Graph, sizes: Sequence[Any], seconds: float) -> str:
+            clock.now += 30.0
+            return super().write(graph, sizes, seconds)
+
+    layers = [[nn.Linear(8, 8), nn.RMSNorm(8)] for _ in range(5)] + [
+        [nn.Linear(8, 8), nn.LayerNorm(8), nn.GELU()] for _ in range(25)
+    ]
+    net = nn.Sequential(*[one for layer in layers for one in layer]).eval()
+    part = capture(net, [torch.randn(4, 8)], breaks=False).part
+    judge, rung = Accepts(), Slow("library", kernel(1.0))
+    settings = Settings(70.0, rungs=("library",), contractions="auto")
+    found = search_whole(
+        part.graph, part.arguments, lambda: nullcontext(judge), lambda: [rung], KernelCache(None), settings
+    )
+    assert rung.asked == 1
+    assert "def run" in judge.judged[0]
+    assert [(row.count, row.rung) for row in found.rows if row.rung != "aten"] == [(25, "library")]
 
 
 class Residual(nn.Module):

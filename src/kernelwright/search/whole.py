@@ -14,7 +14,8 @@
    not slower than the faster of eager and torch.compile; ATen does the rest.
 4. Files stitched from groups go to a judge with new secrets; the fastest that it accepts is the answer.
 
-Time: rungs until 70 % of the budget, a verdict on one piece until 90 %, the last judge until the end, where it is cut off. Does not guarantee an answer.
+Time: kernels for a network's first whole until 40 % of the budget, rungs until 70 %, a verdict on one piece until 90 %, the last
+judge until the end, where it is cut off. Does not guarantee an answer.
 """
 
 from __future__ import annotations
@@ -79,6 +80,8 @@ ENOUGH = 0.98
 _ONE_VALUE = re.compile(r"specialised: Eq\((\w+), (\d+)\)")
 _WHOLE_UNTIL, _RUNGS_UNTIL = 0.5, 0.7
 """Shares of the budget after which no rung is asked any more, for the graph in one piece and for its groups."""
+_FIRST_UNTIL = 0.4
+"""Share of the budget after which no kernel is written for a network's first whole: its verdict takes longer than its kernels."""
 _VERDICT_UNTIL = 0.9
 """Share of the budget until which a verdict on the graph in one piece is awaited; it needs no further judge."""
 _SPENT = 0.97
@@ -384,7 +387,7 @@ class _Search:
         large = self._nodes > MANY and self._contracts
         many = self._nodes > TOO_LONG or (large and _repeats(self._cut))
         if many and not self.user:
-            found += self._written(ladder, _RUNGS_UNTIL)
+            found += self._written(ladder, _FIRST_UNTIL if s.contractions == "auto" else _RUNGS_UNTIL)
         if found and not settled() and not s.gpu:
             found += self._beside_aten(ladder)
         if not settled() and (self.user or self._nodes <= TOO_LONG):
@@ -513,13 +516,16 @@ class _Search:
         kernels: dict[str, str] = {}
         rungs: dict[str, Rung] = {}
         rows = []
-        alike: dict[str, list[Group]] = {}
-        for groups in distinct.values():
-            alike.setdefault(_kind(groups[0].graph), []).append(groups[0])
         written: dict[str, tuple[str, Rung | None, str]] = {}
-        for number, digest in enumerate(sorted(distinct, key=lambda one: -cost[one]), 1):
-            group, why = distinct[digest][0], NO_TIME
-            if (kind := _kind(group.graph)) in written or time.monotonic() < self._until(share):
+        of = {digest: _kind(groups[0].graph) for digest, groups in distinct.items()}
+        dear: dict[str, float] = {}  # time by kind: if there is no time for all, the dearest have kernels
+        alike: dict[str, list[Group]] = {}
+        for digest, kind in of.items():
+            dear[kind] = dear.get(kind, 0.0) + cost[digest]
+            alike.setdefault(kind, []).append(distinct[digest][0])
+        for number, digest in enumerate(sorted(distinct, key=lambda one: (-dear[of[one]], -cost[one])), 1):
+            group, kind, why = distinct[digest][0], of[digest], NO_TIME
+            if kind in written or time.monotonic() < self._until(share):
                 if kind not in written:
                     written[kind] = self._write(ladder, alike[kind], self._until(share))
                 text, rung, why = written[kind]
