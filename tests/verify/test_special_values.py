@@ -60,7 +60,7 @@ def cases(body: str, inputs: str = "torch.randn(12, 40)") -> dict[str, Any]:
             "torch.randn(12, 40)",
             {"ladder", "degenerate", "level", "sparse"},
         ),
-        ("torch.topk(x, 3)[0]", "torch.randn(12, 40)", {"far", "apart", "least", "tied"}),
+        ("torch.topk(x, 3)[0]", "torch.randn(12, 40)", {"far", "apart", "least", "tied", "chosen"}),
         ("x * 2 + 1", "torch.randint(0, 100, (12, 40))", {"integers", "whole numbers"}),
         ("((x * 2 + 1) * x - 3) * x", "torch.randn(12, 40)", {"rows", "ties", *CONTENT, "far", "ladder"}),
         ("x.sum(1)", "torch.randint(0, 100, (12, 40))", {"integers", "whole numbers", "alike"}),

@@ -148,6 +148,9 @@ def _round(known: Mapping[str, int]) -> Iterator[dict[str, int]]:
     if as_one != kinds:
         # A norm over the last extent ties it to a channel count: shrink both by the same factor.
         yield from (_scale(known, as_one, *caps) for caps in ((16, 0), (32, 0)))
+        # Counts of blocks, whose length is written out: several make much of a small batch.
+        batches = {name: 2 for name, value in known.items() if value > 2 and _BATCH.search(name.lower())}
+        yield _scale(known, as_one, 16, 0) | batches
     # If extents are inside `get_inputs`, only the batch can shrink.
     yield {name: 1 for name, kind in kinds.items() if kind == "batch"}
 

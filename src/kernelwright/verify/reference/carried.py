@@ -3,7 +3,7 @@
 A peak that is held, a borrow, a state under gates: on drawn data later elements soon outweigh the first one, and a kernel may look
 back over a few blocks. Where a reference has as many rounds (`settling.period`) as an axis of its inputs is long, we change the first
 element of each instance, and count the elements of outputs that follow. Tried are quiet inputs behind it (by up to 10^6), numbers drawn
-between 0 and 1 near 1, integers that are all the smallest or the largest, and smaller numbers along a diagonal, for each input by
+between 0 and 1 near 1, numbers of both signs far on one side, integers that are all the smallest or the largest, and smaller numbers along a diagonal, for each input by
 itself. Each instance gets the inputs on which its first element reaches furthest. All are tried in one call, as instances side by side.
 
 Not found: references without independent instances; what only several inputs of other forms, or weights, let go far.
@@ -24,9 +24,11 @@ from kernelwright.verify.reference.special_values import ROUNDS
 from kernelwright.verify.structures import convert, flatten, with_changed
 
 KIND = "carried"
-_MOST_OPERATORS, _TRIED, _SPREAD = 8192, 16, 6.0
+_MOST_OPERATORS, _TRIED, _SPREAD = 16384, 16, 6.0
 _FOLLOWS, _SMALL = 0.01, 0.01
 """An element has changed if it moved by this share of itself; what is on a diagonal is smaller by this factor."""
+_FAR = 10.0
+"""Numbers of both signs are moved to one side by at most as many of their standard deviations."""
 _FURTHER = 1.5
 """First elements must reach this many times as many elements as drawn ones."""
 
@@ -113,6 +115,10 @@ def _changed(inputs: object, places: list[int], axis: int, generator: torch.Gene
             return torch.full_like(tensor, least if way < 0.65 else most)
         if way < 0.5 and 0 <= float(tensor.min()) <= float(tensor.max()) <= 1:
             return (1 - 10.0 ** (-_SPREAD / 2 * by) * (1 - tensor.double())).to(tensor)
+        if way > 0.8 and float(tensor.min()) < 0 < float(
+            tensor.max()
+        ):  # logits of gates that keep, or drop, nearly all
+            return tensor + _FAR * by * float(tensor.double().std()) * (1 if way > 0.9 else -1)
         if way < 0.5 and tensor.ndim > 2:
             steps, extent = tensor.shape[-2:]
             along = torch.arange(extent) == torch.arange(steps).unsqueeze(1) % extent

@@ -213,6 +213,8 @@ def make_case(
         if scale == 1.0:
             raise
         return None
+    if scale != 1.0 and native_choices.of_nan:
+        return None
     count, slack = len(run.outputs), _FAR_SLACK if abs(scale) > _FAR else 1.0
     exact, found = runs.expectations(run, modelled.used, exact_choices, slack, scale != 1.0 and not special)
     expected = [

@@ -24,6 +24,8 @@ _FREE = ("topk", "sort", "kthvalue", "mode", "median")
 _ORDERED = _FREE[:3]
 _FIRST = ("argmax", "argmin", "max", "min")
 _COPIES = ("_to_copy", "clone")
+CHOSEN = "chosen"
+"""The kind of `arranged` inputs."""
 _MOST = 1 << 26
 """The most elements of an operand that are kept."""
 _ERRORS, _STEPS = 4.0, 2.0
@@ -39,6 +41,55 @@ class Choice:
     first: bool
     """Whether the operator promises the first of equal elements."""
     indices: torch.Tensor
+
+    def arrange(self, tensor: torch.Tensor) -> torch.Tensor:
+        """See `arranged`, of a tensor from which the operand was made element by element."""
+        assert self.axis is not None
+        extent = self.operand.shape[self.axis]
+        lines, made = (
+            one.reshape(self.operand.shape).movedim(self.axis, -1).reshape(-1, extent)
+            for one in (self.operand, tensor)
+        )
+        indices = (
+            self.indices if self.indices.ndim == self.operand.ndim else self.indices.unsqueeze(self.axis)
+        )
+        chosen = indices.movedim(self.axis, -1).reshape(len(lines), -1)
+        count = chosen.shape[1]
+        far = (extent - 1) // max(count - 1, 1)
+        steps = [unit << bits for unit in (3, 1) if (bits := (far // unit).bit_length() - 1) >= 0]
+        rows = torch.arange(len(lines))
+        step = torch.tensor([*steps, 1])[rows % (len(steps) + 1)].unsqueeze(1)
+        places = step * torch.arange(count)
+        rest = (
+            torch.ones(lines.shape).scatter(1, chosen, 0.0),
+            torch.ones(lines.shape).scatter(1, places, 0.0),
+        )
+        others, free = (one.nonzero()[:, 1].reshape(len(lines), -1) for one in rest)
+        moved = made.gather(1, torch.cat([chosen, others], 1))
+        moved = torch.empty_like(made).scatter(1, torch.cat([places, free], 1), moved)
+        form = tensor.reshape(self.operand.shape).movedim(self.axis, -1).shape
+        return moved.reshape(form).movedim(-1, self.axis).reshape(tensor.shape)
+
+    def arranges(self) -> bool:
+        """Whether few of several elements of floats are chosen along an axis."""
+        if self.axis is None or not self.operand.is_floating_point() or not self.indices.numel():
+            return False
+        along = self.indices.ndim == self.operand.ndim
+        count = self.indices.shape[self.axis] if along else 1
+        return 0 < 4 * count <= self.operand.shape[self.axis] or (count == 1 < self.operand.shape[self.axis])
+
+    def meet(self, tensor: torch.Tensor) -> torch.Tensor:
+        """See `with_ties`, of a tensor from which the operand of a promised order was made element by element."""
+        assert self.axis is not None
+        lines = tensor.reshape(self.operand.shape).movedim(self.axis, -1).clone()
+        extent = lines.shape[-1]
+        if self.indices.shape == self.operand.shape:  # a sort: which zero is the first, whatever its sign
+            lines[..., ::3], lines[..., 1::3] = 0.0, -0.0
+        else:
+            place = self.indices if self.indices.ndim < lines.ndim else self.indices.squeeze(self.axis)
+            place = place.unsqueeze(-1)
+            lines.scatter_(-1, (place + extent // 2) % extent, lines.gather(-1, place))
+        return lines.movedim(-1, self.axis).reshape(tensor.shape)
 
     def leaves_out(self) -> bool:
         """Whether some of several elements are chosen, in no promised order."""
@@ -66,6 +117,8 @@ class Choices(DispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.made: list[Choice] = []
+        self.of_nan = False
+        """Whether one was among operands with NaN, of which torch chooses NaN and compilers another."""
         self._weights: set[int] = set()
         """Storages that a softmax wrote last, or a cast of its result."""
 
@@ -93,6 +146,7 @@ class Choices(DispatchMode):
             places = out[-1] if isinstance(out, tuple) else out
             if places.dtype == torch.int64 and given["self"].dim() and given["self"].numel() <= _MOST:
                 first = name in _FIRST or bool(given.get("stable"))
+                self.of_nan |= given["self"].is_floating_point() and bool(given["self"].isnan().any())
                 self.made.append(Choice(given["self"], given.get("dim"), first, places))
         elif name == "_to_copy" and not out.is_floating_point():
             self.made += [
@@ -112,14 +166,34 @@ class Choices(DispatchMode):
 
 def with_ties(inputs: object, made: Sequence[Choice]) -> Any:
     """The inputs with two ways to choose in every other line of the last selection (`topk`) among as many elements as an input has:
-    of those left out the first equals the last of those chosen. None without such a selection."""
-    given = flatten(inputs)
+    of those left out the first equals the last of those chosen. Where the first of equal elements is promised, the largest is also half
+    of the line away, or a third of a line that is sorted 0 and another -0. None without such a selection."""
     for one in reversed(made):
-        operand = one.operand
-        alike = [n for n, t in enumerate(given) if (t.numel(), t.dtype) == (operand.numel(), operand.dtype)]
-        if alike and operand.is_floating_point() and one.leaves_out():
-            return with_changed(inputs, alike[0], one.tie)
+        if (place := _made_from(inputs, one)) is None:
+            continue
+        if one.leaves_out():
+            return with_changed(inputs, place, one.tie)
+        if one.first and one.axis is not None:
+            return with_changed(inputs, place, one.meet)
     return None
+
+
+def arranged(inputs: object, made: Sequence[Choice]) -> Any:
+    """The inputs with what the last selection chooses (by `topk`, `max` or `argmax`) put where kernels that keep a few of each part lose
+    it: in every line the first place, and behind it places as far apart as powers of two, and three times these, allow, or
+    neighbours. So all lines choose one expert. None without such a selection among as many elements as an input has."""
+    for one in reversed(made):
+        place = _made_from(inputs, one) if one.arranges() else None
+        if place is not None:
+            return with_changed(inputs, place, one.arrange)
+    return None
+
+
+def _made_from(inputs: object, choice: Choice) -> int | None:
+    """The place of the first input of as many floats as a choice is among."""
+    given, operand = flatten(inputs), choice.operand
+    alike = [n for n, t in enumerate(given) if t.is_floating_point() and t.numel() == operand.numel() > 1]
+    return alike[0] if alike and operand.is_floating_point() else None
 
 
 class Reordered(Choices):

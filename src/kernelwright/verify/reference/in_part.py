@@ -27,8 +27,15 @@ from kernelwright.verify.structures import convert, flatten, with_changed
 _RUN, _AGREE, _FEW_ROWS = 16, (4, 4), 4
 """The length of a pattern, bounds of how many integers agree first and how many then do not, and the most rows of a tensor that
 are compared with each other."""
-_THREES = ((1, 5, 6), (2, 3, 7))
-"""Different numbers with one sum and one sum of squares, whatever is added to all."""
+OF_EQUAL_SUMS = (
+    ((0, 5, 6, 16, 17, 22), (1, 2, 10, 12, 20, 21)),
+    ((0, 4, 8, 16, 17), (1, 2, 10, 14, 18)),
+    ((0, 4, 7, 11), (1, 2, 9, 10)),
+    ((0, 4, 5), (1, 2, 6)),
+)
+"""Different numbers with equal sums of all powers up to one fewer than there are numbers, whatever is added to all (Prouhet, Tarry
+and Escott)."""
+_THREES = OF_EQUAL_SUMS[-1]
 _OF_ONE_SUM = slice(4, None, 6)
 """Rows that have them: those that neither begin like the one before nor have ends of their own."""
 _ALIKE = (16, 1, 64, 256)

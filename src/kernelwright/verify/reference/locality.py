@@ -1,6 +1,6 @@
 """Outliers for references that take windows: one element far above all others must not change outputs that do not depend on it.
 
-A window sum taken as a difference of running sums is right only until a number before it takes all their digits. The reference's
+A window sum, or that of a segment, taken as a difference of running sums is right only until a number before it takes all their digits. The reference's
 own bits tell which outputs an element reaches; all others must be as they are without it.
 
 Not asked: sums from one end of an axis (from the other end published kernels compute them as a total less what comes before),
@@ -31,7 +31,9 @@ _SHARE = 4
 def with_lone_elements(case: Case, name: str, operators: Sequence[str], seed: int) -> Case | None:
     """The case with outliers in some rows of its first suitable input, judged only on outputs that do not depend on them; None if
     the reference takes no windows or is not finite with them."""
-    if case.after or not special_values.takes_windows(operators):
+    if case.after or not (
+        special_values.takes_windows(operators) or special_values.only_adds_to_places(operators)
+    ):
         return None
     places = [place for place, one in enumerate(flatten(case.inputs)) if _is_free(one)][:1]
     if not places:

@@ -43,7 +43,7 @@ from kernelwright.verify.reference import (
     whole_numbers,
 )
 from kernelwright.verify.reference.cases import Case, away_from_kinks, make_case, twin
-from kernelwright.verify.reference.choices import Choices, with_ties
+from kernelwright.verify.reference.choices import CHOSEN, Choice, Choices, arranged, with_ties
 from kernelwright.verify.reference.copies import copied
 from kernelwright.verify.reference.distributions import case_name, draws, near_one_number, scale_inputs
 from kernelwright.verify.reference.expected import Expected
@@ -109,6 +109,8 @@ LISTS = "long_lists"
 """Name of the set of sizes at which one list of many has nearly all entries."""
 _ALIKE = "alike"
 """The kind of integers that are all equal."""
+_HOLES = "holes"
+"""The kind of rows with more, or fewer, holes than drawn ones."""
 _OUTWEIGHED = "outweighed"
 """The kind of values that are as large as their weights are small."""
 _MASK_DRAWS = 8
@@ -135,6 +137,8 @@ _SHORT, _SHORT_IN_HALF = 16, 4
 """Negated exponents of ten of the factors that make rows as short as a bound end before these."""
 _STRAIGHT = 1e-9
 """Share of the largest output up to which a reference counts as linear in an input."""
+_FEW_NUMBERS = 8.0
+"""An output has few numbers if the largest input has as many times as many elements."""
 _FLAT = 1e-6
 """Elements whose range is within this share of the largest count as all equal."""
 
@@ -483,6 +487,8 @@ def _shaped_case(making: _Making) -> Case | None:
     made = row_shapes.shaped(inputs, call, named, not special_values.decides(found), making.seed)
     if made is not None and making.position:
         made = row_shapes.spread(made, call, found) or made
+    if making.position and special_values.chooses_among(found):
+        made = arranged(made or inputs, _choices(making)) or made
     return made and make_case(f"{making.name}, shapes", making.module, made, making.protocol, 1.0)
 
 
@@ -596,7 +602,8 @@ def _special_cases(
         kinds = [kind for kind in kinds if kind in _SECOND]
     if not smooth:  # at kinks and ties a gradient is a choice
         kinds = [kind for kind in kinds if kind in ("far", "offset", "tiny", "integers", "masks")]
-    for kind in kinds:
+    few = all(map(_of_few_numbers, usual))  # vectors of a singular value of 0 are open
+    for kind in kinds if few else (kind for kind in kinds if kind != "centred"):
         if kind in ("masks", "padding") and not _random_masks(drawn, reference.inputs(seed + 1)):
             continue
         direct = kind == "bounds" and special_values.alone(found)
@@ -633,25 +640,48 @@ def _special_cases(
         yield from _of_whole_numbers(making, found, long)
     if (position == 0 or long) and smooth and special_values.flags(found):
         yield from _of_single_elements(making)
-    if position == 0 and (case := _at_bounds_of_inputs(making, found)) is not None:
+    if (position == 0 or long) and smooth and (case := _with_other_holes(making)) is not None:
         yield case
-    met = _met(making.module, drawn, tried) if position == 0 and smooth else set()
+    if position == 0:
+        yield from _across_bounds(making, found, tried if smooth else ())
+
+
+def _across_bounds(making: _Making, found: Operators, tried: Sequence[object]) -> Iterator[Case]:
+    """Cases at the bounds that the reference compares inputs with, and across those that none of the inputs `tried` crosses."""
+    if (case := _at_bounds_of_inputs(making, found)) is not None:
+        yield case
+    met = _met(making.module, making.drawn, tried) if tried else set()
     for kind, find in _TO_CROSS.items() if met else ():
         inputs = find(making, found, met)
         yield from filter(None, [inputs and making.case(kind, inputs, _SCALED_UP)])
 
 
-@where_possible()
-def _tied(making: _Making, found: Operators) -> Case | None:
-    """See `choices.with_ties`; None without a selection among an input's elements, and of gradients."""
-    if "topk" not in found or making.reference.task.gradients:
-        return None
+def _of_choices(making: _Making, found: Operators, long: bool) -> Iterator[Case]:
+    """See `choices.with_ties` and `choices.arranged`; none without a selection among an input's elements, and of gradients."""
+    if making.reference.task.gradients or not special_values.chooses_among(found):
+        return
+    made = _choices(making)
+    with where_possible():
+        inputs = with_ties(making.drawn, made)
+        if inputs and (case := making.case("tied", inputs)):
+            yield dataclasses.replace(case, given=True, tied=True)
+    with where_possible():
+        inputs = arranged(making.drawn, made) if long or not making.position else None
+        if inputs and (case := making.case(CHOSEN, inputs)):
+            yield case
+
+
+def _choices(making: _Making) -> list[Choice]:
+    """What the reference chooses, and among what, of the drawn inputs."""
     choices = Choices()
-    with torch.no_grad(), choices:
+    with where_possible(), torch.no_grad(), choices:
         copied(making.module)(*convert(making.drawn, torch.clone))
-    inputs = with_ties(making.drawn, choices.made)
-    case = inputs and making.case("tied", inputs)
-    return case and dataclasses.replace(case, given=True, tied=True)
+    return choices.made
+
+
+def _of_few_numbers(expected: Expected) -> bool:
+    """Whether an output has many times fewer elements than the largest input."""
+    return expected.terms >= _FEW_NUMBERS
 
 
 def _first_whole(cases: Iterator[Case | None]) -> Case | None:
@@ -802,6 +832,19 @@ def _of_single_elements(making: _Making) -> Iterator[Case]:
                     yield case
 
 
+@where_possible()
+def _with_other_holes(making: _Making) -> Case | None:
+    """See `special_values.with_other_holes`; None beside integers, which may say where holes are."""
+    drawn, again = flatten(making.drawn), flatten(making.reference.inputs(making.seed + 1))
+    if not all(one.is_floating_point() for one in drawn):
+        return None
+    inputs = None
+    for place, pair in enumerate(zip(drawn, again, strict=True)):
+        if pair[0].shape == pair[1].shape and (made := special_values.with_other_holes(*pair)) is not None:
+            inputs = with_changed(inputs or making.drawn, place, lambda _, made=made: made)  # type: ignore[misc]
+    return inputs and making.case(_HOLES, inputs)
+
+
 def _in_order(module: torch.nn.Module, inputs: object) -> tuple[list[torch.Tensor], bool]:
     """Outputs of a reference, and whether it writes different values to one place in no defined order."""
     with Disorder() as disorder:
@@ -868,7 +911,8 @@ def _of_whole_numbers(making: _Making, found: Operators, long: bool) -> Iterator
             if case:
                 meet = kind == _ALIKE and making.position == 0 and special_values.adds_to_places(found)
                 yield dataclasses.replace(case, crossed=meet)
-    yield from filter(None, [_crossed(making, found), _tied(making, found)])
+    yield from filter(None, [_crossed(making, found)])
+    yield from _of_choices(making, found, long)
     wanted = making.position == 0 or (long and not special_values.pointwise(found))
     if wanted and not reference.task.gradients:
         yield from _of_chains(making, found)
@@ -1137,6 +1181,8 @@ def has_special(shape: ShapeCases) -> bool:
             (
                 f", {_ALIKE}",
                 f", {_OUTWEIGHED}",
+                f", {_HOLES}",
+                f", {CHOSEN}",
                 f", {chains.KIND}",
                 f", {settling.STEPS}",
                 f", {carried.KIND}",

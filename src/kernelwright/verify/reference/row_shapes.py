@@ -4,7 +4,7 @@ A kernel may be wrong for rows that repeat, swing from one element to the next, 
 places far apart, or make a sum that is exactly a bound. One case asks all of these: three rows of four, of floats and of integers, are
 made of its own numbers in one of the shapes below, so signs and ranges stay those of the task. Vectors of integers are taken in
 pieces. Of integers of one form the second is also what the first lacks to a number that the reference names, or the first in other order
-with some numbers mirrored about their mean (equal sums, and sums of squares); the third is the sum or the difference of two; and
+with a few replaced by others of the same sums of powers; the third is the sum or the difference of two; and
 one for each row is the sum of a row's beginning.
 
 What a reference accepts is tried on it (`whole_numbers.take`). Sorted numbers, square matrices, masks, and floats where ties decide
@@ -22,7 +22,7 @@ from typing import Any
 import torch
 
 from kernelwright.verify.reference.distributions import in_order, orders
-from kernelwright.verify.reference.in_part import is_free
+from kernelwright.verify.reference.in_part import OF_EQUAL_SUMS, is_free
 from kernelwright.verify.reference.task_module import where_possible
 from kernelwright.verify.reference.whole_numbers import Change, are_positions, take
 from kernelwright.verify.structures import convert, flatten
@@ -39,8 +39,10 @@ _SIZED = ("bincount", "one_hot", "repeat_interleave", "histc")
 """Operators that make a size of a large integer."""
 _LOW_BITS = 16
 """Bits that numbers have in common if they are spread out."""
-_TRIED = 16
-"""Draws of three numbers that can be mirrored."""
+_TRIED = 32
+"""Numbers that are tried as the least of a few whose sums of powers others have, and draws of three that can be mirrored."""
+_NARROW = 255
+"""A range up to which a row is taken to have such numbers."""
 
 
 def shaped(
@@ -129,31 +131,38 @@ def _of_pair(
     generator: torch.Generator,
 ) -> torch.Tensor:
     """The second of two tensors of one form: in some rows what the first lacks to a named number, in others the first in another
-    order, with some numbers mirrored."""
+    order, with some numbers replaced."""
     made = old.clone(memory_format=torch.contiguous_format)
     others = sorted(number for number in named if number > 1)[-2:]
     lines = zip(_lines(made), _lines(first.contiguous()), strict=True)
     for place, (line, own) in enumerate(lines):
-        if place % 4 == 0 and others:
+        if place % 4 == 3 and others:
             missing = others[place // 4 % len(others)] - own.to(torch.int64)
             line.copy_(torch.where((missing >= ends[0]) & (missing <= ends[1]), missing, line))
-        elif place % 4 < 3:
+        elif place % 4 < 3:  # of which one is as drawn
             order = torch.randperm(len(own), generator=generator)
             line.copy_(_mirrored(own, ends, generator)[order])
     return made
 
 
 def _mirrored(row: torch.Tensor, ends: tuple[int, int], generator: torch.Generator) -> torch.Tensor:
-    """A row with three of its numbers mirrored about their mean, which changes neither their sum nor that of their squares."""
+    """A row with a few of its numbers replaced by others of the same sums of powers: the highest for which it has the numbers, or three
+    mirrored about their mean, which changes neither their sum nor that of their squares."""
+    low, high = ends
+    held, numbers = row.to(torch.int64), row.tolist()
+    known = set(numbers)
+    least = (torch.randperm(min(high - low, _NARROW) + 1, generator=generator)[:_TRIED] + low).tolist()
+    for old, new in (pair for some in OF_EQUAL_SUMS for pair in (some, some[::-1])):
+        for start in least:
+            if start + max(new) <= high and {start + one for one in old} <= known:
+                places = torch.tensor([numbers.index(start + one) for one in old])
+                return row.scatter(0, places, start + torch.tensor(new).to(row))
     for _ in range(_TRIED if len(row) >= _LEAST else 0):
         chosen = torch.randperm(len(row), generator=generator)[:3]
-        numbers = row[chosen].to(torch.int64)
-        other = 2 * int(numbers.sum()) // 3 - numbers
-        whole = int(numbers.sum()) % 3 == 0 and bool(((other >= ends[0]) & (other <= ends[1])).all())
-        if whole and not torch.equal(other.sort().values, numbers.sort().values):
-            made = row.clone()
-            made[chosen] = other.to(row.dtype)
-            return made
+        other = 2 * int(held[chosen].sum()) // 3 - held[chosen]
+        whole = int(held[chosen].sum()) % 3 == 0 and bool(((other >= low) & (other <= high)).all())
+        if whole and not torch.equal(other.sort().values, held[chosen].sort().values):
+            return row.scatter(0, chosen, other.to(row))
     return row
 
 

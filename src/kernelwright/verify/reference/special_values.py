@@ -55,10 +55,14 @@ _FAINT, _BESIDE_FIRST = 1e-8, 1e-4
 """Factors on the first input, and on the second of each pair."""
 _OCTAVES = 8
 """Powers of two by which rows are scaled to lie below one: logarithms lose the step where they are large."""
+_HOLES_OF, _OFTEN, _SEVERAL_COUNTS = 4, 0.01, 3
+"""Holes are at random if of so many neighbours, in this share of them, so many counts are holes: of a pattern all have one count."""
 _BLOCK = 16
 """The sides of squares with a plain border; those of larger ones are plain, too."""
 _KEPT = 1 / 7
 """Share of elements that are not 0 in a sparse tensor."""
+_COLLINEAR = 2.0**-11
+"""How far a column lies from another that it nearly is, relative to what it was."""
 _PRODUCT, _BESIDE = 0.9, 1e-3
 """For `annulled`: the logarithm of a product as a share of the largest number's, and how far numbers lie apart."""
 _STAMP, _COMPARED, _APART = 60, 62, 1 << 20
@@ -83,6 +87,8 @@ def _of_products(names: set[str], ladder: list[str], plain: bool, centred: bool)
     whole = not _among(names, "factors", "decompositions", "orders", "steps")
     behind = _behind_products(names, centred) + (["sparse", "faint"] if whole else [])
     behind += ["scores"] if whole and weighs(names) else []
+    behind += ["matrices"] if _among(names, "factors", "decompositions") else []
+    behind += ["centred"] if _names_any(names, ("svd",)) else []
     return (["rows"] if plain and sums else []) + ladder + (behind if plain else [])
 
 
@@ -220,6 +226,28 @@ def single(tensor: torch.Tensor, generator: torch.Generator) -> Iterator[tuple[s
         yield what, made
 
 
+def with_other_holes(tensor: torch.Tensor, again: torch.Tensor) -> torch.Tensor | None:
+    """A tensor in which some elements at random (zeros, NaN) are holes, with rows in turn full, empty but for the first element, as
+    drawn, and empty from the middle on. None if there are none, or if there is a structure in where they are (`again`: another draw)."""
+    if not tensor.is_floating_point() or tensor.ndim < 2 or tensor.shape[-1] < _HOLES_OF:
+        return None
+    for hole in (math.nan, 0.0):
+        own, other = (one.isnan() if math.isnan(hole) else one == hole for one in (tensor, again))
+        counts = own[..., : own.shape[-1] // _HOLES_OF * _HOLES_OF].reshape(-1, _HOLES_OF).sum(-1)
+        often = (torch.bincount(counts, minlength=_HOLES_OF + 1) > _OFTEN * len(counts)).sum()
+        if int(often) < _SEVERAL_COUNTS or torch.equal(own, other):
+            continue
+        values, empty = tensor[~own], torch.full_like(tensor[..., :1], hole)
+        filled = values[torch.arange(tensor.numel()) % len(values)].reshape(tensor.shape)
+        first = torch.cat([filled[..., :1], empty.expand(*tensor.shape[:-1], tensor.shape[-1] - 1)], -1)
+        half = torch.where(torch.arange(tensor.shape[-1]) < tensor.shape[-1] // 2, tensor, empty)
+        turn = torch.arange(tensor[..., 0].numel()).reshape(tensor.shape[:-1]).unsqueeze(-1) % _HOLES_OF
+        for number, one in enumerate((filled, first, tensor, half)):
+            tensor = torch.where(turn == number, one, tensor)
+        return tensor
+    return None
+
+
 def kinked(operators: Sequence[str]) -> bool:
     """Whether a reference has kinks or ties at which its gradient is a matter of choice."""
     return _among(set(operators), "kinks", "orders")
@@ -255,11 +283,22 @@ def weighs(operators: Iterable[str]) -> bool:
     return _among(names, "factors", "products") and _among(names, "weighed")
 
 
+def chooses_among(operators: Iterable[str]) -> bool:
+    """Whether a reference selects some of the elements along an axis, or sorts them."""
+    return not set(operators).isdisjoint(("topk", "sort", "max", "min", "argmax", "argmin"))
+
+
 def adds_to_places(operators: Iterable[str]) -> bool:
     """Whether a reference adds to, or reduces at, places that integers name."""
     return _names_any(
         set(operators), ("index_add", "index_reduce", "index_put", "scatter_add", "scatter_reduce")
     )
+
+
+def only_adds_to_places(operators: Iterable[str]) -> bool:
+    """Whether a reference adds to places that integers name, and neither multiplies matrices nor draws numbers."""
+    names = set(operators)
+    return adds_to_places(names) and not _among(names, "factors", "products", "random")
 
 
 def averages(operators: Iterable[str]) -> bool:
@@ -843,6 +882,24 @@ def _thin(x: torch.Tensor, draw: _Draw) -> torch.Tensor:
     return torch.where(kept, x.to(torch.bfloat16).double(), 0.0)
 
 
+def _matrices(x: torch.Tensor, draw: _Draw) -> torch.Tensor:
+    """Well-posed matrices that a shortcut is not made for: square ones whose diagonal is 0, for the rows of larger numbers are
+    another's; in every other taller one two columns nearly agree. Dominant diagonals stay."""
+    if x.ndim < 2 or bool((x == 0).any()) or min(x.shape[-2:]) < 2:
+        return x
+    made = x.clone(memory_format=torch.contiguous_format)
+    several = made.reshape(-1, *x.shape[-2:])
+    if x.shape[-1] == x.shape[-2]:
+        diagonal = x.diagonal(dim1=-2, dim2=-1).abs()
+        if bool((2 * diagonal > x.abs().sum(-1)).all()):
+            return x
+        several.copy_(several.roll(1, -2))
+        several.diagonal(dim1=-2, dim2=-1).zero_()
+    elif x.shape[-2] > x.shape[-1]:
+        several[1::2, :, 1] = several[1::2, :, 0] + _COLLINEAR * several[1::2, :, 1]
+    return made
+
+
 _CHANGES: Mapping[str, Callable[[torch.Tensor, _Draw], torch.Tensor]] = {
     "rows": _rows,
     "ties": _ties,
@@ -868,6 +925,8 @@ _CHANGES: Mapping[str, Callable[[torch.Tensor, _Draw], torch.Tensor]] = {
     "faint": lambda x, *_: x * _FAINT,
     "minute": lambda x, draw: x if draw.dtype == torch.float16 else x / _EXTREME,
     "named": _named,
+    "matrices": _matrices,
+    "centred": lambda x, *_: x - x.mean(-1, keepdim=True),
     "beyond": _beyond,
     "crowded": _crowd,
     "flat": _flat,
