@@ -304,3 +304,16 @@ def test_the_terms_of_a_product_of_8_bit_integers_stay_as_many() -> None:
     assert one[1] == two[0] == 64
     assert isinstance(one[0], str)
     assert isinstance(two[1], str)
+
+
+def test_a_size_from_which_a_number_was_made_keeps_its_value_and_others_shrink() -> None:
+    """The rank of a quantile is a number in the graph."""
+
+    def scaled(x: torch.Tensor) -> torch.Tensor:
+        return torch.quantile(x.flatten(1), 0.9, dim=1) * x.sum((1, 2))
+
+    graph = capture(scaled, (torch.rand(64, 60, 50),)).graph
+    assert [one.hint for one in generalise(graph).symbols] == [64, 60, 50]
+    small = shrink(graph)
+    assert [one.hint for one in small.graph.symbols] == [64]
+    assert set(small.shapes) == {"small", "small_odd"}

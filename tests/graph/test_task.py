@@ -259,6 +259,15 @@ def test_slots_and_rows_that_are_scattered_to_are_all_different_if_they_were() -
     torch.testing.assert_close(given[1].sort(1)[0], torch.arange(9).expand(4, 9))
 
 
+def test_labels_that_are_masked_before_they_pick_are_bounded() -> None:
+    def picked(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        chosen = torch.where(b != -100, b, 0)
+        return x.gather(1, a.masked_fill(a == -100, 0)) + x.gather(1, chosen)
+
+    graph = capture(picked, (torch.rand(4, 9), torch.zeros(4, 2).long(), torch.ones(4, 2).long())).graph
+    assert index_bounds(graph) == {"x2": 9, "x3": 9}
+
+
 def test_an_index_behind_a_clamp_is_bounded_by_its_tables_and_may_be_missing() -> None:
     class Picked(torch.nn.Module):
         def forward(self, ids: torch.Tensor, table: torch.Tensor) -> torch.Tensor:

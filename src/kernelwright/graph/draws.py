@@ -35,6 +35,7 @@ _CARRIES = frozenset({"view", "move"})
 _ROOTS = frozenset({"sqrt", "rsqrt", "log", "log2", "log10"})
 _INTEGERS = (torch.int64, torch.int32)
 _INDEXED = ("gather", "index_select", "scatter", "scatter_add", "scatter_reduce", "index_add", "index_copy")
+_JOINS = frozenset({"cat", "stack", "where"})
 _PICKS = frozenset({"gather", "index", "_unsafe_index", "index_select"})
 """Operators whose values are some of their first argument's."""
 
@@ -226,11 +227,13 @@ def _indices(graph: Graph) -> tuple[dict[str, Dim], dict[str, tuple[str, Dim]]]:
             bound(args[1], args[2])
         carried = operators.kind(node.op) in _CARRIES or name in ("_to_copy", "clamp", "clamp_min")
         read = dict.fromkeys(node.refs())
-        if name in _PICKS and isinstance(args[0], Ref):
+        if name in (*_PICKS, "masked_fill") and isinstance(args[0], Ref):
             carried, read = True, {args[0].ref: None}
+        elif name == "where":
+            carried, read = True, dict.fromkeys(refs_in(args[1:]))
         ends = [argument for one in read for argument in source.get(one, [])]
         for value in node.outputs:
-            if carried and (len(read) == 1 or name in ("cat", "stack")) and value is not None:
+            if carried and (len(read) == 1 or name in _JOINS) and value is not None:
                 source[value.name] = ends
                 moved.update((value.name, moved[one]) for one in read if one in moved)
             once = name == "add" and len(read) == len(ends) == 2 and not moved.keys() & read.keys()

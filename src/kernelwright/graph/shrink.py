@@ -92,7 +92,25 @@ def shrink(
     general = with_symbols(graph, kept, (*ties, *_equal_by_name(graph)))
     if graph.symbols:
         general = _with_own_symbols(general, graph) or graph
-    return Shrunk(general, running(general, values) if general.symbols else {})
+    found = running(general, values) if general.symbols else {}
+    if not found and general.symbols and not graph.symbols:
+        general = _without_held(general, values)
+        found = running(general, values) if general.symbols else {}
+    return Shrunk(general, found)
+
+
+def _without_held(general: Graph, values: Mapping[str, Any] | None) -> Graph:
+    """The graph with those symbols as numbers that alone, all others at the captured size, keep it from running: numbers in it, such
+    as the rank of a quantile or the last place of an image, are computed from them."""
+    described = draws.describe(general, values)
+    hints = {one.name: one.hint for one in general.symbols}
+    small = next(_proposals(general, False), {})
+    held = {
+        name: hint
+        for name, hint in hints.items()
+        if not runs(general, {**hints, name: small.get(name, hint)}, described, values or {})
+    }
+    return sizes.fix_symbols(general, held) if held else general
 
 
 def _equal_by_name(graph: Graph) -> Ties:
