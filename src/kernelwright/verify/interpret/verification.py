@@ -32,6 +32,7 @@ from kernelwright.verify.reference.hidden_sizes import (
     ALSO_ONE,
     RAISES,
     full_sizes,
+    keeps_by_key,
     leaves_a_rest,
     may_choose,
     may_decline,
@@ -611,19 +612,21 @@ class InterpretedVerification(Verification):
                     self._call_later(shape, trace, shape.cases[:1])
 
     def _tune_before(self) -> None:
-        """If a tuner prunes configurations, those that it kept for another size under the same key must be right at this one.
-        Raises Stop."""
-        if "prune_configs_by" not in self.candidate.code or self.task.gradients:
+        """If a tuner prunes configurations, those that it kept for another size under the same key must be right at this one; if
+        Python keeps anything under a key, also at the small size after a call with one size full. Raises Stop."""
+        keeps = keeps_by_key(self.candidate.code)
+        if not (keeps or "prune_configs_by" in self.candidate.code) or self.task.gradients:
             return
-        for earlier, shape in self.judge.tuned_cases(self.task):
-            given, before = (describe(list(one.cases[0].inputs)) for one in (shape, earlier))
-            with self._said_of("where a tuner has met another size"), self._may_decline(shape):
-                trace = self._trace(shape, given, earlier=before)
-                if trace.programs() > _SEVERAL_PROGRAMS:
-                    continue
-                self._form(Gate.SMALL, trace, shape.cases[0])
-                self._open(shape, trace)
-                self._in_every_configuration(shape.name, shape.cases[0], LATER)
+        for small, large in self.judge.tuned_cases(self.task):
+            for earlier, shape in ((small, large), (large, small)) if keeps else ((small, large),):
+                given, before = (describe(list(one.cases[0].inputs)) for one in (shape, earlier))
+                with self._said_of("where a call has met another size"), self._may_decline(large):
+                    trace = self._trace(shape, given, earlier=before)
+                    if trace.programs() > _SEVERAL_PROGRAMS:
+                        continue
+                    self._form(Gate.SMALL, trace, shape.cases[0])
+                    self._open(shape, trace)
+                    self._in_every_configuration(shape.name, shape.cases[0], LATER)
 
     def _make_small(self, sizes: dict[str, int], new: set[tuple[str, str, str]]) -> dict[str, int]:
         """The sizes, as many of them made small as possible while all these kinds are still launched."""
@@ -916,15 +919,17 @@ class InterpretedVerification(Verification):
 
     def _enlarge(self, shapes: Sequence[ShapeCases]) -> None:
         """Run constants that occur at full size only at small sizes, where values are checked (a block may be larger than
-        needed). What passes is no longer unproven."""
+        needed), and a tuner's other configurations, which may have them. What passes is no longer unproven."""
+        configurations = range(1, min(self._configurations, MOST_CONFIGURATIONS))
         for shape in shapes if not self._looked else ():
-            if not self._unproven or not self.device.alive:
-                return
             case = shape.cases[0]
-            try:
-                self._meet(Run(shape.name, enlarged=True, met=True), case)
-            except Stop:
-                continue
+            runs = [Run(shape.name, enlarged=True, met=True)]
+            runs += [Run(shape.name, met=True, configuration=number) for number in configurations]
+            for run in runs:
+                if not self._unproven or not self.device.alive:
+                    return
+                with contextlib.suppress(Stop):
+                    self._meet(run, case)
 
     def _meet(self, run: Run, case: Case) -> None:
         """Run a case; what it meets is no longer unproven. Raises Stop."""

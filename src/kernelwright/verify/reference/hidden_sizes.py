@@ -205,6 +205,17 @@ def may_choose(code: str, launched: Collection[str]) -> bool:
     )
 
 
+def keeps_by_key(code: str) -> bool:
+    """Whether a candidate's Python, kernels apart, stores something under a key, or keeps results of a function."""
+    _, _, beside = _read(code)
+    return any(
+        (isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store))
+        or (isinstance(node, ast.Call) and _called(node) == "setdefault")
+        or getattr(node, "attr", getattr(node, "id", "")) in ("cache", "lru_cache")
+        for node in beside
+    )
+
+
 def named_divisors(code: str) -> list[int]:
     """Powers of two by which a candidate's Python, kernels apart, takes remainders (`%`, `&` of one less), or which it both
     divides and multiplies by (`cdiv(n, 64) * 64 == n`), largest first."""
