@@ -5,6 +5,9 @@ import random
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterator
+from subprocess import Popen
+from typing import Any
 
 import hypothesis
 import numpy
@@ -24,6 +27,50 @@ hypothesis.settings.load_profile("loaded")
 
 # A cache shared with earlier runs would return their kernels instead of searching.
 os.environ["KERNELWRIGHT_CACHE"] = tempfile.mkdtemp(prefix="kernelwright-cache-")
+
+
+HELPERS = ("kernelwright.tasks.probe", "kernelwright.policy.compiler.worker")
+"""They import torch and fork for every question: nothing of one is left for the next."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def helpers_stay() -> Iterator[None]:
+    """Helper processes end with the session, not with their block, and the next block gets them: starting takes 3 s of CPU."""
+    from kernelwright.children import Helper
+
+    idle: dict[object, list[Popen[str]]] = {}
+    enter, leave, ask = Helper.__enter__, Helper.__exit__, Helper.ask
+
+    def enter_again(self: Any) -> Any:
+        environment = {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
+        self.start = (tuple(self._command), tuple(sorted(environment.items())), os.getcwd())
+        self.answered = True
+        while idle.get(self.start):
+            self._process = idle[self.start].pop()
+            if self._process.poll() is None:
+                return self
+        return enter(self)
+
+    def ask_and_note(self: Any, question: Any) -> Any:
+        self.answered = False
+        answer = ask(self, question)
+        self.answered = True
+        return answer
+
+    def leave_running(self: Any, *error: object) -> None:
+        if self._process is not None and self.answered and self._command[2] in HELPERS:
+            idle.setdefault(self.start, []).append(self._process)
+            self._process = None
+        leave(self, *error)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Helper, "__enter__", enter_again)
+        patch.setattr(Helper, "ask", ask_and_note)
+        patch.setattr(Helper, "__exit__", leave_running)
+        yield
+    for process in [one for many in idle.values() for one in many]:
+        process.kill()
+        process.communicate()
 
 
 @pytest.fixture(autouse=True)

@@ -42,7 +42,7 @@ def compiler() -> Iterator[Compiler]:
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[VerifierPool]:
-    with VerifierPool(1, backend="interpret", deadline_s=200, kept=True) as opened:
+    with VerifierPool(1, backend="interpret", deadline_s=200, priced=False, kept=True) as opened:
         yield opened
 
 
