@@ -59,11 +59,14 @@ browser:
 	fi
 
 # What fails beside other tests is asked once more by itself: on loaded cores processes come late. It has to pass there.
+# The types are checked meanwhile, for that is a minute of one core.
 test: CHOSEN := -m "not slow"
-test test-all: lint types docs browser
-	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(CHOSEN) $(PYTEST_ARGS) || { \
+test test-all: lint docs browser
+	@$(BIN)/mypy >$(VENV)/types.txt 2>&1 & types=$$!; \
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(CHOSEN) $(PYTEST_ARGS) || { \
 	  test $$? = 1 && echo "asking what failed once more, by itself" && \
-	  $(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(CHOSEN) $(PYTEST_ARGS); }
+	  $(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(CHOSEN) $(PYTEST_ARGS); }; \
+	failed=$$?; wait $$types; wrong=$$?; cat $(VENV)/types.txt; exit $$((failed | wrong))
 
 # Each adapter against the real package, in an environment of its own beside ours (they cannot all live together).
 ADAPTERS := skyrl:skyrl-gym==0.4.0 inspect:inspect_ai==0.3.285 openenv:openenv==0.10.0 verifiers:verifiers==0.4.0 verl:verl==0.9.0 cluster:ray==2.60.0

@@ -1,5 +1,6 @@
 """Shared by all tests: one thread per process, no network, a cache of its own; `gpu` tests run only if there is a GPU."""
 
+import gc
 import os
 import random
 import shutil
@@ -18,6 +19,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("HF_DATASETS_OFFLINE", "1")
+# Each process that a test starts would compile all our modules.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # A loaded machine draws examples slowly, and that is no fault of a test.
 hypothesis.settings.register_profile(
@@ -73,6 +76,13 @@ def helpers_stay() -> Iterator[None]:
         process.communicate()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def what_is_there_stays() -> None:
+    """Garbage collections (each training run asks for several) leave out what earlier modules imported, which takes seconds."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True)
 def seeded() -> None:
     """Each test draws the same numbers every time: none passes or fails by chance."""
@@ -83,6 +93,7 @@ def seeded() -> None:
 
 
 def pytest_unconfigure() -> None:
+    gc.unfreeze()
     shutil.rmtree(os.environ["KERNELWRIGHT_CACHE"], ignore_errors=True)
 
 
