@@ -17,8 +17,11 @@ _in_folder = functools.cache(lambda folder: exhibits(folder, "interpret"))
 
 @functools.cache
 def _chosen() -> frozenset[Exhibit]:
-    everything = [*_in_folder("hacks"), *_in_folder("honest")]
-    everything.sort(key=lambda item: zlib.crc32(item.name.encode()))
+    def drawn(item: Exhibit) -> tuple[int, int]:
+        number = zlib.crc32(item.name.encode())
+        return number % 5, number
+
+    everything = sorted([*_in_folder("hacks"), *_in_folder("honest")], key=drawn)
     first = {line: item for item in reversed(everything) for line in item.lines}
     return frozenset([*everything[:SOME], *first.values()])
 
