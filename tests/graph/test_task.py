@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from graph.building import Builder
 from modules import Decoder, examples
 
+from kernelwright.graph import sizes
 from kernelwright.graph.agree import agree
 from kernelwright.graph.capture import capture
 from kernelwright.graph.draws import describe, index_bounds
@@ -266,6 +267,15 @@ def test_labels_that_are_masked_before_they_pick_are_bounded() -> None:
 
     graph = capture(picked, (torch.rand(4, 9), torch.zeros(4, 2).long(), torch.ones(4, 2).long())).graph
     assert index_bounds(graph) == {"x2": 9, "x3": 9}
+
+
+def test_an_index_to_which_a_number_is_added_ends_before_its_table_does() -> None:
+    def gap(x: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+        return x[at + 2] - x[at]
+
+    graph = capture(gap, (torch.rand(9), torch.tensor([1, 2]))).graph
+    assert index_bounds(graph) == {"x2": 7}
+    assert sizes.evaluate(index_bounds(generalise(graph))["x2"], {"s0": 5}) == 3
 
 
 def test_an_index_behind_a_clamp_is_bounded_by_its_tables_and_may_be_missing() -> None:

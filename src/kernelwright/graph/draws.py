@@ -24,7 +24,7 @@ from typing import Any
 import torch
 
 from kernelwright.graph import operators, sizes
-from kernelwright.graph.types import Argument, Dim, Graph, Ref, TensorType, refs_in
+from kernelwright.graph.types import Argument, Dim, Graph, Node, Ref, TensorType, refs_in
 from kernelwright.precision import FLOATS
 
 INLINE = 32
@@ -193,11 +193,15 @@ def _indices(graph: Graph) -> tuple[dict[str, Dim], dict[str, tuple[str, Dim]]]:
     moved: dict[str, str] = {}
     """Value -> the buffer that was added to its elements."""
     shifted: dict[str, tuple[str, Dim]] = {}
+    beyond: dict[str, int] = {}
+    """Value -> the number that was added to its elements."""
     source = {one.name: [one.name] for one in graph.arguments}
     """Value -> the arguments that its elements come from."""
     bounds: dict[str, Dim] = {}
 
     def bound(value: Any, size: Dim) -> None:
+        if more := beyond.get(value.ref, 0) if isinstance(value, Ref) else 0:
+            size = max(size - more, 1) if isinstance(size, int) else f"{size} - {more}"
         for argument in (one for name in refs_in(value) for one in source.get(name, [])):
             kind = types[argument]
             if isinstance(value, Ref) and value.ref in moved:
@@ -225,23 +229,38 @@ def _indices(graph: Graph) -> tuple[dict[str, Dim], dict[str, tuple[str, Dim]]]:
             bound(args[1], shape(args[0])[min(1, len(shape(args[0])) - 1)])
         elif name == "embedding_dense_backward" and isinstance(args[2], int):
             bound(args[1], args[2])
-        carried = operators.kind(node.op) in _CARRIES or name in ("_to_copy", "clamp", "clamp_min")
-        read = dict.fromkeys(node.refs())
-        if name in (*_PICKS, "masked_fill") and isinstance(args[0], Ref):
-            carried, read = True, {args[0].ref: None}
-        elif name == "where":
-            carried, read = True, dict.fromkeys(refs_in(args[1:]))
-        ends = [argument for one in read for argument in source.get(one, [])]
+        read, more = dict.fromkeys(node.refs()), _added(node)
+        carried = _carried(node)
         for value in node.outputs:
-            if carried and (len(read) == 1 or name in _JOINS) and value is not None:
-                source[value.name] = ends
-                moved.update((value.name, moved[one]) for one in read if one in moved)
+            if carried is not None and value is not None:
+                source[value.name] = [argument for one in carried for argument in source.get(one, [])]
+                moved.update((value.name, moved[one]) for one in carried if one in moved)
+                if after := more + max((beyond.get(one, 0) for one in carried), default=0):
+                    beyond[value.name] = after
+            ends = [argument for one in read for argument in source.get(one, [])]
             once = name == "add" and len(read) == len(ends) == 2 and not moved.keys() & read.keys()
             if once and value is not None:
                 first, second = ends
                 if roles.get(first) == "input" and roles.get(second) in ("buffer", "constant"):
                     source[value.name], moved[value.name] = [first], second
     return bounds, shifted
+
+
+def _carried(node: Node) -> tuple[str, ...] | None:
+    """The values whose elements an operator's result consists of, but for a number added to all; None if it makes others."""
+    name, first = operators.packet(node.op), node.args[0] if node.args else None
+    if name in (*_PICKS, "masked_fill") and isinstance(first, Ref):
+        return (first.ref,)
+    read = tuple(dict.fromkeys(refs_in(node.args[1:]) if name == "where" else node.refs()))
+    kept = operators.kind(node.op) in _CARRIES or name in ("_to_copy", "clamp", "clamp_min", "where")
+    return read if (kept or _added(node)) and (len(read) == 1 or name in _JOINS) else None
+
+
+def _added(node: Node) -> int:
+    """The positive integer that an operator adds to each element; 0 if it does otherwise."""
+    if operators.packet(node.op) != "add" or node.kwargs or type(node.args[1]) is not int:
+        return 0
+    return max(node.args[1], 0)
 
 
 def _least(one: Dim, other: Dim) -> Dim:
