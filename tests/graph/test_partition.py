@@ -8,8 +8,10 @@ import torch
 from graph.building import Builder, attention_block, linear, rms_norm, values_of
 
 from kernelwright.graph import operators
+from kernelwright.graph.capture import capture
 from kernelwright.graph.execute import execute
 from kernelwright.graph.partition import Group, Left, Partition, part_of, partition
+from kernelwright.graph.shrink import shrink
 from kernelwright.graph.stitch import stitch
 from kernelwright.graph.types import Argument, DtypeArg, Graph, Node, Ref, Size, Symbol, TensorType, Value
 
@@ -240,3 +242,39 @@ def test_a_group_is_given_the_sizes_that_what_it_reads_does_not_tell() -> None:
     space: dict[str, Any] = {}
     exec(text, space)
     torch.testing.assert_close(space["run"](value, torch.empty(4, 8))[0], made)
+
+
+class Windows(torch.nn.Module):
+    """Two layers on windows of an image whose tokens lie in a line: no weight tells a window's sides."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norms = torch.nn.ModuleList(torch.nn.LayerNorm(12) for _ in range(2))
+        self.mixers = torch.nn.ModuleList(torch.nn.Linear(12, 12) for _ in range(2))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x.sigmoid().flatten(1, 2)
+        for norm, mix in zip(self.norms, self.mixers, strict=True):
+            y = norm(x).view(3, 8, 4, 2, 4, 12).permute(0, 1, 3, 2, 4, 5).reshape(-1, 16, 12)
+            y = mix(y.softmax(-2)).tanh()
+            x = x + y.view(3, 8, 2, 4, 4, 12).permute(0, 1, 3, 2, 4, 5).reshape(3, 256, 12)
+        return x
+
+
+def test_sizes_that_groups_take_as_numbers_are_named_by_place_too() -> None:
+    module = Windows().eval()
+    x = torch.randn(3, 32, 8, 12)
+    part = capture(module, [x], breaks=False).part
+    graph = shrink(part.graph, part.arguments).graph
+    found = partition(graph)
+    hints = {one.name: one.hint for one in graph.symbols}
+    known: dict[str, Any] = {**part.arguments, **hints}
+    for step in found.steps:
+        assert isinstance(step, Group)
+        known |= zip(step.outputs, execute(step.graph, [known[one] for one in step.inputs]), strict=True)
+    torch.testing.assert_close(known[graph.results[0]], module(x))
+    groups = [group for group in found.groups if group.operators == "softmax"]
+    assert [one.name for one in groups[0].graph.arguments] == ["x0", "s1", "s2"]
+    assert {*groups[0].inputs[1:]} < {*hints}
+    assert len(groups) == 2
+    assert groups[0].graph.digest == groups[1].graph.digest

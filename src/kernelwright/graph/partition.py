@@ -122,8 +122,9 @@ def alone(graph: Graph) -> Partition:
 
 
 def numbers_of(graph: Graph, tensors: int) -> tuple[str, ...]:
-    """Sizes that a part of a graph takes as numbers after its first `tensors` arguments, since the tensors' shapes do not determine them."""
-    return tuple(one.name for one in graph.arguments[tensors:])
+    """The whole graph's names of sizes that a part takes as numbers after its first `tensors` arguments, since the tensors' shapes do
+    not determine them."""
+    return tuple(one.origin for one in graph.arguments[tensors:])
 
 
 def describe(nodes: Sequence[Node]) -> str:
@@ -497,8 +498,11 @@ def subgraph(
     if not kept:
         return body
     body = sizes.independent(body.model_copy(update={"symbols": kept}))
-    numbers = tuple(Argument(name=one, type=NumberType(of="int")) for one in sizes.untold(body))
-    return body.model_copy(update={"arguments": (*body.arguments, *numbers)})
+    if not (untold := sizes.untold(body)):
+        return body
+    by_place, names = sizes.in_order(body)
+    numbers = tuple(Argument(name=names[one], type=NumberType(of="int"), origin=one) for one in untold)
+    return by_place.model_copy(update={"arguments": (*by_place.arguments, *numbers)})
 
 
 def rename_node(node: Node, names: Mapping[str, str], read: Collection[str]) -> Node:

@@ -268,8 +268,9 @@ def independent(graph: Graph) -> Graph:
     if not graph.symbols:
         return graph
     numbers = any(not isinstance(one.type, TensorType) for one in graph.arguments)
-    plain = not numbers and not untold(graph)
-    graph = _without_factors(graph) if plain else graph
+    apart = untold(graph)
+    plain = not numbers and not apart
+    graph = graph if numbers else _without_factors(graph, apart)
     hints = {one.name: one for one in graph.symbols}
     shapes = [size for one in graph.arguments if isinstance(one.type, TensorType) for size in one.type.shape]
     texts = list(dict.fromkeys(size for size in shapes if isinstance(size, str)))
@@ -278,7 +279,7 @@ def independent(graph: Graph) -> Graph:
             return _in_terms_of(graph, _told(texts, hints, parts))
         except KeyError:
             continue
-    return _in_order(graph) if plain else graph
+    return in_order(graph)[0] if plain else graph
 
 
 def _told(texts: Sequence[str], hints: Mapping[str, Symbol], parts: bool) -> dict[Any, Symbol]:
@@ -328,22 +329,24 @@ def _in_terms_of(graph: Graph, whole: Mapping[Any, Symbol]) -> Graph:
     return changed.model_copy(update={"symbols": symbols})
 
 
-def _in_order(graph: Graph) -> Graph:
-    """The graph with its symbols named in order of occurrence."""
-    names: dict[str, Dim] = {name: f"s{at}" for at, name in enumerate(occurring(graph))}
+def in_order(graph: Graph) -> tuple[Graph, dict[str, str]]:
+    """The graph with its symbols named in order of occurrence, and the new names by the old ones."""
+    names = {name: f"s{at}" for at, name in enumerate(occurring(graph))}
     hints = {one.name: one for one in graph.symbols}
     symbols = tuple(hints[name].model_copy(update={"name": new}) for name, new in names.items())
-    return rewrite_sizes(graph, lambda size: substitute(size, names)).model_copy(update={"symbols": symbols})
+    changed = rewrite_sizes(graph, lambda size: substitute(size, names))
+    return changed.model_copy(update={"symbols": symbols}), names
 
 
-def _without_factors(graph: Graph) -> Graph:
-    """The graph with `s0` for `16*s0` if every size with `s0` is a sum of terms with that factor. So a stride of two has sizes
-    2*s0 and s0 at any depth of a network. One symbol after the other: a factor of `2*s0*s1` belongs to one of the two."""
+def _without_factors(graph: Graph, kept: Sequence[str]) -> Graph:
+    """The graph with `s0` for `16*s0` if every size with `s0`, which is none of `kept`, is a sum of terms with that factor. So a stride
+    of two has sizes 2*s0 and s0 at any depth of a network. One symbol after the other: a factor of `2*s0*s1` belongs to one of the two."""
     factors = dict.fromkeys(occurring(graph), 0)
     for size in _sizes(graph):
         for name in symbols_of(size):
             factors[name] = math.gcd(factors[name], _factor(str(size), name))
-    which, factor = next(((name, factor) for name, factor in factors.items() if factor > 1), ("", 1))
+    several = (one for one in factors.items() if one[1] > 1 and one[0] not in kept)
+    which, factor = next(several, ("", 1))
     if factor == 1:
         return graph
     import sympy
@@ -367,7 +370,7 @@ def _without_factors(graph: Graph) -> Graph:
         else one
         for one in graph.symbols
     )
-    return _without_factors(rewrite_sizes(graph, change).model_copy(update={"symbols": symbols}))
+    return _without_factors(rewrite_sizes(graph, change).model_copy(update={"symbols": symbols}), kept)
 
 
 def _factor(size: str, name: str) -> int:

@@ -385,7 +385,7 @@ class _Search:
         self._shrink()
         ladder = self._ladder(verifier, rungs, s.contractions)
         large = self._nodes > MANY and self._contracts
-        many = self._nodes > TOO_LONG or (large and _repeats(self._cut))
+        many = self._nodes > TOO_LONG or (large and _repeats(self._cut, s.contractions == "auto"))
         if many and not self.user:
             found += self._written(ladder, _FIRST_UNTIL if s.contractions == "auto" else _RUNGS_UNTIL)
         if found and not settled() and not s.gpu:
@@ -567,8 +567,7 @@ class _Search:
         group, graph, own = groups[0], _for_all(groups), self.settings.contractions == "own"
         small = [one for other in groups for one in self._small(other).values()]
         small += [{one.name: one.hint for one in other.graph.symbols} for other in groups[1:]]
-        work = [part for node in group.nodes if (part := part_of(node)) != "free"]
-        if not own and (set(work) <= {"contraction"} or (len(work) == 1 and work[0] in ("map", "gather"))):
+        if not own and _is_one_launch(group):
             return "", None, "it stays with ATen, as one launch"
         why = NO_TIME
         for rung in ladder.rungs:
@@ -750,14 +749,22 @@ def pin_symbols(
     return (graph, shapes) if "small" in shapes else (sizes.static(graph, {}), {})
 
 
-def _repeats(whole: Partition) -> bool:
+def _is_one_launch(group: Group) -> bool:
+    """Whether it is a product, a map or a move by itself, of which ATen makes one launch, too."""
+    work = [part for node in group.nodes if (part := part_of(node)) != "free"]
+    return set(work) <= {"contraction"} or (len(work) == 1 and work[0] in ("map", "gather"))
+
+
+def _repeats(whole: Partition, auto: bool = False) -> bool:
     """Whether a graph's distinct kinds of groups have few of its nodes, and are not the steps of a recurrent cell, which would be
-    alike but for the step of a sequence that they read, nor of a loop without contractions."""
+    alike but for the step of a sequence that they read, nor of a loop without contractions. With `auto`, what stays with ATen as
+    one launch is not written."""
     groups = whole.groups
-    kinds = {_kind(one.graph): len(one.nodes) for one in groups}
-    steps = len(kinds) >= 2 * len({_kind(one.graph, step=False) for one in groups})
-    many = Counter(_kind(one.graph) for one in groups)
-    again = [one for one in groups if many[_kind(one.graph)] > 1]
+    of = {one.graph.digest: _kind(one.graph) for one in groups}
+    kinds = {of[one.graph.digest]: len(one.nodes) for one in groups if not (auto and _is_one_launch(one))}
+    steps = len(set(of.values())) >= 2 * len({_kind(one.graph, step=False) for one in groups})
+    many = Counter(of[one.graph.digest] for one in groups)
+    again = [one for one in groups if many[of[one.graph.digest]] > 1]
     layers = sum(any(part_of(node) == "contraction" for node in one.nodes) for one in again)
     few = sum(kinds.values()) + EACH * len(kinds) <= REPEATED * len(whole.graph.nodes)
     return few and not steps and layers >= LAYERS * len(again)
