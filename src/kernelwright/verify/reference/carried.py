@@ -28,7 +28,7 @@ _MOST_OPERATORS, _TRIED, _SPREAD = 16384, 16, 6.0
 _FOLLOWS, _SMALL = 0.01, 0.01
 """An element has changed if it moved by this share of itself; what is on a diagonal is smaller by this factor."""
 _FAR = 10.0
-"""Numbers of both signs are moved to one side by at most as many of their standard deviations."""
+"""Numbers of both signs are moved to one side by as many of their standard deviations."""
 _FURTHER = 1.5
 """First elements must reach this many times as many elements as drawn ones."""
 
@@ -45,7 +45,8 @@ def carried(
         return None
     generator = torch.Generator().manual_seed(seed)
     places = [place for place, one in enumerate(given) if _has_steps(one, axis, count)]
-    tried = [inputs, *(_changed(inputs, places, axis, generator) for _ in range(_TRIED - 1))]
+    tried = [inputs, *_moved(inputs, places)][:_TRIED]
+    tried += [_changed(inputs, places, axis, generator) for _ in range(_TRIED - len(tried))]
     spiked = [
         [
             with_changed(one, place, functools.partial(_spiked, drawn=given[place], axis=axis))
@@ -98,6 +99,15 @@ def _spiked(tensor: torch.Tensor, drawn: torch.Tensor, axis: int) -> torch.Tenso
     return torch.where(_first(tensor, axis), raised, tensor)
 
 
+def _moved(inputs: object, places: list[int]) -> Iterator[object]:
+    """The inputs with one of both signs moved far to one side: logits of gates that keep, or drop, nearly all."""
+    for place in places:
+        own = flatten(inputs)[place]
+        if own.is_floating_point() and float(own.min()) < 0 < float(own.max()):
+            for by in (_FAR, -_FAR):
+                yield with_changed(inputs, place, lambda one, by=by: one + by * float(one.double().std()))  # type: ignore[misc]
+
+
 def _changed(inputs: object, places: list[int], axis: int, generator: torch.Generator) -> object:
     given = flatten(inputs)
     numbers: Iterator[int] = iter(range(len(given)))
@@ -115,10 +125,6 @@ def _changed(inputs: object, places: list[int], axis: int, generator: torch.Gene
             return torch.full_like(tensor, least if way < 0.65 else most)
         if way < 0.5 and 0 <= float(tensor.min()) <= float(tensor.max()) <= 1:
             return (1 - 10.0 ** (-_SPREAD / 2 * by) * (1 - tensor.double())).to(tensor)
-        if way > 0.8 and float(tensor.min()) < 0 < float(
-            tensor.max()
-        ):  # logits of gates that keep, or drop, nearly all
-            return tensor + _FAR * by * float(tensor.double().std()) * (1 if way > 0.9 else -1)
         if way < 0.5 and tensor.ndim > 2:
             steps, extent = tensor.shape[-2:]
             along = torch.arange(extent) == torch.arange(steps).unsqueeze(1) % extent
