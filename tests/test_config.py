@@ -99,6 +99,7 @@ def test_the_corpus_takes_the_recipes_settings() -> None:
         "source",
         "answer",
         "think",
+        "profile",
     } <= set(CorpusSettings.model_fields)
 
 
