@@ -289,7 +289,8 @@ class VerifierPool(Pool):
                 # What the machine lacks may be there next time; a mistake of the judge's own is made again.
                 crowded = _ran_out(error)
                 problem = _reason_of(error)
-                if not isinstance(error, (InfrastructureError, OSError)) and not (
+                # SystemError: CPython 3.11 counts the depth of syntax trees that threads parse at once together (gh-106905).
+                if not isinstance(error, (InfrastructureError, OSError, SystemError)) and not (
                     crowded or type(error).__name__ in _GPU_ERRORS
                 ):
                     traceback.print_exc()
